@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from palinurus.config.load import load_config
@@ -26,8 +27,8 @@ from palinurus.providers.catalog import Catalog
 from palinurus.services.inbox import InboxPort, StopReport
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
+from palinurus.store.factory import open_store
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Settlement
-from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 from support import inbound, tool
 
@@ -77,7 +78,7 @@ class Office:
             submit=self._submit,
             wait=self._wait,
         )
-        self.program = program._replace(inbox=self.inbox)
+        self.program = msgspec.structs.replace(program, inbox=self.inbox)
         self.controller = CommandController(self.program, self.replied.extend)
         self._count = 0
 

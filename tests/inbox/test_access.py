@@ -12,6 +12,7 @@ import pytest
 from flow.test_app import settings
 from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.inbox.access import (
+    CROWD,
     STRANGER,
     AdmittedMessage,
     ChannelAccess,
@@ -21,8 +22,8 @@ from palinurus.inbox.access import (
 )
 from palinurus.inbox.message import MessageReader
 from palinurus.inbox.pairing import ChatPairing
+from palinurus.store.factory import open_store
 from palinurus.store.port import Store
-from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 from support import inbound
 
@@ -212,3 +213,33 @@ async def test_who_writes_too_much_is_not_expected(tmp_path: Path, store: Store)
     while (await waiting.admit(wrote("666"))) != RejectedMessage("too many messages of a stranger"):
         pass
     assert not await waiting.expects(wrote("666")) and await waiting.expects(wrote("2"))
+
+
+async def test_a_crowd_of_strangers_costs_no_more_than_a_few(tmp_path: Path, store: Store) -> None:
+    """Each is a model call: the limit of each does not bound all of them."""
+    clock = FakeClock(0)
+    access = door(tmp_path, store, clock, dmPolicy="open", allowFrom=["*", "2"], messagesPerMinute=20)
+    crowd = [wrote(f"s{n}", event=str(n)) for n in range(1000)]
+    admitted = [isinstance(await access.admit(one), AdmittedMessage) for one in crowd]
+    assert sum(admitted) == 20 * CROWD and not await access.expects(wrote("s5000"))
+    assert isinstance(await access.admit(wrote("2")), AdmittedMessage)  # whom the list names is none of them
+    await clock.advance(61)
+    assert isinstance(await access.admit(wrote("s1", event="later")), AdmittedMessage)
+
+
+@pytest.mark.parametrize(
+    ("dm", "kind", "heard"),
+    [
+        ({}, "group", True),
+        ({"groupEnabled": False}, "group", False),
+        ({"groupEnabled": False}, "channel", True),
+        ({"groupChannels": ["c"]}, "group", True),
+        ({"groupChannels": ["other"]}, "group", False),
+    ],
+)
+async def test_chats_of_several_people_are_heard_as_configured(
+    tmp_path: Path, store: Store, dm: dict[str, Any], kind: str, heard: bool
+) -> None:
+    access = door(tmp_path, store, groupAllowFrom=["2"], dm=dm)
+    got = await access.admit(wrote(kind=kind, mentioned=True))
+    assert isinstance(got, AdmittedMessage if heard else RejectedMessage)

@@ -10,16 +10,20 @@ from typing import Any
 import pytest
 
 from channels.scene import Gateway, asked, running, texts, until
+from palinurus.app import App
+from palinurus.clock import SystemClock
+from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.model import ModelFailure
-from palinurus.inbox.attachments import FileAttacher, sweep_inbound_files
+from palinurus.inbox.attachments import FileAttacher, sweep_media_files
 from palinurus.providers.transcribe import SoundRecording
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from palinurus.testing.server import FakeTranscriber, ModelServer
 from palinurus.testing.signal import PEOPLE, FakeSignal
 
+MODELS = {"providers": {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m"}]}}}
 OWNER = PEOPLE["human"][0]
 OGG = b"OggS\0\0" + bytes(8) + b"x" * 30 + b"OggS\0\0" + (12 * 48_000).to_bytes(8, "little") + bytes(16)
 
@@ -100,8 +104,8 @@ def test_what_is_old_goes_and_empty_folders_too(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True)
         path.write_bytes(b"x")
     os.utime(old, (1000, 1000))
-    assert sweep_inbound_files(str(tmp_path), 2000) == 1
-    assert not old.parent.exists() and new.exists() and sweep_inbound_files(str(tmp_path / "none"), 2000) == 0
+    assert sweep_media_files(str(tmp_path), 2000) == 1
+    assert not old.parent.exists() and new.exists() and sweep_media_files(str(tmp_path / "none"), 2000) == 0
 
 
 # whole messages
@@ -211,3 +215,31 @@ async def test_killed_after_hearing_nobody_is_asked_twice(tmp_path: Path) -> Non
             await until(lambda: len(texts(people)) == 1, 30)
     assert len(server.asked) == 1 and len(model.requests) == 1
     assert "[voice note, 12 s] SAY Milk it is." in str(model.requests[0].body)
+
+
+@pytest.mark.parametrize(
+    ("scope", "kind", "words"),
+    [
+        ({}, "group", "[voice note, 12 s] buy milk"),
+        ({"default": "deny"}, "direct", ""),
+        ({"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}, "direct", "buy milk"),
+        ({"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}, "group", ""),
+        ({"rules": [{"action": "deny", "match": {"keyPrefix": "fake:group"}}]}, "group", ""),
+        ({"rules": [{"action": "deny", "match": {"channel": "other"}}]}, "group", "buy milk"),
+    ],
+)
+async def test_recordings_become_words_only_in_the_chats_that_the_config_names(
+    tmp_path: Path, scope: dict[str, Any], kind: str, words: str
+) -> None:
+    ears, note = FakeEars("buy milk"), came(tmp_path / "in" / "1-note.ogg", OGG, "audio/ogg", voice=True)
+    audio = {"scope": scope, "models": [{"provider": "openai"}]}
+    config = {"models": MODELS, "agents": {"defaults": {"model": "fake/m"}}, "tools": {"media": {"audio": audio}}}
+    (tmp_path / "palinurus.json").write_text(json.dumps(config))
+    model = ScriptedModel([say("ok")])
+    app = App(load_config(str(tmp_path), {}).settings, {}, SystemClock(), model=model)
+    await app.start()
+    app.ears.transcribe = ears.transcribe  # type: ignore[method-assign]
+    await app.wait((await app.submit(inbound(note, kind=kind))).id)
+    await app.stop()
+    said = model.requests[0].messages[-1].text
+    assert words in said and len(ears.heard) == bool(words) and ("1-note.ogg" in said) is not bool(words)

@@ -18,6 +18,7 @@ from palinurus.errors import QueueFull
 from palinurus.inbox.commands.reset import make_session_id
 from palinurus.inbox.control import CommandController
 from palinurus.testing.clock import LoopTick
+from palinurus.testing.conformance.inbox import claim_one
 from support import inbound, is_control
 
 KEY = SessionKey("main", "main")
@@ -83,7 +84,7 @@ async def test_a_directive_reaches_disk_with_its_outcome(office: Any) -> None:
     await office.store.yield_back(claim)
     await office.controller.turn(claim, office.read(message), office)
     assert await office.record() is None and office.replied == []
-    again = await office.store.claim("control")
+    again = await claim_one(office.store, "control")
     await office.controller.turn(again, office.read(message), office)
     assert (await office.record()).thinkingLevel == "high"
     assert len(office.replied) == 1 and len(await office.store.list_due_replies("telegram", office.clock.now())) == 1
@@ -107,7 +108,7 @@ async def test_a_command_that_kills_the_gateway_is_given_up(office: Any) -> None
     claim = await office.claim(message)
     for _ in range(3):
         await office.store.recover()
-        claim = await office.store.claim("control")
+        claim = await claim_one(office.store, "control")
     await office.controller.turn(claim, office.read(message), office)
     row = await office.store.item(claim.id)
     assert row.outcome == "dead" and "not run" in row.note
@@ -165,11 +166,11 @@ async def test_done_twice_after_a_crash_is_done_once(office: Any, push: bool) ->
             raise Died
 
     with pytest.raises(Died):
-        dying = CommandController(office.program._replace(store=Dying()), office.replied.extend)
+        dying = CommandController(msgspec.structs.replace(office.program, store=Dying()), office.replied.extend)
         await dying.turn(claim, office.read(message), office)
     first = await office.record()
     await office.store.recover()
-    again = await office.store.claim("control")
+    again = await claim_one(office.store, "control")
     await office.controller.turn(again, office.read(message), office)
     assert (await office.store.item(claim.id)).outcome == "answered"
     assert await office.record() == first and first.sessionId == make_session_id(claim.id)
@@ -227,7 +228,7 @@ async def test_a_directive_leaves_what_a_run_settles_meanwhile(office: Any) -> N
             await office.store.touch(replace(row, data=msgspec.json.encode(told)))
             return row
 
-    office.controller.program = office.program._replace(store=Meanwhile())
+    office.controller.program = msgspec.structs.replace(office.program, store=Meanwhile())
     await office.say("/verbose off")
     after = await office.record()
     assert (before.verboseLevel, after.verboseLevel, after.inputTokens) == ("on", "off", 77)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, InlineDirectives, Route, Sender
 from palinurus.core.types.outbound import Reply
-from palinurus.errors import BadRequest, Draining
+from palinurus.errors import BadRequest, Draining, StateError
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.inbox.message import InboxMessage, MessageReader
+from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, RunClaim, Settlement, Store
-from palinurus.store.sqlite import open_store
 from support import inbound
 
 MAIN = "agent:main:main"
@@ -43,6 +44,9 @@ class Turns:
 
     def gate(self, text: str) -> asyncio.Event:
         return self._gates.setdefault(text, asyncio.Event())
+
+    async def close_calls(self, route: Route, item: str, *, idle: bool = False) -> None:
+        """There are no transcripts here."""
 
     async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
         claim, message = claimed.claim, claimed.inbound
@@ -338,3 +342,19 @@ async def test_a_running_row_that_nobody_runs_is_given_back(tmp_path: Path) -> N
         assert [(await w.outcome(i)).outcome for i in ("0lost", later)] == ["answered", "answered"]
         assert w.turns.began == ["own", "lost", "later"]
         assert await w.dispatcher.look_after() == 0
+
+
+async def test_a_stop_that_a_full_disk_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
+    """What was stopped never runs, and what ran ends as stopped, once there is room."""
+    async with world(tmp_path, queue=QueueSettings("followup")) as w:
+        ran, waits = await w.send("a"), await w.send("b")
+        with closing(sqlite3.connect(tmp_path / "h" / "state.db", isolation_level=None)) as db:
+            db.execute(
+                "CREATE TRIGGER broken BEFORE UPDATE ON inbox WHEN NEW.outcome IS NOT NULL"
+                " BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            )
+            with pytest.raises(StateError):
+                await w.dispatcher.stop(MAIN, "user")
+            db.execute("DROP TRIGGER broken")
+        assert (await w.outcome(waits)).outcome == "aborted" == (await w.outcome(ran)).outcome
+        assert w.turns.began == ["a"]

@@ -21,8 +21,8 @@ from palinurus.inbox.pairing import (
     PairingStranger,
     make_person_key,
 )
+from palinurus.store.factory import open_store
 from palinurus.store.port import Store
-from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 from support import inbound
 

@@ -12,7 +12,7 @@ from palinurus.core.types.channel import ChannelAbilities, EditAction
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.cards import CLOSED, KIND, ApprovalCards, parse_question_id
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.tasks import TaskSet
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock

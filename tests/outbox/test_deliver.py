@@ -17,13 +17,15 @@ from palinurus.core.stream.chunk import CoalesceSettings
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, EditAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.outbox.deliver import Deliverer, DeliveryAids
+from palinurus.errors import DiskFull
+from palinurus.outbox.deliver import LOST_TEXT, Deliverer, DeliveryAids
 from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import BlockPacer, PaceRules
 from palinurus.plugins.hooks import Hooks
+from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, RunClaim, Store
-from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
+from palinurus.testing.conformance.inbox import claim_one
 
 CHAT, OTHER = Target("fake", "chat"), Target("fake", "other")
 EDITS = ChannelAbilities(acts=frozenset(("edit", "delete")), pace=0.01)
@@ -132,7 +134,7 @@ async def world(
     accepted = await store.accept(InboxItem("item", "d", "agent:main:main", "main", b"{}", CLOCK.now()), claim=True)
     if accepted.claim is None:
         await store.recover()
-        claim = await store.claim("main")
+        claim = await claim_one(store, "main")
         assert claim is not None
     else:
         claim = accepted.claim
@@ -264,17 +266,20 @@ async def test_what_was_cut_off_by_a_crash_is_looked_for(tmp_path: Path, finds: 
     assert ("not known whether it arrived" in "".join(said)) is not finds  # the window can be seen
 
 
-async def test_it_is_never_sent_a_third_time_when_nobody_knows(tmp_path: Path) -> None:
+async def test_it_is_never_sent_a_third_time_when_nobody_knows_but_the_person_is_told(tmp_path: Path) -> None:
+    """It may be that neither try was seen: a reply is not lost without a word."""
     channel = FakeChannel(finds=False)
-    for _ in range(3):
-        channel.faults = ["late"]
+    for faults in (["late"], ["late"], [], []):
+        channel.faults = [*faults]  # type: ignore[list-item]
         async with world(tmp_path, channel) as w:
             async with asyncio.timeout(60):
                 count = len(channel.seen)
                 await w.say(reply("hello", "1"))
-                while len(channel.seen) == count and not any(what == "failed" for what, _ in await w.trace()):
+                while len(channel.seen) == count and "failed" not in [what for what, _ in await w.trace()]:
                     await asyncio.sleep(0.005)
-    assert channel.texts == ["hello", "hello"]
+                while not faults and ("sent" not in [what for what, _ in await w.trace()]):
+                    await asyncio.sleep(0.005)
+    assert channel.texts == ["hello", "hello", LOST_TEXT]
 
 
 # --- blocks that go as one message
@@ -558,3 +563,42 @@ async def test_taking_a_drafts_place_is_tried_after_any_number_of_deaths(tmp_pat
     async with world(tmp_path, channel) as w:
         await w.settled(1)
     assert channel.texts == ["whole"]
+
+
+class Forgetful:
+    """A store that fails to take the first receipts."""
+
+    def __init__(self, inner: Any, failures: int) -> None:
+        self._inner, self.failures = inner, failures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def mark_delivered(self, ident: str, receipt: str, now: int) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise DiskFull("the disk is full")
+        await self._inner.mark_delivered(ident, receipt, now)
+
+
+@pytest.mark.parametrize("more", [{"dedupes": True, "finds": False}, {"finds": False}, {}])
+async def test_a_receipt_that_could_not_be_stored_is_stored_later_and_nothing_is_sent_again(
+    tmp_path: Path, more: dict[str, bool]
+) -> None:
+    channel = FakeChannel(**more)
+    async with world(tmp_path, channel, start=False) as now:
+        store: Any = Forgetful(now.store, 2)
+        deliverer = Deliverer(store, {"fake": channel}, now.hooks, CLOCK)
+        deliverer.start()
+        try:
+            await now.store.queue_replies(now.claim, to_outgoing_rows((reply("hello", "1"),), "item", CLOCK.now()))
+            for left in (1, 0):
+                deliverer.wake("fake")
+                async with asyncio.timeout(60):
+                    while store.failures > left:
+                        await asyncio.sleep(0.005)
+            deliverer.wake("fake")
+            await now.settled(1)
+        finally:
+            await deliverer.stop()
+    assert channel.texts == ["hello"] and len(channel.sends) == 1

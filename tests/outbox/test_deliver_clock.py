@@ -15,8 +15,8 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
+from palinurus.store.factory import open_store
 from palinurus.store.port import Store
-from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 
 HOUR = 3_600_000

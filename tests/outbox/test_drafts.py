@@ -20,8 +20,8 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import KIND, TRIES, DraftRecord, LiveDraft, LiveDrafts
-from palinurus.store.port import InboxItem, Store
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
+from palinurus.store.port import InboxItem, OutboxRow, RunClaim, Settlement, Store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 
@@ -141,6 +141,55 @@ async def test_one_that_cannot_be_removed_now_is_tried_again_at_the_next_start(s
     scene.drafts.drop("item")
     await scene.drafts.close()
     assert len(await scene.kept()) == 1
+
+
+async def test_one_that_cannot_be_removed_now_is_removed_once_the_platform_is_back(scene: Scene) -> None:
+    class Away(FakeChannel):
+        tries = 0
+
+        async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+            self.tries += isinstance(act, DeleteAction)
+            return SendFailure("down", "down") if self.tries == 1 else await super().act(target, act)
+
+    scene.channel = Away(abilities=ABLE)
+    scene.drafts = LiveDrafts(scene.store, {"fake": scene.channel}, scene.clock)
+    scene.open().touch(lambda: "first")
+    await scene.until(1)
+    scene.drafts.drop("item")
+    async with asyncio.timeout(60):
+        while await scene.kept():
+            await asyncio.sleep(0.002)
+            await scene.clock.advance(5.0)
+    assert scene.channel.texts == []
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_a_draft_of_a_stopped_run_does_not_stay(scene: Scene, taken: bool) -> None:
+    """Its reply was queued, and is never sent: also when it was just about to take the draft's place."""
+    scene.open().touch(lambda: "a fragment")
+    await scene.until(1)
+    claim = RunClaim("item", "agent:main:main", "main", b"{}", 0, attempts=1, fence=1)
+    await scene.store.queue_replies(claim, [OutboxRow("item.0", "item", "fake", "chat", b"{}", 0)])
+    if taken:
+        assert await scene.drafts.take("item", "item.0", CHAT)
+    await scene.store.stop("agent:main:main", "stopped", silent=True)
+    await scene.store.settle(claim, Settlement("answered", "a fragment of the whole"))
+    scene.drafts.on_ended("item")
+    async with asyncio.timeout(60):
+        while await scene.kept():
+            await asyncio.sleep(0.002)
+    assert scene.channel.texts == []
+
+
+async def test_a_draft_whose_reply_is_still_to_be_sent_stays(scene: Scene) -> None:
+    scene.open().touch(lambda: "a fragment")
+    await scene.until(1)
+    claim = RunClaim("item", "agent:main:main", "main", b"{}", 0, attempts=1, fence=1)
+    row = OutboxRow("item.0", "item", "fake", "chat", b"{}", 0)
+    await scene.store.settle(claim, Settlement("answered", "whole", replies=(row,)))
+    scene.drafts.on_ended("item")
+    await scene.drafts.close()
+    assert len(await scene.kept()) == 1 and len(scene.channel.texts) == 1
 
 
 async def test_a_draft_that_fails_is_left_alone_after_some_tries(scene: Scene) -> None:

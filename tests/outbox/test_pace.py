@@ -10,7 +10,7 @@ from palinurus.core.stream.chunk import CoalesceSettings, HumanDelay
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply, ReplyKind
 from palinurus.outbox.pace import KIND, OLD, BlockPacer, JoinedBlocks, PaceRules, sweep_joined_records
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.testing.clock import FakeClock
 
 CHAT = Target("fake", "chat")

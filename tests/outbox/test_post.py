@@ -25,8 +25,8 @@ from palinurus.core.types.outbound import Reply
 from palinurus.outbox.deliver import Deliverer
 from palinurus.outbox.post import BEGUN, KIND, OLD, OutboxPost
 from palinurus.plugins.hooks import Hooks
+from palinurus.store.factory import open_store
 from palinurus.store.port import SessionRow, Store
-from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.program.recipient import MessageDelivery
@@ -61,7 +61,7 @@ async def test_sent_with_its_receipt_once_for_one_id(tmp_path: Path) -> None:
         again = await post.send(Reply(CHAT, "hello", "i.m-1", "message"), 10)
     assert (
         first == MessageDelivery("sent", "fake-1")
-        and again == first._replace(again=True)
+        and again == msgspec.structs.replace(first, again=True)
         and channel.texts == ["hello"]
     )
 

@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from palinurus.config.sections.channels import SendRetrySettings
 from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
@@ -65,3 +66,10 @@ def test_what_the_platform_limits_waits_as_long_as_it_says_and_is_not_given_up_f
 
 def test_a_signed_out_account_waits_as_a_whole() -> None:
     assert plan_retry(SendFailure("", "signed_out"), 99, 0) == RetryPlan(HOLD, chat=False)
+
+
+def test_an_account_says_how_often_and_when_a_message_is_tried_again() -> None:
+    own = SendRetrySettings(attempts=4, least=1.0, most=3.0, jitter=0.0)
+    assert [plan_retry(SendFailure("", "down"), n, 0, own).wait for n in range(1, 5)] == [1.0, 2.0, 3.0, None]
+    spread = [SendRetrySettings(jitter=0.5).wait(1, chance) for chance in (0.0, 0.5, 0.999)]
+    assert spread[0] == 0.25 and spread[1] == 0.5 and spread[2] is not None and 0.74 < spread[2] < 0.75

@@ -14,7 +14,7 @@ import pytest
 from palinurus.config.sections import approvals
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, CommandRule
 from palinurus.services.approvals import KIND, ApprovalBoard, ApprovalRow, digest_question
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.testing.clock import FakeClock
 
 
@@ -233,6 +233,34 @@ async def test_old_rows_go_and_unreadable_ones_are_passed_over(tmp_path: Path) -
         assert {k.key for k in await made._store.list_records(KIND)} == {"junk", (await made.pending())[0].id}
 
 
+class CountingStore:
+    """A store that counts how often all records of a kind are read."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.lists = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def list_records(self, kind: str) -> Any:
+        self.lists += 1
+        return await self._store.list_records(kind)
+
+
+async def test_a_question_costs_the_same_however_many_there_were(tmp_path: Path) -> None:
+    clock, shown = FakeClock(), Shown()
+    store = CountingStore(await open_store(str(tmp_path), clock))
+    made = ApprovalBoard(store, clock)  # type: ignore[arg-type]
+    for at in range(30):
+        waiting = asyncio.ensure_future(made.ask(ask(f"touch {at}"), shown))
+        ident = await shown.one(at + 1)
+        assert (await made.answer(ident[:8], "deny", "me")).problem == "" and (await waiting).decision == "deny"
+    assert store.lists == 1  # the first looks for what is over; the others read their own row
+    await made.close()
+    await store.close()
+
+
 async def test_an_expired_answer_serves_nobody(tmp_path: Path) -> None:
     clock = FakeClock()
     async with board(tmp_path, clock) as made:
@@ -261,3 +289,16 @@ def test_payloads() -> None:
         "ts": 3,
         "request": 0,
     }
+
+
+async def test_a_clock_that_is_set_ahead_takes_nobody_the_answer(tmp_path: Path) -> None:
+    """The run still waits, for as long as it said: the question is open."""
+    clock, shown = FakeClock(), Shown()
+    async with board(tmp_path, clock) as made:
+        asked = asyncio.ensure_future(made.ask(ask(), shown))
+        ident = await shown.one()
+        clock.jump(3 * 86_400)
+        await made.ask(ask("another"), None)  # which clears away what is old
+        assert ident in [row.id for row in await made.pending()]
+        assert (await made.answer(ident, "allow-once", "me")).problem == ""
+        assert (await asyncio.wait_for(asked, 60)).decision == "allow-once"

@@ -19,8 +19,8 @@ from palinurus.services.inbox import InboxPort
 from palinurus.services.sessions import SessionDirectory
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
+from palinurus.store.factory import open_store
 from palinurus.store.port import Store
-from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import ScriptedModel, call_tools, say

@@ -16,8 +16,8 @@ from palinurus.core.types.tool import ToolFailure
 from palinurus.providers.catalog import Catalog
 from palinurus.services.status import SessionStatusReader
 from palinurus.sessions.record import SessionRecord
+from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, Settlement, Store, UsageRow
-from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.program.session import make_status_tool
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -180,3 +181,90 @@ async def test_killed_at_any_write_a_reminder_is_told_once_and_then_over(outcome
         assert found == left, at
         reached += died
     assert 6 <= reached < 13
+
+
+ONCE = {"name": "once", "schedule": {"kind": "at", "at": START_MS + HOUR}, "payload": TURN}
+HOURLY = {"name": "hourly", "schedule": {"kind": "every", "everyMs": HOUR}, "payload": TURN}
+
+
+async def failing(config: dict[str, Any], why: str, hours: int = 1, asked: dict[str, Any] = HOURLY) -> World:
+    world = World()
+    world.configure(**config)
+    world.inbox.answer = ("failed", why)
+    work = await world.up()
+    await work.add(asked, CHAT)
+    for _ in range(hours):
+        await world.step(work, 3601)
+        await work.tick()
+    await work.close()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("retry", "why", "fires"),
+    [
+        (None, "HTTP 429", 1),
+        ({}, "HTTP 429", 4),
+        ({"maxAttempts": 1}, "HTTP 429", 2),
+        ({}, "the key was refused", 1),
+        ({"retryOn": ["timeout"]}, "HTTP 429", 1),
+        ({"retryOn": ["timeout"]}, "it timed out", 4),
+    ],
+)
+async def test_a_job_for_one_time_is_tried_again_where_the_config_says_so(
+    retry: dict[str, Any] | None, why: str, fires: int
+) -> None:
+    world = World()
+    world.configure(**({} if retry is None else {"retry": {"backoffMs": [1000, 5000], **retry}}))
+    world.inbox.answer = ("failed", why)
+    work = await world.up()
+    ident = (await work.add(ONCE, CHAT))["id"]
+    await world.step(work, 3601)
+    for number in range(12):
+        if number == 5:  # also after a restart
+            await work.close()
+            work = await world.up()
+        await world.step(work, 1)
+    done = world.inbox.fires(ident)
+    assert len(done) == fires
+    assert [round((b - a) / 1000) for a, b in pairwise(done)][1:2] in ([], [5], [6])
+    assert len(await work.runs(ident, 9)) == fires
+    assert all("nextRunAtMs" not in job["state"] for job in work.jobs())  # it is over
+
+
+async def test_somebody_hears_of_a_job_that_keeps_failing() -> None:
+    there = {"failureDestination": {"mode": "announce", "channel": "fake", "to": "ops", "accountId": "two"}}
+    every = await failing(there, "boom", hours=3)
+    assert [(t.to, t.account) for t, _ in every.said.values()] == [("ops", "two")] * 3
+    assert "'hourly' failed (3 times in a row): boom" in list(every.said.values())[-1][1]
+    alert = {"enabled": True, "after": 2, "cooldownMs": 2 * HOUR}
+    assert len((await failing({**there, "failureAlert": alert}, "boom", hours=6)).said) == 3  # 2nd, 4th, 6th
+    assert len((await failing({**there, "failureAlert": {**alert, "after": 7}}, "boom", hours=6)).said) == 0
+    assert len((await failing({"failureAlert": {**alert, "enabled": False}}, "boom", hours=6)).said) == 0
+
+
+async def test_where_failures_are_told_without_a_place_of_their_own() -> None:
+    asked = {**HOURLY, "delivery": {"mode": "announce", "channel": "fake", "to": "home"}}
+    world = await failing({"failureAlert": {"enabled": True, "after": 1, "accountId": "b"}}, "boom", asked=asked)
+    assert [(t.to, t.account) for t, _ in world.said.values()] == [("home", "b")]
+    hook = {"webhook": "https://hook.example/", "failureAlert": {"enabled": True, "after": 1, "mode": "webhook"}}
+    (post,) = (await failing(hook, "boom")).posts
+    assert post[0] == "https://hook.example/" and b'"error":"boom"' in post[1]
+
+
+async def test_missed_times_count_as_failures_where_the_config_says_so() -> None:
+    for counted in (True, False):
+        world = World()
+        alert = {"enabled": True, "after": 1, "includeSkipped": counted}
+        world.configure(failureAlert=alert, failureDestination={"channel": "fake", "to": "ops"})
+        work = await world.up()
+        await work.add({**HOURLY, "misfire": "skip"}, CHAT)
+        await world.step(work, 40 * 3600)
+        await work.close()
+        assert bool(world.said) is counted
+
+
+async def test_the_history_of_a_job_stays_within_its_bytes() -> None:
+    small, large = await failing({"runLog": {"maxBytes": 900}}, "boom", hours=9), await failing({}, "boom", hours=9)
+    sizes = [next(len(d) for (kind, _), d in w.memory.records.items() if kind == "jobruns") for w in (small, large)]
+    assert sizes[0] <= 900 < sizes[1]

@@ -241,6 +241,7 @@ async def test_what_a_fire_says_where_it_goes_and_what_it_may() -> None:
         timeout_seconds=30,
         tools_allow=("read",),
         prompt_mode="minimal",
+        slot=(made["id"], due),
     )
     assert work.events.has_waiting("agent:main:main")  # the main session hears of what the person was told
     told = await work.events.take("agent:main:main", "i1")
@@ -254,7 +255,7 @@ async def test_current_is_the_session_that_asks_and_none_says_nothing() -> None:
     record = msgspec.structs.replace(SessionRecord.fresh(key, 0, "s"), lastChannel="fake", lastTo="g1")
     world.memory.rows[str(key)] = SessionRow(str(key), "main", "s", 0, record.encode())
     work = await world.up()
-    asks = CHAT._replace(session=str(key))
+    asks = msgspec.structs.replace(CHAT, session=str(key))
     await work.add(job({"kind": "every", "everyMs": HOUR}, sessionTarget="current"), asks)
     await work.add(job({"kind": "every", "everyMs": HOUR}, name="q", delivery={"mode": "none"}), asks)
     await world.step(work, 3600)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import msgspec
+
+from palinurus.config.declare import fill_section
+from palinurus.config.findings import ConfigPlace
 from palinurus.config.sections.schedule import CronSettings, HeartbeatSettings
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, Target
 from palinurus.errors import NotFound
-from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
+from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, SlotTaken, StoreRecord, UsageRow
 from palinurus.testing.clock import FakeClock, run_ready_tasks
 from palinurus.triggers.events import SystemEvents
 from palinurus.triggers.ports import TriggerPort
@@ -47,6 +51,9 @@ class Memory:
     async def list_records(self, kind: str) -> list[StoreRecord]:
         return [StoreRecord(k, key, data, 1 << 60) for (k, key), data in sorted(self.records.items()) if k == kind]
 
+    async def grant(self, name: str) -> bool:
+        return True
+
     async def claim_slot(self, job: str, due: int) -> bool:
         self._write()
         new = (job, due) not in self.slots
@@ -78,6 +85,10 @@ class Inbox:
     async def submit(self, inbound: Inbound, sink: Any = None) -> Acceptance:
         self.memory._write()
         duplicate = inbound.event in self.taken
+        if inbound.options.slot is not None and not duplicate:
+            if inbound.options.slot in self.memory.slots:
+                raise SlotTaken("it was claimed before")
+            self.memory.slots.add(inbound.options.slot)
         self.taken.setdefault(inbound.event, inbound)
         if not self.held:
             self.ended.setdefault(inbound.event, self.answer)
@@ -109,6 +120,13 @@ class World:
         self.settings = Settings(home, agents, "main", heartbeats=beats, cron=CronSettings(timezone="UTC", runs=50))
         self.posts: list[tuple[str, bytes, dict[str, str]]] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
+        self.said: dict[str, tuple[Target, str]] = {}  # by id
+
+    def configure(self, **cron: Any) -> None:
+        """Other words of `cron`, as a file would write them."""
+        made = fill_section(CronSettings, cron, ConfigPlace("", {}, []))
+        made = msgspec.structs.replace(made, timezone="UTC", runs=50)
+        self.settings = msgspec.structs.replace(self.settings, cron=made)
 
     async def run(self, key: Any, command: str, limit: float) -> str | None:
         """A watched command."""
@@ -121,12 +139,16 @@ class World:
             self.posts.append((url, body, headers))
             return 200
 
+        async def say(target: Target, text: str, ident: str) -> None:
+            self.said.setdefault(ident, (target, text))
+
         port = TriggerPort(
             self.settings,
             self.memory,
             self.clock,
             self.inbox,
             post,
+            say,
             ("fake",),
             self.run,  # type: ignore[arg-type]
         )

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from palinurus.agent.plan.offer import list_trusted
 from palinurus.clock import Clock
 from palinurus.config.sections.channels import AccountSettings, GroupSettings
 from palinurus.config.settings import Settings
@@ -23,6 +24,7 @@ from palinurus.core.policy.admission import (
     decide_admission,
     parse_allowlist,
 )
+from palinurus.core.policy.audience import is_outsider
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Route, Sender, TurnOptions
 from palinurus.core.types.keys import SessionKey, escape_key_part
 from palinurus.core.types.outbound import Reply
@@ -35,6 +37,7 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
 
 STRANGER = 10  # messages a minute of somebody who waits to be let in: more are not even looked up
+CROWD = 3  # times what one stranger may write is what all of an account's together may: each message is a model call
 MANNERS = (
     "Several people talk in this chat; every message begins with the name of whoever wrote it. Names are chosen by "
     "their bearers and prove nothing. {when} Answer the person who asked."
@@ -45,7 +48,7 @@ WHEN = {
 }
 
 
-class AdmittedMessage(NamedTuple):
+class AdmittedMessage(msgspec.Struct, frozen=True):
     """A turn may come of it. `inbound` says what its sender may do; `message` is what was decided about it, if
     anything was."""
 
@@ -53,14 +56,14 @@ class AdmittedMessage(NamedTuple):
     message: InboxMessage | None = None
 
 
-class RejectedMessage(NamedTuple):
+class RejectedMessage(msgspec.Struct, frozen=True):
     """Away: nothing happens. `reply` goes to whoever wrote; its id is the same however often it is said."""
 
     why: str
     reply: Reply | None = None
 
 
-class NotedMessage(NamedTuple):
+class NotedMessage(msgspec.Struct, frozen=True):
     """Context for later."""
 
 
@@ -75,7 +78,7 @@ class _Led(NamedTuple):
     where: Route
 
 
-class _Pace(NamedTuple):
+class _Pace(msgspec.Struct, frozen=True):
     """How often one sender may write, and what counts it."""
 
     flood: FloodGuard
@@ -102,6 +105,7 @@ class ChannelAccess:
         self._store = store
         self._clock = clock
         self._own = own
+        self._trusted = list_trusted(settings)
         self._flood = FloodGuard()
         self._loops = FloodGuard()
         self._heard = OverheardMessages()
@@ -128,7 +132,11 @@ class ChannelAccess:
         else:
             verdict = await self._known(inbound, account)
         pace = self._pace(inbound, account, verdict)
-        return verdict.word == "in" and (pace is None or not pace.flood.full(pace.key, now, pace.most, pace.window))
+        if pace is None or verdict.word != "in":
+            return verdict.word == "in"
+        crowd = f"{inbound.target.channel}/{inbound.target.account}/*"
+        crowded = not inbound.sender.bot and self._flood.full(crowd, now, account.rate * CROWD)
+        return not crowded and not pace.flood.full(pace.key, now, pace.most, pace.window)
 
     def _led(self, inbound: Inbound) -> _Led | AdmittedMessage | RejectedMessage:
         """With the rights it came with taken away; or the outcome, where no rules are needed for it."""
@@ -177,7 +185,7 @@ class ChannelAccess:
             return verdict
         standing = await self.pairing.standing(target.channel, target.account, sender.id)
         first = rules.owners | ({sender.id} if standing.owner else frozenset())
-        return decide_admission(_asked(inbound), rules._replace(paired=standing.paired, owners=first))
+        return decide_admission(_asked(inbound), msgspec.structs.replace(rules, paired=standing.paired, owners=first))
 
     def _placed(
         self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict, where: Route
@@ -193,6 +201,8 @@ class ChannelAccess:
         return msgspec.structs.replace(inbound, session=key.rest), Route(where.agent, key, key.lane)
 
     async def _group(self, inbound: Inbound, account: AccountSettings, where: Route) -> AdmissionOutcome:
+        if inbound.kind == "group" and not account.hears_group(inbound.target.to):
+            return RejectedMessage("dm.groupEnabled or dm.groupChannels keep this chat out")
         verdict, rules = await self._heard_in(inbound, account, where)
         if verdict.word == "note":
             self._heard.note(inbound, account.history)
@@ -212,11 +222,11 @@ class ChannelAccess:
         """On a group's message, and the rules it was made by."""
         standing = await self.pairing.standing(account.channel, account.account, inbound.sender.id)
         rules = self._rules(account, standing, find_group_settings(account, inbound), inbound)
-        rules = rules._replace(mention=await self._wanted(where, rules.mention))
+        rules = msgspec.structs.replace(rules, mention=await self._wanted(where, rules.mention))
         asked = _asked(inbound)
         if not asked.named:
             patterns = self._settings.people.patterns.get(where.agent, ())
-            asked = asked._replace(named=admission.is_mentioned(inbound.text, patterns))
+            asked = msgspec.structs.replace(asked, named=admission.is_mentioned(inbound.text, patterns))
         return decide_admission(asked, rules), rules
 
     async def _wanted(self, where: Route, usual: bool) -> bool:
@@ -268,7 +278,8 @@ class ChannelAccess:
         if notice is not None:
             return notice
         sender = msgspec.structs.replace(inbound.sender, owner=verdict.owner, allowed=verdict.allowed or verdict.owner)
-        return AdmittedMessage(msgspec.structs.replace(inbound, sender=sender))
+        inbound = msgspec.structs.replace(inbound, sender=sender)
+        return AdmittedMessage(msgspec.structs.replace(inbound, outsider=is_outsider(inbound, self._trusted)))
 
     def _dressed(self, message: InboxMessage, account: AccountSettings, rules: AdmissionRules) -> Inbound:
         """A group's message with what belongs to it: the group's prompt, and what was said before."""
@@ -289,7 +300,12 @@ class ChannelAccess:
         pace = self._pace(inbound, account, verdict)
         if pace is None:
             return None
-        step = pace.flood.step(pace.key, self._clock.monotonic(), pace.most, pace.window, rest=pace.rest)
+        now, crowd = self._clock.monotonic(), f"{target.channel}/{target.account}/*"
+        step = pace.flood.step(pace.key, now, pace.most, pace.window, rest=pace.rest)
+        if step == "fine" and not sender.bot:
+            if self._flood.full(crowd, now, account.rate * CROWD):
+                return RejectedMessage("too many strangers at once")
+            self._flood.step(crowd, now, account.rate * CROWD)
         if step == "fine":
             return None
         text = f"That was more than {pace.most} messages in a minute. I read on when you have paused for one."
@@ -358,6 +374,7 @@ def _stripped(inbound: Inbound) -> Inbound:
         agent="",
         options=NO_OPTIONS,
         system=False,
+        outsider=False,
         push=True,
         before=(),
         signed=False,

@@ -11,16 +11,19 @@ import asyncio
 import base64
 import os
 import shutil
-from typing import NamedTuple, Protocol
+from itertools import chain
+from typing import Protocol
 
 import msgspec
 
+from palinurus.config.sections.bindings import SendPolicy
 from palinurus.core.media import MAX_IMAGE_SOURCE, read_duration
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.untrusted import clean_label, make_inert
 from palinurus.providers.transcribe import SoundRecording
+from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import ImageLimits, resize_images, sniff_image
 
 WORDS = ".words"  # beside a recording: what is said in it
@@ -33,7 +36,7 @@ class TranscriberPort(Protocol):
     async def transcribe(self, sound: SoundRecording) -> str | ModelFailure: ...
 
 
-class _Heard(NamedTuple):
+class _Heard(msgspec.Struct, frozen=True):
     """A line for the model. `source`: whose words it brings along, if not the sender's own."""
 
     text: str
@@ -43,21 +46,26 @@ class _Heard(NamedTuple):
 class FileAttacher:
     """Implements `agent.plan.sandbox.AttachFiles`."""
 
-    def __init__(self, ears: TranscriberPort) -> None:
+    def __init__(self, ears: TranscriberPort, scope: SendPolicy | None = None) -> None:
         self._ears = ears
+        self._scope = scope or SendPolicy()  # tools.media.audio.scope
 
     async def __call__(self, inbound: Inbound, folder: str, side: int, vision: bool) -> Inbound:
         """The message with what its files say. Raises nothing: what does not work is told in the message."""
         files = tuple([await asyncio.to_thread(_placed, one, folder) for one in inbound.files])
         paths = [one.path for one in files if vision and one.mime.startswith("image/")]
         pictures = [await asyncio.to_thread(_image, path) for path in paths]
-        seen = await resize_images(tuple([one for one in pictures if one is not None]), ImageLimits(side=side))
-        heard = [await self._heard(one) for one in files if one.voice or one.mime.startswith("audio/")]
+        seen = await resize_images(
+            tuple([one for one in pictures if one is not None]), ImageLimits(side=side, shrink=shrink_image)
+        )
+        hears = self._scope.allows(inbound.session, inbound.target.channel, inbound.kind)
+        heard = [await self._heard(one) for one in files if hears and (one.voice or one.mime.startswith("audio/"))]
         text = "\n".join(part for part in (inbound.text, *(one.text for one in heard), *seen.notes) if part)
         source = inbound.source or next((one.source for one in heard if one.source), "")
         images = (*inbound.images, *seen.images)
-        kept = tuple(one for one in files if not one.voice)
-        return msgspec.structs.replace(inbound, text=text, images=images, files=kept, source=source)
+        kept = tuple(one for one in files if not (one.voice and hears))
+        spoken = inbound.spoken or any(one.voice for one in files)
+        return msgspec.structs.replace(inbound, text=text, images=images, files=kept, source=source, spoken=spoken)
 
     async def _heard(self, file: Attachment) -> _Heard:
         data = await asyncio.to_thread(_read, file.path, RECORDING)
@@ -79,10 +87,12 @@ class FileAttacher:
         return _Heard(f"[{head}, what is said in it:\n{make_inert(words)}\n]", f"audio {clean_label(file.name, 60)}")
 
 
-def sweep_inbound_files(home: str, before: float) -> int:
-    """Remove files that came in before a moment (seconds since 1970), and empty folders. Returns how many files."""
+def sweep_media_files(home: str, before: float) -> int:
+    """Remove files that came in, and speech that was made, before a moment (seconds since 1970), and empty folders.
+    Returns how many files."""
     gone = 0
-    for folder, _, names in os.walk(os.path.join(home, "media", "inbound"), topdown=False):
+    every = (os.walk(os.path.join(home, "media", name), topdown=False) for name in ("inbound", "speech"))
+    for folder, _, names in chain.from_iterable(every):
         for name in names:
             path = os.path.join(folder, name)
             try:

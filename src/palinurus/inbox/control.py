@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ from palinurus.agent.settle import settle_until_stored, to_outgoing_rows
 from palinurus.agent.turn import Audience
 from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import ParsedDirectives
+from palinurus.core.speech import SpokenText
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
@@ -87,7 +88,7 @@ log = logging.getLogger(__name__)
 MAX_ATTEMPTS = 3
 
 
-class _Asked(NamedTuple):
+class _Asked(msgspec.Struct, frozen=True):
     """One control on its way to its end."""
 
     claim: RunClaim
@@ -102,11 +103,12 @@ class _Asked(NamedTuple):
     def key(self) -> SessionKey:
         return self.message.route.key
 
-    def replies(self, text: str, number: int = 0) -> tuple[Reply, ...]:
+    def replies(self, text: str, number: int = 0, speak: SpokenText | None = None) -> tuple[Reply, ...]:
         """For the outbox. A number is queued once, whoever queues it first."""
-        if not self.inbound.push or not text:
+        if not self.inbound.push or not (text or speak):
             return ()
-        return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", reply_to=self.inbound.reply_to),)
+        ident, to = f"{self.claim.id}.{number}", self.inbound.reply_to
+        return (Reply(self.inbound.target, text, ident, "final", reply_to=to, speak=speak),)
 
 
 class CommandController:
@@ -189,7 +191,7 @@ class CommandController:
         self, asked: _Asked, answer: CommandAnswer, outcome: TurnOutcome = "answered", number: int = 0
     ) -> None:
         now = self.program.clock.now()
-        replies = self.program.fitted(asked.inbound, asked.replies(answer.text, number))
+        replies = self.program.fitted(asked.inbound, asked.replies(answer.text, number, answer.speak))
         session = answer.record.row(asked.key) if answer.record is not None and answer.patch is None else None
         asked.audience.show(MessageUpdate(answer.text))
         end = AgentEnd((AssistantMessage((TextBlock(answer.text),), timestamp=now),), "stop", TokenUsage(), ended=now)
@@ -229,7 +231,7 @@ async def _do(call: CommandCall, message: InboxMessage) -> CommandAnswer:
     found, parsed = message.command, message.parsed
     if is_stop_word(call.inbound.text):
         _tell(call, "stop", "")
-        return await runs.run_stop(call._replace(name="stop"))
+        return await runs.run_stop(msgspec.structs.replace(call, name="stop"))
     if found is not None and found.command is None:
         return CommandAnswer(describe_unknown(found.name, call.program.commands))
     directive = found is not None and found.name == "status" and parsed.only  # also a command
@@ -237,7 +239,7 @@ async def _do(call: CommandCall, message: InboxMessage) -> CommandAnswer:
         if found.command.scope == "owner" and not is_admin(call.inbound):
             return CommandAnswer(f"/{found.name} is for the owner only.")
         _tell(call, found.name, found.args)
-        return await found.command.run(call._replace(name=found.name, args=found.args))
+        return await found.command.run(msgspec.structs.replace(call, name=found.name, args=found.args))
     return _directives(call, parsed) if parsed.only else CommandAnswer("Nothing to do.")
 
 
@@ -270,6 +272,6 @@ def _directives(call: CommandCall, parsed: ParsedDirectives) -> CommandAnswer:
     record = change_record(call.record, applied.changes, program.clock.now()) if applied.changes else None
     text = applied.text
     if parsed.get("status") is not None and not applied.refused:
-        now = call if record is None else call._replace(record=record)
+        now = call if record is None else msgspec.structs.replace(call, record=record)
         text = "\n".join(part for part in (text, format_status_card(now)) if part)
     return CommandAnswer(text, record)

@@ -7,10 +7,14 @@ nor turns; which messages are doomed is decided in `queue.py`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
 
 from palinurus.agent.settle import to_outgoing_rows
+from palinurus.core.types.inbound import Route
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
 from palinurus.inbox import queue
@@ -20,14 +24,23 @@ from palinurus.inbox.message import MessageReader
 from palinurus.inbox.queue import QueueEvent, QueueRow
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, make_notice, make_refused_end
 from palinurus.services.inbox import StopReport
-from palinurus.store.port import Dismissal, OutboxRow
+from palinurus.store.port import Dismissal, DismissedMessages, OutboxRow
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
+
+class CallCloser(Protocol):
+    async def __call__(self, route: Route, item: str, *, idle: bool = False) -> None:
+        """See `agent.turn.TurnRunner.close_calls`."""
+        ...
+
+
+EARLY = 256  # messages that were stopped and never came
 AGAIN = 1.0  # seconds after the store failed
 CLEARS = frozenset(("user", "stop", "stop-command"))  # reasons of a stop that also drop what waits
 MARK = "stopped ({})"
+_MARKED = MARK.split("{}")
 QUIET = frozenset(map(MARK.format, ("stop", "interrupt")))  # the person hears of these from somebody else
 UNMARKED = frozenset(("timeout", "drain"))  # ends that are no person's stop: after a crash the message runs again
 
@@ -53,54 +66,125 @@ class MessageDismisser:
         self._now = finisher.clock.now
         self._replied = finisher.replied
         self._going: dict[str, asyncio.Task[None]] = {}
+        self._early: dict[str, str] = {}  # messages that were stopped before they were known here: why
+        self.close_calls: CallCloser | None = None  # who answers tool calls that a message left open
         self._tasks = TaskSet("dismissing messages")
 
     async def stop_session(self, session: str, reason: str) -> StopReport:
-        """Its run, and what waits behind that if the reason is a person's. Raises StateError kinds."""
-        run = self._running.get(session)
-        before = len(self._book.list_doomed(session))
-        if reason in CLEARS and session in self._book:
-            self._step(session, self._book.lane(session), queue.QueueStopEvent())
-        dropped = len(self._book.list_doomed(session)) - before
+        """Its run, whichever node has it, and what waits behind that if the reason is a person's. Raises StateError
+        kinds."""
+        run, clears = self._running.get(session), reason in CLEARS
         if run is not None:
-            self.abort(run, reason)
-        await self.settle(session)
-        return StopReport(run is not None and run.marked is not False, dropped)
+            self._stop_run(run, reason)
+        if reason in UNMARKED:
+            return StopReport(run is not None)
+        if clears and session in self._book:
+            self._step(session, self._book.lane(session), queue.QueueStopEvent())
+        rows = self._book.state(session).rows
+        only = None
+        if any(row.state == "taken" for row in rows):  # its run has read it: it ends with that
+            only = [*([run.claim.id] if run is not None else ()), *(r.id for r in rows if r.state != "taken")]
+        done = await self._stop(session, reason, only, waiting=queue.STOPPED if clears else None)
+        return StopReport(bool(done.marked), len(done.ended))
 
     async def stop_item(self, ident: str, reason: str) -> bool:
         """See `services.inbox.InboxPort`."""
-        for run in tuple(self._running.values()):
-            if run.claim.id == ident or ident in run.absorbed:
-                self.abort(run, reason)
-                await self.settle(run.claim.session)
-                return run.marked is not False
-        session, row = self._book.find(ident) or ("", None)
-        if row is None or row.state not in ("waiting", "handed"):
-            return False
-        self._step(session, self._book.lane(session), queue.QueueStopEvent((ident,)))
-        await self.settle(session)
-        return True
+        run = next((r for r in self._running.values() if r.claim.id == ident or ident in r.absorbed), None)
+        if run is not None:
+            self._stop_run(run, reason)
+            session, ident = run.claim.session, run.claim.id
+            if reason in UNMARKED:
+                return True
+        elif (found := self._book.find(ident)) is not None:
+            session, known = found
+            if known.state not in ("waiting", "handed"):
+                return False
+            self._step(session, self._book.lane(session), queue.QueueStopEvent((ident,)))
+        else:  # perhaps another node has it
+            row = await self._store.item(ident)
+            while row is not None and row.absorbed_by:
+                row = await self._store.item(row.absorbed_by)
+            if row is None or row.state == "done":
+                return False
+            session, ident = row.session, row.id
+        done = await self._stop(session, reason, (ident,))
+        return bool(done.ended or done.marked)
 
-    def abort(self, run: ActiveRun, reason: str) -> None:
-        """Stop a run. A person's stop is put on disk too: `settle` waits for that."""
+    def _stop_run(self, run: ActiveRun, reason: str) -> None:
         if run.abort.reason is None and reason not in UNMARKED:
             run.mark = Dismissal(run.claim.id, "aborted", MARK.format(reason), silent=reason == "stop")
-            self.begin(run.claim.session)
         run.abort.set(reason)
+
+    async def _stop(
+        self, session: str, reason: str, only: Sequence[str] | None, waiting: str | None = queue.STOPPED
+    ) -> DismissedMessages:
+        """Put it on disk. If that fails, what was stopped here is tried again."""
+        try:
+            note, silent = MARK.format(reason), reason == "stop"
+            done = await self._store.stop(session, note, waiting=waiting, only=only, silent=silent)
+        except StateError:
+            asyncio.get_running_loop().call_later(AGAIN, self.begin, session)
+            raise
+        run = self._running.get(session)
+        if run is not None and run.mark is not None and run.marked is None:
+            run.marked = run.claim.id in done.marked
+        doomed = [row for row in self._book.list_doomed(session) if only is None or row.id in only]
+        doomed = doomed if waiting is not None else []  # it was not asked about what waits
+        known = {row.id for row in doomed} | ({run.claim.id} if run is not None else set())
+        for ident in {*done.ended, *done.marked} - known:
+            self._remember(ident, reason)
+        self._over(session, doomed, done)
+        return done
+
+    def _remember(self, ident: str, reason: str) -> None:
+        self._early[ident] = reason
+        while len(self._early) > EARLY:
+            del self._early[next(iter(self._early))]
+
+    def take_early(self, ident: str) -> str | None:
+        """The reason if a message was stopped between its commit and the moment its dispatcher heard of that."""
+        return self._early.pop(ident, None)
+
+    def hear_stopped(self, item: str, session: str, note: str) -> None:
+        """Another node has stopped a run of this one; that is on disk."""
+        run, reason = self._running.get(session), note.removeprefix(_MARKED[0]).removesuffix(_MARKED[1])
+        if run is not None and run.claim.id == item:
+            run.marked = True
+            run.abort.set(reason)
+        else:
+            self._remember(item, reason)
+
+    def abort(self, run: ActiveRun, reason: str) -> None:
+        """Stop a run, and put that on disk: `settle` waits for it."""
+        self._stop_run(run, reason)
+        self.begin(run.claim.session)
 
     def begin(self, session: str) -> None:
         """Put the ends of a session's doomed messages on disk."""
         if session not in self._going:
             self._going[session] = self._tasks.start(self._sweep(session))
 
+    async def _answer_calls(self, ids: Sequence[str]) -> None:
+        """Messages that had begun before a crash or a restart, and were stopped while they waited to go on."""
+        closer = self.close_calls
+        for ident in ids if closer is not None else ():
+            row = await self._store.item(ident)
+            if closer and row is not None and any(step.what == "claimed" for step in await self._store.trace(ident)):
+                await closer(self._reader.reopen(row).route, ident, idle=True)
+
     async def tell_stopped(self) -> None:
-        """At start, before anything else: whose run was stopped and did not live to say so is told now."""
+        """At start, before anything else: whose run was stopped and did not live to say so is told now, and the tool
+        calls it left open are answered."""
         for row in await self._store.list_running():
-            if row.outcome is not None and row.note not in QUIET:
-                inbound = self._reader.reopen(row).inbound
-                await self._store.post_replies(
-                    to_outgoing_rows(make_notice(row.id, inbound, "the run was stopped"), row.id, self._now())
-                )
+            if row.outcome is None:
+                continue
+            message = self._reader.reopen(row)
+            if self.close_calls is not None:
+                await self.close_calls(message.route, row.id)
+            if row.note not in QUIET:
+                notices = make_notice(row.id, message.inbound, "the run was stopped")
+                await self._store.post_replies(to_outgoing_rows(notices, row.id, self._now()))
+                self._replied(notices)
 
     async def settle(self, session: str, *, quiet: bool = False) -> None:
         """Return when all that is to end is on disk. Raises StateError kinds, unless `quiet`."""
@@ -110,8 +194,9 @@ class MessageDismisser:
 
     async def close(self, seconds: float) -> None:
         """At the end: what is on its way to the disk gets a moment."""
-        if self._going:
-            await asyncio.wait(tuple(self._going.values()), timeout=seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._tasks.settle()
 
     async def _sweep(self, session: str) -> None:
         tried: set[str] = set()
@@ -128,7 +213,7 @@ class MessageDismisser:
                 done = await self._store.dismiss([*ends, mark] if mark is not None else ends)
                 if run is not None and mark is not None:
                     run.marked = mark.id in done.marked
-                self._over(session, [row for row in rows if row.id in done.ended], notices)
+                self._over(session, rows, done, notices)
         except StateError:
             asyncio.get_running_loop().call_later(AGAIN, self.begin, session)
             raise
@@ -144,13 +229,22 @@ class MessageDismisser:
             made[ident] = make_notice(ident, self._reader.reopen(stored[ident]).inbound, told[ident])
         return made
 
-    def _over(self, session: str, rows: list[QueueRow], notices: dict[str, tuple[Reply, ...]]) -> None:
-        for row in rows:
-            end = _make_dismissal(row)
-            self._feeds.report_ended(row.id, make_refused_end(end.outcome, end.note, self._now()))
+    def _over(
+        self,
+        session: str,
+        rows: list[QueueRow],
+        done: DismissedMessages,
+        notices: Mapping[str, tuple[Reply, ...]] = MappingProxyType({}),
+    ) -> None:
+        """These were to end. Those that have not were claimed meanwhile, and are marked, or had ended before."""
+        for row in [row for row in rows if row.id not in done.marked]:
+            if row.id in done.ended:
+                end = _make_dismissal(row)
+                self._feeds.report_ended(row.id, make_refused_end(end.outcome, end.note, self._now()))
             self._step(session, self._book.lane(session), queue.VerdictEvent(row.id))
-        if told := tuple(reply for row in rows for reply in notices[row.id]):
+        if told := tuple(reply for row in rows if row.id in done.ended for reply in notices.get(row.id, ())):
             self._replied(told)
+        self._tasks.start(self._answer_calls(done.ended))
 
 
 def _make_dismissal(row: QueueRow, replies: tuple[OutboxRow, ...] = ()) -> Dismissal:

@@ -11,9 +11,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from weakref import WeakValueDictionary
 
 from palinurus.agent.mailbox import Mailbox
-from palinurus.agent.turn import ClaimedMessage, TurnRunner
+from palinurus.agent.turn import TurnRunner
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound
@@ -23,19 +24,22 @@ from palinurus.inbox import control, queue, running
 from palinurus.inbox.dismiss import MessageDismisser
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
-from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader
-from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, resolve_policy
+from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader, QueueRules, check_room
+from palinurus.inbox.peers import PeerNews
+from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, resolve_policy
 from palinurus.inbox.queue import Effect, QueueEvent
 from palinurus.inbox.route import build_item
-from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience
+from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience, StrayRuns
 from palinurus.services.inbox import Sink, StopReport
-from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Store
+from palinurus.store.news import StoreNews
+from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, SessionFull, Store, TurnOutcome
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
 BOUND = 200  # messages of one session that wait, dropped ones included
 DEADLINE = 900.0  # seconds for a run of an agent that is no more
+ACCEPTING = 5.0  # seconds that messages on their way to the disk get at the end
 LOOK = 30.0  # seconds between two looks for running rows that nobody runs
 
 
@@ -60,13 +64,15 @@ class Dispatcher:
         self._store = store
         self._clock = clock
         self._reader = reader
+        self._rules = QueueRules(settings, store, reader)
         self.grace = grace
         self._bound = max(BOUND, settings.lanes.queue_cap)
         self._running: dict[str, ActiveRun] = {}
         self._coming: Counter[str] = Counter()  # messages on their way to disk, by session
+        self._tickets: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by session: whose turn it is
         self._tasks = TaskSet("a message that gets no run")
         self._taking: set[asyncio.Task[Acceptance]] = set()
-        self._lost: frozenset[str] = frozenset()  # running rows that nobody ran when last looked at
+        self._strays = StrayRuns(store, lambda: {run.claim.id for run in self._running.values()})
         width = settings.lanes
         self.lanes = Lanes(
             {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
@@ -78,6 +84,15 @@ class Dispatcher:
         self._dismisser = MessageDismisser(
             self._book, self._running, self._step, feeds=self.feeds, reader=reader, finisher=self._finisher
         )
+        self._peers = PeerNews(
+            store,
+            self._book,
+            self._running,
+            self.feeds,
+            tickets=self._tickets,
+            reread=self._rules.reread,
+            step=self._step,
+        )
         self.draining = False
 
     def attach(
@@ -88,6 +103,7 @@ class Dispatcher:
     ) -> None:
         """Who does runs, who does commands, and who ends the sub-agents of a session that is stopped."""
         self._turns = turns
+        self._dismisser.close_calls = turns.close_calls
         self._controls = control.ControlLane(controller)
         self._stop_children = stop_children
 
@@ -106,16 +122,17 @@ class Dispatcher:
             busy = f"{CONTROL_LANE}:{item.session}" in self._book
             rules, item = control.RULES, control.to_control_item(item, busy)
         session, lane = item.session, item.lane
-        free = session not in self._book and session not in self._coming
-        slot = free and self.lanes.take(lane)
-        if not slot:
-            rules = rules or await self._rules(message, session)
-            self._admit(session, rules)
-        self._coming[session] += 1
-        # A task of our own: whoever waits for it may be stopped, but what is claimed is run.
-        task = asyncio.ensure_future(self._take(item, message, rules, sink, slot=slot))
-        self._taking.add(task)
-        task.add_done_callback(self._taking.discard)
+        async with self._tickets.setdefault(session, asyncio.Lock()):  # in the order of the calls: locks are fair
+            free = session not in self._book and session not in self._coming
+            slot = free and self.lanes.take(lane)
+            if not slot:
+                rules = rules or await self._rules.find(message, session)
+                check_room(self._book.state(session), self._coming[session], rules, self._bound)
+            self._coming[session] += 1
+            # A task of our own: whoever waits for it may be stopped, but what is claimed is run.
+            task = asyncio.ensure_future(self._take(item, message, rules, sink, slot=slot))
+            self._taking.add(task)
+            task.add_done_callback(self._taking.discard)
         return await asyncio.shield(task)
 
     async def _take(
@@ -125,7 +142,12 @@ class Dispatcher:
         unwatch = self.feeds.watch(item.id, sink) if sink is not None else None
         accepted = None
         try:
-            accepted = await self._store.accept(item, claim=slot)
+            hold = rules.debounce if rules is not None and rules.mode == "collect" else 0.0
+            if hold:
+                self._pump.note_held(session)
+            accepted = await self._store.accept(item, claim=slot, limit=self._bound, hold=hold)
+        except SessionFull as exc:  # counted here and there: others may put messages in, too
+            raise QueueFull(exc.message, fix="wait for answers, or stop the run") from None
         finally:
             self._coming -= Counter((session,))
             if slot and (accepted is None or accepted.claim is None):
@@ -147,23 +169,16 @@ class Dispatcher:
         elif accepted.duplicate:
             if sink is not None and accepted.state in ("queued", "running"):
                 self.feeds.watch(accepted.id, sink)
+        elif self._dismisser.take_early(item.id) is not None:
+            end = running.make_refused_end("aborted", queue.STOPPED, self._clock.now())
+            self.feeds.report_ended(item.id, end)
         else:
             inbound, settings = message.inbound, self._settings.queue
             rules = rules or resolve_policy(inbound, NO_OVERRIDES, settings, message.inline.queue)
-            arrived = queue.ArrivalEvent(queue.make_row(item.id, inbound, rules, self._now()), rules)
+            arrived = queue.ArrivalEvent(
+                queue.make_row(item.id, inbound, rules, asyncio.get_running_loop().time()), rules
+            )
             self._step(item.session, item.lane, arrived, message)
-
-    async def _rules(self, message: InboxMessage, session: str) -> QueuePolicy:
-        row = await self._store.session(session)
-        overrides = read_overrides(row.data) if row else NO_OVERRIDES
-        return resolve_policy(message.inbound, overrides, self._settings.queue, message.inline.queue)
-
-    def _admit(self, session: str, rules: QueuePolicy) -> None:
-        state = self._book.state(session)
-        coming = self._coming[session]
-        cap = rules.cap if rules.drop == "new" else self._bound
-        if queue.count_live(state) + coming >= cap or len(state.rows) + state.dropped + coming >= self._bound:
-            raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
 
     async def resume(self) -> int:
         """At start: hand what a crash left behind back to the lanes. Returns how many messages wait."""
@@ -175,8 +190,8 @@ class Dispatcher:
 
     async def _restore(self, rows: list[InboxRow], *, first: bool = False) -> None:
         for row in rows:
-            message = self._reader.reopen(row)
-            made = queue.make_row(row.id, message.inbound, await self._rules(message, row.session), self._now())
+            message, rules = await self._rules.reread(row)
+            made = queue.make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
             self._step(row.session, row.lane, queue.RestoreEvent(made, first))
 
     def _look(self) -> None:
@@ -186,13 +201,16 @@ class Dispatcher:
 
     async def look_after(self) -> int:
         """Give back rows that count as running though nobody runs them, at two looks in a row. Returns how many."""
-        ours = {run.claim.id for run in self._running.values()}
-        lost = frozenset(row.id for row in await self._store.list_running() if row.id not in ours)
-        again, self._lost = lost & self._lost, lost
-        if again:
-            log.error("messages that count as running, but nobody runs them: %s", ", ".join(sorted(again)))
-            await self._restore(await self._store.requeue(tuple(again)), first=True)
-        return len(again)
+        rows = await self._strays.give_back()
+        await self._restore(rows, first=True)
+        return len(rows)
+
+    def hear(self, news: StoreNews) -> None:
+        """Another node has changed something in the state we share."""
+        if news.what == "stopped":
+            self._dismisser.hear_stopped(news.key, news.session, news.detail)
+        else:
+            self._peers.hear(news)
 
     # the queue: one step of the pure part, and what it asks for
 
@@ -223,9 +241,6 @@ class Dispatcher:
             case _:
                 pass
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
     # runs
 
     def _start(self, claim: RunClaim, message: InboxMessage | None = None) -> None:
@@ -246,9 +261,11 @@ class Dispatcher:
         self._running[session] = run
         run.abort.on(lambda: self._closed(run))  # a run that is being stopped takes nothing more in
         agent = self._settings.agents.get(message.route.agent)
-        deadline = (agent.timeout if agent else DEADLINE) + self.grace
-        run.timer = asyncio.get_running_loop().call_later(deadline, self._late, run)
+        if (stopped := self._dismisser.take_early(claim.id)) is not None:
+            run.marked = True
+            run.abort.set(stopped)
         run.task = asyncio.ensure_future(self._run(run))
+        running.keep_deadline(run, agent.timeout if agent else DEADLINE, self.grace, self._abandon)
 
     async def _unrun(self, claim: RunClaim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
         """It was doomed while it was being claimed."""
@@ -282,44 +299,28 @@ class Dispatcher:
         if claim.lane == CONTROL_LANE:
             await self._controls.turn(claim, run.message, audience, run.abort)
         else:
-            await self._turns.turn(await self._gather(run), run.abort, run.mailbox, audience)
-
-    async def _gather(self, run: ActiveRun) -> ClaimedMessage:
-        """Put together what runs as one: the first message opens the turn, the others lie in the mailbox."""
-        extras: list[tuple[str, Inbound, bool]] = []
-        for row in await self._store.list_waiting(run.claim.session) if run.begin.extra else ():
-            known = self._book.row(run.claim.session, row.id)
-            if row.id in run.begin.extra and known is not None and known.state == "handed":
-                extras.append((row.id, self._reader.reopen(row).said, known.mode == "collect"))
-        return running.join_messages(run, extras, self._clock.now())
+            rows = await self._store.list_waiting(claim.session) if run.begin.extra else []
+            joined = running.join_waiting(run, rows, self._book, self._reader, now=self._clock.now())
+            await self._turns.turn(joined, run.abort, run.mailbox, audience)
 
     async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""
-        end = await self._finisher.end(run.claim, run.message.inbound, "failed", note, tell=True)
+        stopped = run.mark is not None  # by somebody, before it broke
+        outcome: TurnOutcome = "aborted" if stopped else "failed"
+        end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=not stopped)
         if end is not None:
             self.feeds.show(run.claim.id, end)
         try:
             waiting = await self._store.list_waiting(run.claim.session)
         except StateError:
             return
-        known = frozenset(row.id for row in waiting)
-        self._step(run.claim.session, run.claim.lane, queue.RecountEvent(known))
+        self._step(run.claim.session, run.claim.lane, queue.RecountEvent(frozenset(row.id for row in waiting)))
+        if not run.late:  # else it may still write
+            await self._turns.close_calls(run.message.route, run.claim.id, idle=True)
 
-    def _late(self, run: ActiveRun) -> None:
-        """The run should have stopped itself long ago: cancel it; if that does not help, go on without it."""
-        run.late += 1
-        if run.over or run.task is None:
-            return
-        log.error("message %s: the run is still going after its deadline", run.claim.id)
-        run.task.cancel()
-        if run.late > 1:
-            self._tasks.start(self._abandon(run))
-        else:
-            run.timer = asyncio.get_running_loop().call_later(self.grace, self._late, run)
-
-    async def _abandon(self, run: ActiveRun) -> None:
-        await self._broken(run, "the run did not end in time and could not be stopped")
-        self._finish(run)
+    def _abandon(self, run: ActiveRun) -> None:
+        ended = self._tasks.start(self._broken(run, "the run did not end in time and could not be stopped"))
+        ended.add_done_callback(lambda _: self._finish(run))
 
     def _finish(self, run: ActiveRun) -> None:
         """The claim has ended: the lane is free."""
@@ -381,12 +382,15 @@ class Dispatcher:
         """No new turns; running ones get `seconds`, then are checkpointed and handed back to the store."""
         self.draining = True
         self._pump.stop()
+        if self._taking:  # what is claimed by then is a run, too
+            await asyncio.wait(set(self._taking), timeout=ACCEPTING)
         await self._until_idle(seconds)
         self._finisher.stopped = True
         for run in tuple(self._running.values()):
             run.abort.set("drain")
         await self._until_idle(5)
         await self._dismisser.close(5)
+        await self._peers.close()
         self._tasks.cancel()
 
     async def _until_idle(self, seconds: float) -> None:

@@ -45,6 +45,7 @@ class RunFeeds:
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         self._guests: dict[str, list[str]] = {}  # by run: messages that became part of it
         self._followers: list[RunFollower] = []
+        self._here: set[str] = set()  # messages that were accepted here and have not ended
 
     def follow(self, follower: RunFollower) -> Callable[[], None]:
         """Show everything to `follower` from now on. Returns the function that ends it."""
@@ -53,6 +54,7 @@ class RunFeeds:
 
     def report_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         """A new message is on disk."""
+        self._here.add(item)
         for follower in self._followers:
             follower.on_accepted(item, session, inbound)
 
@@ -98,11 +100,16 @@ class RunFeeds:
             self.show(item, last)
         self._sinks.pop(item, None)
         for name in (item, *self._guests.pop(item, ())):
+            self._here.discard(name)
             for follower in self._followers:
                 follower.on_ended(name)
         for future in self._ends.pop(item, ()):
             if not future.done():
                 future.set_result(None)
+
+    def is_awaited(self, item: str) -> bool:
+        """Does somebody here want to hear its end?"""
+        return item in self._here or item in self._sinks or item in self._ends
 
     def end(self, item: str) -> asyncio.Future[None]:
         """Done when `ended` is called for the item (or for the run it became part of). To be given to `forget`."""

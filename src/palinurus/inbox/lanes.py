@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from palinurus.inbox.queue import IDLE, Effect, QueueEvent, QueueRow, SessionQueue, step_queue
 from palinurus.store.port import RunClaim, Store
+from palinurus.tasks import TaskSet
 
 # From waiting rows to claims: takes the oldest that may start while slots last. The store says which one that is.
 #
@@ -19,15 +20,18 @@ AGAIN = 1.0  # seconds after the store failed
 
 
 class LanePump:
-    """`start` gets every claim, with the slot that was taken for it."""
+    """`start` gets every claim, with the slot that was taken for it. `serves`: see `Store.claim`."""
 
     def __init__(self, store: Store, lanes: Lanes, start: Callable[[RunClaim], None]) -> None:
         self._store = store
         self._lanes = lanes
         self._start = start
+        self.serves: Sequence[str] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
-        self._held: dict[str, asyncio.TimerHandle] = {}
+        self._held: set[str] = set()  # sessions that the store may hold for us
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._changes = TaskSet("holding a session")
         self._stopped = False
 
     def kick(self, lane: str) -> None:
@@ -40,58 +44,75 @@ class LanePump:
             self._again.add(lane)
             self._tasks[lane] = asyncio.ensure_future(self._fill(lane))
 
+    def note_held(self, session: str) -> None:
+        """The store holds it since a message of it was accepted; `hold` says how long that is right."""
+        self._held.add(session)
+
     def hold(self, session: str, lane: str, until: float) -> None:
         """Start nothing of the session before `until` (the loop's time)."""
-        self.free(session)
         loop = asyncio.get_running_loop()
+        left = until - loop.time()
+        self.free(session)
         if self._stopped:
             return
-        if until <= loop.time():
-            self.kick(lane)
+        if left > 0:
+            self._held.add(session)
+            self._timers[session] = loop.call_at(until, self._due, session, lane)
+            self._changes.start(self._store.hold(session, left))
+        elif session in self._held:
+            self._due(session, lane)
         else:
-            self._held[session] = loop.call_at(until, self._due, session, lane)
+            self.kick(lane)
 
     def free(self, session: str) -> None:
-        """No hold (any more)."""
-        timer = self._held.pop(session, None)
+        """Nothing is waited for (any more). The store may hold it all the same: another message came meanwhile."""
+        timer = self._timers.pop(session, None)
         if timer is not None:
             timer.cancel()
 
     def stop(self) -> None:
         """Claim nothing more."""
         self._stopped = True
-        for session in tuple(self._held):
+        self._held.clear()
+        for session in tuple(self._timers):
             self.free(session)
 
     def _due(self, session: str, lane: str) -> None:
         self.free(session)
-        self.kick(lane)
+        self._held.discard(session)
+        self._changes.start(self._release(session, lane))
+
+    async def _release(self, session: str, lane: str) -> None:
+        try:
+            await self._store.hold(session, 0)
+        finally:
+            self.kick(lane)
 
     async def _fill(self, lane: str) -> None:
         try:
             while lane in self._again and not self._stopped:
                 self._again.discard(lane)
-                while self._lanes.backlog(lane) and self._lanes.take(lane):
-                    if not await self._next(lane):
-                        break
+                while (slots := self._lanes.take_all(lane)) and await self._start_some(lane, slots):
+                    pass
         except Exception:  # task boundary: logged; the rest goes on
             log.exception("lane %s: cannot take the next message; again in %g s", lane, AGAIN)
             asyncio.get_running_loop().call_later(AGAIN, self.kick, lane)
         finally:
             del self._tasks[lane]
 
-    async def _next(self, lane: str) -> bool:
-        """Use the slot just taken for the oldest message that may start; give it back if there is none."""
-        claim = None
+    async def _start_some(self, lane: str, slots: int) -> bool:
+        """Use the slots just taken for the oldest messages that may start; those too many are given back. True if all
+        were used: there may be more."""
+        claims: list[RunClaim] = []
         try:
-            claim = await self._store.claim(lane, tuple(self._held))
+            await self._changes.settle()  # a hold that is on its way comes first
+            claims = await self._store.claim(lane, slots, serves=self.serves)
         finally:
-            if claim is None:
+            for _ in range(slots - len(claims)):
                 self._lanes.give(lane)
-        if claim is None:
-            return False
-        self._start(claim)
-        return True
+        for claim in claims:
+            self._start(claim)
+        return len(claims) == slots
 
 
 # The queues of all sessions, as they are now. In memory; what waits is on disk too.
@@ -160,6 +181,13 @@ class Lanes:
             return False
         self._used[lane] = self._used.get(lane, 0) + 1
         return True
+
+    def take_all(self, lane: str) -> int:
+        """Reserve as many slots as are free and can be used. Returns how many."""
+        found = min(self._caps.get(lane, 1) - self._used.get(lane, 0), self.backlog(lane))
+        if found > 0:
+            self._used[lane] = self._used.get(lane, 0) + found
+        return max(0, found)
 
     def room(self, lane: str) -> bool:
         """Is a slot free?"""

@@ -24,12 +24,14 @@ from palinurus.core.types.inbound import (
     decode_inbound,
 )
 from palinurus.core.types.keys import parse_session_key
-from palinurus.errors import BadRequest
+from palinurus.errors import BadRequest, QueueFull
 from palinurus.inbox.commands import runs
 from palinurus.inbox.commands.command import ChatCommand
-from palinurus.inbox.commands.table import TypedCommand, parse_command
+from palinurus.inbox.commands.table import TABLE, TypedCommand, parse_command
+from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, resolve_policy
+from palinurus.inbox.queue import SessionQueue, count_live
 from palinurus.inbox.route import route_inbound
-from palinurus.store.port import InboxRow, RunClaim
+from palinurus.store.port import InboxRow, RunClaim, Store
 
 CHATS = 1_000  # the longest silent chat is forgotten first
 
@@ -137,9 +139,19 @@ class MessageReader:
         if len(text) <= _STOP_CHARS and not inbound.images and is_stop_word(text):
             return InboxMessage(inbound, route, parsed, True)
         found = parse_command(text, self._commands) if "/" in text else None
+        found = found or self._find_reset(text)
         control = found is not None and (found.command is None or found.command.run is not None)
         only = parsed.only and len(text) <= _ONLY_CHARS and not inbound.images
         return InboxMessage(inbound, route, parsed, control or only, command=found)
+
+    def _find_reset(self, text: str) -> TypedCommand | None:
+        """A word of session.resetTriggers, and what stands behind it."""
+        for word in self._settings.session.reset_triggers:
+            size, plain = len(word.split()), text.split()
+            if " ".join(plain[:size]).lower() == word:
+                rest = text.split(maxsplit=size)[size:]
+                return TypedCommand("new", rest[0] if rest else "", TABLE["new"])
+        return None
 
 
 def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
@@ -154,3 +166,29 @@ def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
 def is_stop_word(text: str) -> bool:
     """Is the whole message a stop word?"""
     return " ".join(text.strip(_LOUD).lower().split()) in runs.STOP_WORDS
+
+
+def check_room(state: SessionQueue, coming: int, rules: QueuePolicy, bound: int) -> None:
+    """May one more message of a session wait, `coming` being on their way to disk? Raises QueueFull."""
+    cap = rules.cap if rules.drop == "new" else bound
+    if count_live(state) + coming >= cap or len(state.rows) + state.dropped + coming >= bound:
+        raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
+
+
+class QueueRules:
+    """How a message waits, by what it says itself and what its session's row says."""
+
+    def __init__(self, settings: Settings, store: Store, reader: MessageReader) -> None:
+        self._settings = settings
+        self._store = store
+        self._reader = reader
+
+    async def find(self, message: InboxMessage, session: str) -> QueuePolicy:
+        row = await self._store.session(session)
+        overrides = read_overrides(row.data) if row else NO_OVERRIDES
+        return resolve_policy(message.inbound, overrides, self._settings.queue, message.inline.queue)
+
+    async def reread(self, row: InboxRow) -> tuple[InboxMessage, QueuePolicy]:
+        """A message that is on disk, and its rules."""
+        message = self._reader.reopen(row)
+        return message, await self.find(message, row.session)

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 
@@ -93,7 +92,7 @@ class PairedPerson(PairingPerson, frozen=True):
         )
 
 
-class PairingStanding(NamedTuple):
+class PairingStanding(msgspec.Struct, frozen=True):
     """What a person may by pairing alone."""
 
     paired: bool = False

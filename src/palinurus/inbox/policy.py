@@ -13,6 +13,7 @@ import msgspec
 from palinurus.config.sections.session import QueueSettings
 from palinurus.core.levels.spellings import QUEUE_WORDS
 from palinurus.core.types.inbound import Inbound
+from palinurus.patterns import decode_late
 
 Mode: TypeAlias = Literal["steer", "followup", "collect", "interrupt"]
 Drop: TypeAlias = Literal["old", "new", "summarize"]
@@ -38,7 +39,7 @@ class QueueOverrides(msgspec.Struct, frozen=True):
 
 
 NO_OVERRIDES = QueueOverrides()
-_record = msgspec.json.Decoder(QueueOverrides)
+_record = decode_late(QueueOverrides)
 
 
 def parse_mode(word: object) -> Mode | None:

@@ -200,7 +200,7 @@ def make_row(ident: str, inbound: Inbound, policy: QueuePolicy, now: float) -> Q
 
 def get_place(inbound: Inbound) -> QueuePlace:
     sender = inbound.sender
-    return QueuePlace(inbound.target, inbound.push, (sender.owner, sender.allowed, sender.scopes))
+    return QueuePlace(inbound.target, inbound.push, (sender.owner, sender.allowed, sender.scopes, inbound.outsider))
 
 
 def shorten_line(text: str) -> str:
@@ -311,7 +311,7 @@ def _stopped(queue: SessionQueue, event: QueueStopEvent) -> Stepped:
     queue, effects = _doom(queue, ids, QueueVerdict("aborted", STOPPED))
     if event.only is None:
         queue = replace(queue, open=False, dropped=0, lines=())
-    return queue, (*effects, *_ready(queue))
+    return queue, tuple(effects)  # whoever stops it puts that on disk
 
 
 def _settled(queue: SessionQueue, event: VerdictEvent) -> Stepped:

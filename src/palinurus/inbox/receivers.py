@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -66,7 +66,7 @@ class ReceiversPort(Protocol):
         ...
 
 
-class ChatChannels(NamedTuple):
+class ChatChannels(msgspec.Struct, frozen=True):
     """All of it."""
 
     pairing: ChatPairing

@@ -33,7 +33,9 @@ def build_item(inbound: Inbound, where: Route, clock: Clock) -> InboxItem:
     now = clock.now()
     ident = make_id(now)
     dedupe = make_dedupe(inbound) or f"id/{ident}"
-    return InboxItem(ident, dedupe, str(where.key), where.lane, body=_encode(inbound), at=now)
+    return InboxItem(
+        ident, dedupe, str(where.key), where.lane, body=_encode(inbound), at=now, slot=inbound.options.slot
+    )
 
 
 def make_dedupe(inbound: Inbound) -> str:

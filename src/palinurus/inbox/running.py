@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -18,9 +19,12 @@ from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.inbox.feed import RunFeeds
-from palinurus.inbox.message import InboxMessage
+from palinurus.inbox.lanes import SessionQueues
+from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.queue import BeginEffect
-from palinurus.store.port import Dismissal, RunClaim, Settlement, Store, TurnOutcome
+from palinurus.store.port import Dismissal, InboxRow, RunClaim, Settlement, Store, TurnOutcome
+
+log = logging.getLogger(__name__)
 
 # The words around messages that are put together, or were dropped. Pure.
 
@@ -61,6 +65,16 @@ def join_messages(run: ActiveRun, extras: Sequence[tuple[str, Inbound, bool]], n
     message, note = run.message, tell_overflow(run.begin.dropped, run.begin.lines)
     said = number_first(message.said, note) if number > 1 else prepend_note(message.said, note)
     return ClaimedMessage(run.claim, said, message.route, message.inline, typed=message.inbound.text)
+
+
+def join_waiting(
+    run: ActiveRun, rows: Sequence[InboxRow], book: SessionQueues, reader: MessageReader, *, now: int
+) -> ClaimedMessage:
+    """As `join_messages`, of the `rows` that wait: what runs together with the first one."""
+    known = {row.id: book.row(run.claim.session, row.id) for row in rows if row.id in run.begin.extra}
+    handed = [(row, state) for row in rows if (state := known.get(row.id)) is not None and state.state == "handed"]
+    extras = [(row.id, reader.reopen(row).said, state.mode == "collect") for row, state in handed]
+    return join_messages(run, extras, now)
 
 
 def _block(inbound: Inbound, number: int) -> str:
@@ -149,3 +163,38 @@ class RunAudience:
 
     def absorbed(self, items: tuple[str, ...]) -> None:
         self._tell(self._run, items)
+
+
+class StrayRuns:
+    """Rows that count as running though nobody runs them, at two looks in a row, wait again."""
+
+    def __init__(self, store: Store, ours: Callable[[], set[str]]) -> None:
+        self._store = store
+        self._ours = ours
+        self._seen: frozenset[str] = frozenset()
+
+    async def give_back(self) -> list[InboxRow]:
+        """Look. Returns those that wait now. Raises StateError kinds."""
+        found = frozenset(row.id for row in await self._store.list_running()) - self._ours()
+        again, self._seen = found & self._seen, found
+        if not again:
+            return []
+        log.error("messages that count as running, but nobody runs them: %s", ", ".join(sorted(again)))
+        return await self._store.requeue(tuple(again))
+
+
+def keep_deadline(run: ActiveRun, seconds: float, grace: float, give_up: Callable[[ActiveRun], None]) -> None:
+    """A run that should have stopped itself `grace` after its time is cancelled; if that does not help, given up."""
+
+    def late() -> None:
+        run.late += 1
+        if run.over or run.task is None:
+            return
+        log.error("message %s: the run is still going after its deadline", run.claim.id)
+        run.task.cancel()
+        if run.late > 1:
+            give_up(run)
+        else:
+            run.timer = asyncio.get_running_loop().call_later(grace, late)
+
+    run.timer = asyncio.get_running_loop().call_later(seconds + grace, late)

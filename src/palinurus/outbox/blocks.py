@@ -12,6 +12,7 @@ from hashlib import blake2s
 import msgspec
 
 from palinurus.core.policy.card import parse_card_buttons
+from palinurus.core.speech import merge_speech
 from palinurus.core.stream import progress
 from palinurus.core.stream.answer import MESSAGE_GAP, VisibleAnswer, read_answer
 from palinurus.core.stream.chunk import BlockSettings
@@ -44,6 +45,7 @@ EMPTY = "⚠️ No answer: the model thought, but said nothing."
 FAILURES = 5  # failed tools told of at the end of a run that shows no tools
 
 
+MAKERS = ("tts", "image_generate")  # tools of ours that make files for the person
 GIVERS = ("web", "mcp", "plugin", "chat")  # whose results the model cannot have written itself
 STOP = "stop"  # said in the chat, and answered there: after that answer nothing is heard of the run
 TOLD = (STOP, "interrupt")  # who stopped a run so is answered himself, or goes on with another message
@@ -65,7 +67,9 @@ class BlockSpeaker:
         *,
         files: Callable[[str], bool] = is_web_address,
         trace: Callable[[], Sequence[str]] = tuple,
+        cards: bool = True,  # questions about commands are asked in this chat
     ) -> None:
+        self._cards = cards
         self._inbound = inbound
         self._item = item
         self._show = show
@@ -81,6 +85,7 @@ class BlockSpeaker:
         self._calls: dict[str, ToolStart] = {}
         self._failed: dict[str, None] = {}
         self._ids: dict[str, int] = {}
+        self._made: set[str] = set()  # calls whose pictures or sounds are on their way
         self._told: set[str] = set()  # what the message tool has said in this chat
         self._spoke = False
         self._now: list[Reply] = []
@@ -137,6 +142,7 @@ class BlockSpeaker:
                 self._flush()
         elif isinstance(event.message, ToolResult):
             self._sent(event.message)
+            self._replies += self._give(event.message)  # from before a crash: else the tool's end has brought it
 
     def _hear(self, message: AssistantMessage) -> None:
         """A complete message: what of it was not sent yet waits for the next flush, or the end."""
@@ -176,7 +182,7 @@ class BlockSpeaker:
 
     def _asked(self, event: ToolUpdate) -> None:
         """A tool waits for a person: the card goes out at once, after what was said before it."""
-        if event.approval:
+        if event.approval and self._cards:
             self._flush()
             card = self._reply(event.partial, "notice", self._id(f"a-{event.approval}"))
             self._now.append(msgspec.structs.replace(card, plain=True, buttons=parse_card_buttons(event.partial)))
@@ -189,6 +195,9 @@ class BlockSpeaker:
         line = progress.write_failure_line(start.name, start.args, start.summary, show.detail)
         ident = f"o-{event.id}"
         self._sent(event.result)
+        if event.result.toolName in MAKERS:
+            self._flush()
+            self._now += self._give(event.result)
         if not event.is_error:
             self._failed.pop(line, None)  # what failed before has worked now
             text = progress.write_tool_output(event.result.text) if show.verbose == "full" else ""
@@ -199,6 +208,16 @@ class BlockSpeaker:
         else:
             raw = progress.write_tool_output(event.result.text) if show.verbose == "full" else ""
             self._now.append(self._reply(f"{line}\n{raw}".strip(), "tool", self._id(ident)))
+
+    def _give(self, result: ToolResult) -> list[Reply]:
+        """What a tool of ours has made for the person, once for each call."""
+        details = result.details if isinstance(result.details, dict) and not result.isError else {}
+        media = details.get("media") if result.toolName in MAKERS and result.toolCallId not in self._made else None
+        if not isinstance(media, list) or not media:
+            return []
+        self._made.add(result.toolCallId)
+        found = ReplyMarks(media=tuple(map(str, media)), voice=details.get("voice") is True)
+        return [self._reply("", "block", self._id(f"m-{_digest(result.toolCallId)}"), found)]
 
     def _sent(self, result: ToolResult) -> None:
         """Remember what the message tool has said here: the answer does not repeat it."""
@@ -221,7 +240,7 @@ class BlockSpeaker:
         self._reason(self._now)
         pending, self._pending = self._pending, []
         for said in pending:
-            if said.text or said.found.media:
+            if _says(said):
                 self._block(said)
 
     def _reason(self, out: list[Reply]) -> None:
@@ -246,7 +265,7 @@ class BlockSpeaker:
         if event.failure is not None and (event.end, event.failure.message) == ("aborted", STOP):
             now, self._pending, self._thoughts = [], [], []
         silent = bool(self._pending) and self._pending[-1].silent
-        said = [a for a in self._pending if not a.silent and (a.text or a.found.media)]
+        said = [a for a in self._pending if not a.silent and _says(a)]
         if silent:
             said = [VisibleAnswer("", found=a.found) for a in self._pending if a.found.media]
         self._replies += now
@@ -291,7 +310,9 @@ class BlockSpeaker:
     def _reply(self, text: str, kind: ReplyKind, ident: str, found: ReplyMarks = NO_REPLY_MARKS) -> Reply:
         inbound = self._inbound
         to = found.reply_to or (inbound.event if found.current else "")
-        return Reply(inbound.target, text, ident, kind, reply_to=to, media=found.media, voice=found.voice)
+        return Reply(
+            inbound.target, text, ident, kind, reply_to=to, media=found.media, voice=found.voice, speak=found.speech
+        )
 
     def _id(self, tail: str) -> str:
         """Unique in the run also where two things are the same."""
@@ -311,6 +332,11 @@ _STEPS: dict[type, Callable[..., None]] = {
 }
 
 
+def _says(said: VisibleAnswer) -> bool:
+    """Is there anything to read, see or hear in it?"""
+    return bool(said.text or said.found.media or (said.found.speech and said.found.speech.text))
+
+
 def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
@@ -323,4 +349,5 @@ def _merged(found: list[ReplyMarks]) -> ReplyMarks:
     """What several messages' marks come to for the one reply made of them."""
     media = tuple(dict.fromkeys(name for f in found for name in f.media))
     explicit = next((f.reply_to for f in found if f.reply_to), "")
-    return ReplyMarks(explicit, any(f.current for f in found), any(f.voice for f in found), media)
+    speech = merge_speech([f.speech for f in found if f.speech is not None])
+    return ReplyMarks(explicit, any(f.current for f in found), any(f.voice for f in found), media, speech=speech)

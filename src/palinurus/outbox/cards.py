@@ -5,11 +5,11 @@ Which message a card is, is on record, so that a card that was shown before a re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from palinurus.core.types.channel import Channel, EditAction
+from palinurus.core.types.channel import Channel, DeleteAction, EditAction
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import call_platform
@@ -33,7 +33,14 @@ class CardMessage(msgspec.Struct, frozen=True):
 class ApprovalCards:
     """`shown` hears of messages, `decided` of decisions, in any order."""
 
-    def __init__(self, store: Store, channels: Mapping[str, Channel], tasks: TaskSet) -> None:
+    def __init__(
+        self,
+        store: Store,
+        channels: Mapping[str, Channel],
+        tasks: TaskSet,
+        removes: Callable[[Target], bool] = lambda target: False,  # cards of closed questions go away there
+    ) -> None:
+        self._removes = removes
         self._records = Records(store, KIND, CardMessage)
         self._channels = channels
         self._tasks = tasks
@@ -72,7 +79,9 @@ class ApprovalCards:
         channel = self._channels.get(card.target.channel)
         if channel is not None:
             text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided.get(question, CLOSED)}"
-            await call_platform(channel.act(card.target, EditAction(card.message_id, text, plain=True)))
+            gone = self._removes(card.target) and "delete" in channel.abilities.acts
+            act = DeleteAction(card.message_id) if gone else EditAction(card.message_id, text, plain=True)
+            await call_platform(channel.act(card.target, act))
         await self._records.drop(question)
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
+from palinurus.agent.settle import to_outgoing_rows
 from palinurus.clock import Clock
+from palinurus.config.sections.channels import SendRetrySettings
 from palinurus.core.types.channel import Channel, SendFailure, SendReceipt
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import StateError
@@ -24,6 +26,7 @@ from palinurus.outbox import send
 from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import KIND, BlockPacer, JoinedBlocks
 from palinurus.outbox.send import MessageSender, OutgoingMessage
+from palinurus.patterns import decode_late
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import OutboxRow, StaleClaim, Store
 
@@ -34,19 +37,29 @@ OUT = 5.0  # seconds between two looks whether somebody has signed in again
 AT_ONCE = 32  # chats of one channel that are written to at the same time
 EVER = 2**62  # rows whose time has not come by the wall clock too: it may have been set
 UNCERTAIN = "not known whether it arrived"
+LOST = ".lost"  # ends the id of a notice
+LOST_TEXT = "⚠️ A reply may not have reached you: twice I was stopped while sending it. It is in this chat's history."
 
-_decoder = msgspec.json.Decoder(Reply)
+_decoder = decode_late(Reply)
 
 
-class DeliveryAids(NamedTuple):
-    """Who helps with delivery. `shown` hears of every message that was shown: (reply, the platform's id)."""
+class DeliveryAids(msgspec.Struct, frozen=True):
+    """Who helps with delivery. `shown` hears of every message that was shown: (reply, the platform's id). `voice` makes
+    a message of one that is to be spoken, or says why there is none."""
 
     drafts: LiveDrafts | None = None
     pace: BlockPacer | None = None
     shown: Callable[[Reply, str], None] | None = None
+    retry: Callable[[Target], SendRetrySettings | None] = lambda target: None  # what the account says of further tries
+    voice: Callable[[Reply], Awaitable[Reply | str]] | None = None
 
 
 ALONE = DeliveryAids()
+
+
+def name_channel_grant(channel: str) -> str:
+    """What the one node holds that receives from a channel and sends to it."""
+    return f"channel/{channel}"
 
 
 class Deliverer:
@@ -70,9 +83,17 @@ class Deliverer:
         }
         self._tasks = [asyncio.ensure_future(worker.work()) for worker in self._workers.values()]
 
+    def speaks_for(self, channel: str) -> bool:
+        """Is it this node that sends its replies?"""
+        return channel in self._workers and self._workers[channel].speaks
+
     def wake(self, channel: str) -> None:
         if channel in self._workers:
             self._workers[channel].wake.set()
+
+    def wake_all(self) -> None:
+        for worker in self._workers.values():
+            worker.wake.set()
 
     def on_queued(self, replies: tuple[Reply, ...]) -> None:
         """These are in the outbox now."""
@@ -142,7 +163,9 @@ class _Worker:
         self._held: dict[str, float] = {}  # accounts that take nothing before this time
         self._out: set[str] = set()  # accounts that said they are signed out
         self._times = _RowTimes(clock)
+        self._receipts: dict[str, str] = {}  # of rows that were shown, until the store knows it
         self._pause = LOOK
+        self.speaks = False  # until it is granted to this node
 
     async def work(self) -> None:
         try:
@@ -164,7 +187,10 @@ class _Worker:
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
     async def _look(self) -> None:
-        """Begin with every chat whose first row may go."""
+        """Begin with every chat whose first row may go, if this node speaks for the channel."""
+        self.speaks = await self._store.grant(name_channel_grant(self._channel.name))
+        if not self.speaks:
+            return
         rows = await self._store.list_due_replies(self._channel.name, EVER)
         self._times.see(rows)
         for row in rows:
@@ -199,6 +225,8 @@ class _Worker:
             wait = await self._part(row, reply)
         except StaleClaim:
             wait = None  # cancelled meanwhile: its run was stopped
+            if self._aids.drafts is not None:
+                self._aids.drafts.on_ended(row.item)
         except StateError as exc:
             log.error("channel %s: %s", self._channel.name, exc.message)
         except Exception:  # task boundary: logged; the other chats go on
@@ -218,6 +246,16 @@ class _Worker:
             return None
         if joined is not None:
             reply = msgspec.structs.replace(reply, text=joined.text)
+        if (known := self._receipts.get(row.id)) is not None:  # all that is missing is the store's word for it
+            await self._settle(row, reply, joined, known)
+            return None
+        if reply.speak is not None and self._aids.voice is not None:  # before anything is sent: a crash finds it made
+            voiced = await self._aids.voice(reply)
+            if isinstance(voiced, str):
+                await self._give_up(row, reply, joined, voiced)
+                return None
+            pass_crashpoint("speech.made")
+            reply = voiced
         if row.state == "sending" and (receipt := await self._arrived(row, reply)) is not None:
             await self._settle(row, reply, joined, receipt)
             return None
@@ -227,10 +265,11 @@ class _Worker:
             return None
         drafts = self._aids.drafts
         draft = await drafts.take(row.item, row.id, reply.target) if drafts is not None else ""
-        row = await self._store.mark_sending(row.id, self._clock.now())
+        row = await self._store.mark_sending(row.id, self._clock.now(), attempts=row.attempts)
         result = await self._sender.send(OutgoingMessage(changed, draft, row.attempts > 1))
         if isinstance(result, SendReceipt):
             pass_crashpoint("outbox.sent")
+            self._receipts[row.id] = result.message_id
             await self._settle(row, reply, joined, result.message_id)
             if drafts is not None and draft:
                 await drafts.done(row.item)
@@ -261,7 +300,7 @@ class _Worker:
             if not self._channel.dedupes and row.attempts > 1:
                 await self._give_up(row, reply, joined, f"{result.reason}; {UNCERTAIN}")
                 return None
-        follows = send.plan_retry(result, row.attempts, self._times.age(row))
+        follows = send.plan_retry(result, row.attempts, self._times.age(row), self._aids.retry(reply.target))
         if follows.wait is None:
             self._sent(reply, "", result.reason)
             await self._give_up(row, reply, joined, result.reason)
@@ -288,7 +327,8 @@ class _Worker:
 
     async def _settle(self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None, receipt: str) -> None:
         """It was shown, with all that went along; the first row last, since it has the record."""
-        if not receipt and row.state == "sending" and row.attempts > 1:
+        if not receipt and row.state == "sending" and row.attempts > 1 and row.id not in self._receipts:
+            await self._tell_lost(row, reply)
             await self._give_up(row, reply, joined, f"{UNCERTAIN}; not sent a third time")
             return
         now = self._clock.now()
@@ -311,8 +351,18 @@ class _Worker:
                 log.debug("reply %s was settled before", ident)
         await self._over(row, reply, joined)
 
+    async def _tell_lost(self, row: OutboxRow, reply: Reply) -> None:
+        """Nobody knows whether two tries were seen, and a third may be one too many: the person is told, in a message
+        of its own (once: its id is that of the row). Of a notice there is none."""
+        if row.id.endswith(LOST):
+            return
+        said = Reply(reply.target, LOST_TEXT, row.id + LOST, "notice")
+        await self._store.post_replies(to_outgoing_rows((said,), row.item, self._clock.now()))
+        self.wake.set()
+
     async def _over(self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None) -> None:
         self._sender.over(row.id)
+        self._receipts.pop(row.id, None)
         if joined is not None:
             await self._store.put_record(KIND, row.id, None)
         if self._aids.pace is not None:

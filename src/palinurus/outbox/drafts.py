@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 import msgspec
 
 from palinurus.clock import Clock
 from palinurus.core.types.channel import Channel, DeleteAction, EditAction, SendFailure, SendReceipt
-from palinurus.core.types.inbound import Target
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import PalinurusError
 from palinurus.store.port import Store
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 KIND = "draft"  # of the records, by client id
 TRIES = 3  # failures in a row after which a draft is left as it is
+REMOVALS = (5.0, 60.0, 600.0, 3600.0)  # seconds between tries of removing one
 PATIENCE = 10.0  # seconds that a call of the platform may take
 
 
@@ -121,6 +123,7 @@ class LiveDrafts:
         self._open: dict[str, LiveDraft] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._rests: set[asyncio.Future[None]] = set()  # between two tries of removing one
 
     async def load(self) -> None:
         """Take up what a crash left: the drafts of messages whose answer has gone out are removed."""
@@ -132,19 +135,44 @@ class LiveDrafts:
                 continue
             (self._taken if kept.taken else self._kept)[kept.item] = kept
         for item in {*self._kept, *self._taken}:
-            if not await self._wanted(item):
-                await self.done(item)
-                self.drop(item)
+            await self._tidy(item)
+
+    def on_ended(self, item: str) -> None:
+        """A run is over, or a reply of it is never sent: a draft whose place nothing will take goes."""
+        if item in self._kept or item in self._taken or item in self._open:
+            self._start(item, self._tidy(item))
+
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
+        """Nothing is shown yet."""
+
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
+        """Its speaker opens a draft."""
+
+    def on_event(self, item: str, event: RunEvent) -> None:
+        """Its speaker hears it, too."""
+
+    def on_merged(self, item: str, into: str) -> None:
+        """It had no run of its own."""
+
+    async def _tidy(self, item: str) -> None:
+        if await self._wanted(item):
+            return
+        if (kept := self._taken.get(item)) is not None:
+            row = await self._store.reply(kept.taken)
+            if row is not None and row.state != "cancelled":
+                await self.done(item)  # it is the answer now
+            else:
+                self._kept[item] = await self._note(msgspec.structs.replace(self._taken.pop(item), taken=""))
+        self.drop(item)
 
     async def _wanted(self, item: str) -> bool:
         """Will a row of the outbox take its place?"""
         row = await self._store.item(item)
-        if row is None:
+        if row is None or (row.state == "running" and row.outcome is not None):  # stopped: there is no answer
             return False
         if row.state != "done":
             return True
-        steps = [step.what for step in await self._store.trace(item)]
-        return steps.count("reply queued") > steps.count("sent") + steps.count("failed")
+        return any(step.what in ("waiting", "uncertain") for step in await self._store.trace(item))
 
     def open(self, item: str, target: Target, reply_to: str = "") -> LiveDraft | None:
         """A draft for the answer to `item`, as a reply to `reply_to`; None where messages cannot be edited."""
@@ -215,33 +243,49 @@ class LiveDrafts:
         draft = self._open.pop(item, None)
         if draft is None and item not in self._kept:
             return
-        task = asyncio.ensure_future(self._remove(item, draft))
+        self._start(item, self._remove(item, draft))
+
+    def _start(self, item: str, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(self._guard(item, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _remove(self, item: str, draft: LiveDraft | None) -> None:
+    async def _guard(self, item: str, work: Coroutine[None, None, None]) -> None:
         try:
-            if draft is not None:
-                await draft.stop()
-            if (kept := self._kept.get(item)) is not None:
-                await self._delete(kept)
+            await work
         except Exception:  # task boundary: best effort; the next start tries again
             log.exception("draft for %s was not removed", item)
 
-    async def _delete(self, kept: DraftRecord) -> None:
-        """Remove the message, if the platform lets us."""
+    async def _remove(self, item: str, draft: LiveDraft | None) -> None:
+        if draft is not None:
+            await draft.stop()
+        for wait in REMOVALS:  # while the platform is away; after that the next start tries again
+            if (kept := self._kept.get(item)) is None or await self._delete(kept):
+                return
+            rest = asyncio.ensure_future(self.clock.sleep(wait))
+            self._rests.add(rest)
+            await asyncio.wait((rest,))
+            self._rests.discard(rest)
+            if rest.cancelled():
+                return
+
+    async def _delete(self, kept: DraftRecord) -> bool:
+        """Remove the message, if the platform lets us. False: not now."""
         channel = self._channels.get(kept.target.channel)
         known = await self._seen(kept, channel) if channel is not None else None
         if channel is not None and known is not None and "delete" in channel.abilities.acts:
             done = await call_platform(channel.act(kept.target, DeleteAction(known.message_id)))
             if isinstance(done, SendFailure) and done.trouble in ("down", "limited", "cut"):
-                return  # the record stays: the next start tries again
+                return False
         await self._forget(kept)
+        return True
 
     async def close(self) -> None:
-        """Stop editing. Drafts of runs that were put aside stay on record."""
+        """Stop editing. Drafts of runs that were put aside, or could not be removed, stay on record."""
         for draft in self._open.values():
             draft.halt()
+        for rest in self._rests:
+            rest.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=PATIENCE)
 

@@ -54,9 +54,9 @@ class GrowingMessage:
         parts += self._said(self._hush.close())
         last = self._chunks.close()
         if not self._spoke and read_answer(text, allowed=self._allowed).silent:
-            return [], VisibleAnswer("", found=self._new(), silent=True)
+            return [], VisibleAnswer("", found=self._new(last=True), silent=True)
         parts += [VisibleAnswer(chunk.rstrip(), found=self._new()) for chunk in last[:-1]]
-        return parts, VisibleAnswer(last[-1].strip() if last else "", found=self._new())
+        return parts, VisibleAnswer(last[-1].strip() if last else "", found=self._new(last=True))
 
     def _heard(self, pieces: list[TagPiece]) -> list[VisibleAnswer]:
         parts: list[VisibleAnswer] = []
@@ -77,9 +77,9 @@ class GrowingMessage:
         self._spoke = self._spoke or bool(parts)
         return parts
 
-    def _new(self) -> ReplyMarks:
-        """What the marks say, with the media that were not sent yet."""
-        found = self._marks.found
+    def _new(self, *, last: bool = False) -> ReplyMarks:
+        """What the marks say, with the media that were not sent yet; what is to be spoken comes with the last."""
+        found = self._marks.found if last else msgspec.structs.replace(self._marks.found, speech=None)
         fresh = tuple(m for m in found.media if m not in self._sent)
         self._sent += fresh
         return msgspec.structs.replace(found, media=fresh)

@@ -7,7 +7,6 @@ nothing is joined, so nothing is lost. What is about to be sent as one message i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +22,7 @@ OLD = 172_800_000  # milliseconds; no row waits that long
 SOON = 0.02  # seconds until one that was not announced yet is looked at again
 
 
-class PaceRules(NamedTuple):
+class PaceRules(msgspec.Struct, frozen=True):
     """The pace of one account and agent."""
 
     join: CoalesceSettings

@@ -8,7 +8,7 @@ so that nobody has to scroll up for them. Code fences are closed in one part and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -25,7 +25,7 @@ LEAST = 24  # characters below which no natural point is looked for
 SAFE = 6  # no character becomes more than so many by formatting
 
 
-class ChannelFit(NamedTuple):
+class ChannelFit(msgspec.Struct, frozen=True):
     """What one account takes. `limit`: textChunkLimit, 0 for the channel's own; `newline`: paragraphs one by one."""
 
     abilities: ChannelAbilities
@@ -53,7 +53,7 @@ def split_reply(reply: Reply, fit: ChannelFit) -> tuple[Reply, ...]:
     """The reply as messages, in order. None for one that says nothing."""
     buttons = reply.buttons if len(reply.buttons) <= fit.abilities.buttons else ()
     if not reply.text.strip():
-        return (msgspec.structs.replace(reply, buttons=buttons),) if reply.media else ()
+        return (msgspec.structs.replace(reply, buttons=buttons),) if reply.media or reply.speak else ()
     texts = cut_text(reply.text, fit, plain=reply.plain)
     last = len(texts) - 1
     return tuple(

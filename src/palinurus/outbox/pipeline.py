@@ -12,9 +12,11 @@ import msgspec
 
 from palinurus.agent.plan.sandbox import allow_files
 from palinurus.clock import Clock
+from palinurus.config.sections.audio import AutoSpeech
 from palinurus.config.sections.channels import AccountSettings, Streaming
 from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.config.settings import Settings
+from palinurus.core.speech import SpokenText
 from palinurus.core.stream.marks import is_web_address
 from palinurus.core.stream.silent import HEARTBEAT_TOKEN
 from palinurus.core.types.channel import Channel
@@ -28,9 +30,11 @@ from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import BlockPacer, PaceRules, sweep_joined_records
 from palinurus.outbox.parts import ChannelFit, FittingSpeaker, cut_text
 from palinurus.outbox.presence import RunPresence
-from palinurus.outbox.speakers import DraftPreview, HeartbeatSpeaker, LiveSpeaker
+from palinurus.outbox.speakers import DraftPreview, HeartbeatSpeaker, LiveSpeaker, PrefixedSpeaker
+from palinurus.outbox.voice import ReplyVoicer, VoicedSpeaker
 from palinurus.plugins.hooks import Hooks
 from palinurus.services.approvals import ApprovalBoard, ApprovalRow
+from palinurus.services.speech import AgentVoices
 from palinurus.store.port import Store
 from palinurus.tasks import TaskSet
 
@@ -42,7 +46,15 @@ log = logging.getLogger(__name__)
 class ReplyPipeline:
     """All that runs and the outbox share. `speaker` is for turns, `fitted` for replies that come without a run."""
 
-    def __init__(self, settings: Settings, hooks: Hooks, store: Store, channels: Mapping[str, Channel], clock: Clock):
+    def __init__(
+        self,
+        settings: Settings,
+        hooks: Hooks,
+        store: Store,
+        channels: Mapping[str, Channel],
+        clock: Clock,
+        voices: AgentVoices | None = None,
+    ) -> None:
         self._settings = settings
         self._hooks = hooks
         self._store = store
@@ -51,8 +63,13 @@ class ReplyPipeline:
         self._tasks = TaskSet("a sign of life")
         self.drafts = LiveDrafts(store, channels, clock)
         self.pace = BlockPacer(clock, random.random)
-        self.cards = ApprovalCards(store, channels, self._tasks)
-        self.aids = DeliveryAids(self.drafts, self.pace, self.cards.on_shown)
+        self.cards = ApprovalCards(store, channels, self._tasks, lambda target: self._account(target).approvals.cleanup)
+        self._voices = voices
+        voice = ReplyVoicer(voices).voice if voices is not None else None
+        self.aids = DeliveryAids(
+            self.drafts, self.pace, self.cards.on_shown, lambda target: self._account(target).retry, voice=voice
+        )
+        self.speaks_for: Callable[[str], bool] = lambda channel: True  # is it this node that sends its replies?
 
     def speaker(self, inbound: Inbound, item: str, key: SessionKey, show: Callable[[], RunVisibility]) -> ReplyBuilder:
         """The run's own; (message, inbox id, its session, how much to show)."""
@@ -72,26 +89,50 @@ class ReplyPipeline:
             item,
             show,
             settings.delivery.block_sizes(account, fit.most if fit else 4000) if blocks else None,
-            files=allow_files(agent, inbound.shared) if agent else is_web_address,
+            files=allow_files(agent, inbound.shared) if agent and not inbound.outsider else is_web_address,
             trace=lambda: self._hooks.list_trace(str(key)),
+            cards=account.approvals.covers(name, str(key)),
         )
+        prefix = settings.delivery.prefix if account.prefix is None else account.prefix
+        if channel is not None and inbound.push and beat is None:  # inside the prefix, which nobody wants to hear
+            said = self._voiced(said, inbound, item, key, show=show)
+        if prefix and agent is not None:
+            said = PrefixedSpeaker(said, prefix, agent.name)
         if beat is not None:
             said = HeartbeatSpeaker(said, beat, Reply(target, HEARTBEAT_TOKEN, f"{item}.ok"))
+            said = self._voiced(said, inbound, item, key, show=show)
         if channel is None or fit is None or not inbound.push:
             return said
         parted = FittingSpeaker(said, fit, "" if inbound.system or inbound.pressed else inbound.event)
         if blocks:
             self.pace.begin(target, self._rules(account, name, fit.most))
         staged = LiveSpeaker(parted, inbound, item, self.drafts, pace=self.pace)
-        if beat is None and "edit" in channel.abilities.acts:
+        # A draft becomes the answer where the answer is sent: another node could only add one below it.
+        if beat is None and "edit" in channel.abilities.acts and self.speaks_for(target.channel):
             mode: Streaming = "off" if blocks else self._streaming(account)
             staged.preview = DraftPreview(mode, show)
-            room = fit._replace(newline=False)
+            room = msgspec.structs.replace(fit, newline=False)
             staged.fit = lambda text: cut_text(text, room)[0] if text else ""
         if not inbound.system:
             signs = self._signs(account, name)
             staged.presence = RunPresence(channel, inbound, signs, self._clock, tasks=self._tasks)
         return staged
+
+    def _voiced(
+        self, said: ReplyBuilder, inbound: Inbound, item: str, key: SessionKey, show: Callable[[], RunVisibility]
+    ) -> ReplyBuilder:
+        """With what is read aloud; marks of speech go out of the text in any case."""
+        voices = self._voices
+
+        def mode() -> AutoSpeech:
+            return voices.find_mode(key.agent, show().speech) if voices is not None else "off"
+
+        made = VoicedSpeaker(said, inbound, item, SpokenText(agent=key.agent, session=str(key)), mode=mode)
+        if voices is not None and key.agent in self._settings.agents:
+            speech = voices.find_settings(key.agent)
+            made.every = speech.mode == "all"
+            made.words = speech.overrides.enabled and speech.overrides.text
+        return made
 
     def fit_replies(self, inbound: Inbound, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """Replies as messages that their channel takes; those to a quoted message answer who quoted it instead."""
@@ -106,9 +147,11 @@ class ReplyPipeline:
             own
         )
 
-    async def load(self, board: ApprovalBoard) -> None:
-        """Take up what a crash left on people's screens; hear of decisions from now on."""
+    async def load(self, board: ApprovalBoard, *, take_up: bool = True) -> None:
+        """Take up what a crash left on people's screens, if that is ours to do; hear of decisions from now on."""
         board.watch(self._resolved)
+        if not take_up:
+            return
         await sweep_joined_records(self._store, self._clock.now())
         await self.drafts.load()
         await self.cards.load({row.id for row in await board.pending()})
@@ -145,7 +188,10 @@ class ReplyPipeline:
         delivery = self._settings.delivery
         signs = delivery.presence
         ack = account.ack if "ackReaction" in account.own else signs.ack
-        return msgspec.structs.replace(signs, typing=delivery.typing.get(agent, signs.typing), ack=ack)
+        interval = delivery.intervals.get(agent, signs.interval)
+        return msgspec.structs.replace(
+            signs, typing=delivery.typing.get(agent, signs.typing), interval=interval, ack=ack, working=account.working
+        )
 
     def _rules(self, account: AccountSettings, agent: str, limit: int) -> PaceRules:
         delivery = self._settings.delivery

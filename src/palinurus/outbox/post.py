@@ -54,6 +54,10 @@ class OutboxPost:
     def accounts(self, channel: str) -> tuple[str, ...]:
         return tuple(self._settings.accounts.get(channel, ())) or ("default",)
 
+    def barred(self, channel: str, account: str) -> frozenset[str]:
+        actions = self._settings.account(channel, account).actions
+        return frozenset(name for name, on in actions.items() if on is False)
+
     async def send(self, reply: Reply, wait: float) -> MessageDelivery:
         """What became of it after at most `wait` seconds. Raises DiskFull."""
         account = self._settings.account(reply.target.channel, reply.target.account)
@@ -62,7 +66,11 @@ class OutboxPost:
         await self._store.post_replies(to_outgoing_rows(every, reply.client_id, self._clock.now()))
         self._wake(every)
         done = await self._end(every, self._clock.monotonic() + wait)
-        return done._replace(again=again)
+        return msgspec.structs.replace(done, again=again)
+
+    async def say(self, target: Target, text: str, ident: str) -> None:
+        """A text of the program's own, on its way when this returns; one `ident` is one message. Raises DiskFull."""
+        await self.send(Reply(target, text, ident, "notice"), 0)
 
     async def _end(self, every: tuple[Reply, ...], until: float) -> MessageDelivery:
         """The receipt of the first part once all have one, or the first failure."""

@@ -54,8 +54,11 @@ class RunPresence:
         self._typing: asyncio.Task[None] | None = None
         self._heard = clock.monotonic()
         self._over = False
+        self._works = bool(settings.working and inbound.event) and "react" in channel.abilities.acts
         if self._acked:
             self._act(ReactAction(inbound.event, settings.ack))
+        if self._works:
+            self._act(ReactAction(inbound.event, settings.working))
         if self._mode == "instant":
             self._type()
 
@@ -78,6 +81,8 @@ class RunPresence:
     def close(self) -> None:
         """The answer is on its way: the reaction goes, where it is to."""
         self.stop()
+        if self._works:
+            self._act(ReactAction(self._inbound.event, self._settings.working, remove=True))
         if self._acked and self._settings.remove:
             self._act(ReactAction(self._inbound.event, self._settings.ack, remove=True))
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from palinurus.config.sections.channels import SendRetrySettings
 from palinurus.core.types.channel import Channel, DeleteAction, EditAction, SendFailure, SendReceipt, SendTrouble
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.parts import ChannelFit, cut_text
@@ -48,7 +50,7 @@ LIMITED = 5.0  # seconds when the platform limits us and does not say how long
 DAY = 86_400_000  # milliseconds after which what was held is not news any more
 
 
-class SendShape(NamedTuple):
+class SendShape(msgspec.Struct, frozen=True):
     """How a row is sent."""
 
     plain: bool = False
@@ -60,11 +62,11 @@ def find_remedy(trouble: SendTrouble, how: SendShape, reply: Reply) -> SendShape
     """What to try at once; None if there is nothing (left) to try."""
     then = TABLE[trouble]
     if then == "plain" and not (how.plain or reply.plain):
-        return how._replace(plain=True)
+        return msgspec.structs.replace(how, plain=True)
     if then == "bare" and reply.media and not how.bare:
-        return how._replace(bare=True)
+        return msgspec.structs.replace(how, bare=True)
     if then == "smaller" and not how.small and len(reply.text) > 1:
-        return how._replace(small=True)
+        return msgspec.structs.replace(how, small=True)
     return None
 
 
@@ -82,15 +84,16 @@ def _name(source: str) -> str:
     return source if "://" in source else source.rstrip("/").rsplit("/", 1)[-1]
 
 
-class RetryPlan(NamedTuple):
+class RetryPlan(msgspec.Struct, frozen=True):
     """When a row is tried again; `wait` None: never."""
 
     wait: float | None
     chat: bool = True  # only its chat waits; False: the whole account
 
 
-def plan_retry(result: SendFailure, attempts: int, age: int) -> RetryPlan:
-    """What becomes of a row for which there is no remedy; `age` in milliseconds, `attempts` with this one."""
+def plan_retry(result: SendFailure, attempts: int, age: int, own: SendRetrySettings | None = None) -> RetryPlan:
+    """What becomes of a row for which there is no remedy; `age` in milliseconds, `attempts` with this one. `own`: what
+    the account says of it."""
     then = TABLE[result.trouble]
     if then in ("plain", "smaller", "bare", "never"):
         return RetryPlan(None)
@@ -99,10 +102,8 @@ def plan_retry(result: SendFailure, attempts: int, age: int) -> RetryPlan:
         wait = result.retry_after if result.retry_after is not None else usual
         everybody = result.everywhere or result.trouble == "signed_out"
         return RetryPlan(wait if age < DAY else None, not everybody)
-    if attempts > len(WAITS):
-        return RetryPlan(None)
-    usual = WAITS[min(attempts, len(WAITS)) - 1]
-    return RetryPlan(result.retry_after if result.retry_after is not None else usual)
+    waits = own.wait(attempts, random.random()) if own else dict(enumerate(WAITS, 1)).get(attempts)
+    return RetryPlan(waits if waits is None or result.retry_after is None else result.retry_after)
 
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ SMALLEST = 16  # characters that are not cut any further
 PATIENCE = 120.0  # seconds that a call may take; files are slow
 
 
-class OutgoingMessage(NamedTuple):
+class OutgoingMessage(msgspec.Struct, frozen=True):
     """`draft`: the message of ours whose place it takes. `again`: it was tried before, parts of it may be there."""
 
     reply: Reply

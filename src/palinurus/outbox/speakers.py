@@ -4,6 +4,7 @@ itself; feeds each of them with the run's events.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -19,9 +20,46 @@ from palinurus.outbox.drafts import LiveDraft, LiveDrafts
 from palinurus.outbox.pace import BlockPacer
 from palinurus.outbox.parts import FittingSpeaker
 from palinurus.outbox.presence import RunPresence
+from palinurus.patterns import compile_late
+
+_NAMED = compile_late(r"\{([A-Za-z.]+)\}")
 
 # What people see of a heartbeat: its final answer alone, and not even that if it is an acknowledgement or was said
 # within a day. Reasoning goes along only where the config asks for it. Pure.
+
+
+class PrefixedSpeaker:
+    """A speaker whose answer begins with messages.responsePrefix: {model}, {modelFull}, {provider}, {thinkingLevel}
+    (or {think}) and {identity.name} stand for those of the run."""
+
+    def __init__(self, inner: ReplyBuilder, prefix: str, name: str) -> None:
+        self._inner = inner
+        self._prefix = f"[{name}]" if prefix == "auto" else prefix
+        self._facts = {"identity.name": name}
+        self._said = False
+
+    def feed(self, event: RunEvent) -> tuple[Reply, ...]:
+        if isinstance(event, AgentStart):
+            provider, _, model = event.model.partition("/")
+            self._facts |= {"model": model.rpartition("/")[2], "modelfull": event.model, "provider": provider}
+            self._facts |= {"thinkinglevel": event.level, "think": event.level}
+        return self._put(self._inner.feed(event))
+
+    def close(self) -> tuple[Reply, ...]:
+        return self._put(self._inner.close())
+
+    def _put(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+        """Before the first words of the answer; files alone have none."""
+        for at, reply in enumerate(replies):
+            if self._said or reply.kind not in ("block", "final") or not reply.text.strip():
+                continue
+            self._said = True
+            whole = f"{_NAMED.sub(self._fill, self._prefix)} {reply.text}"
+            return (*replies[:at], msgspec.structs.replace(reply, text=whole), *replies[at + 1 :])
+        return replies
+
+    def _fill(self, found: re.Match[str]) -> str:
+        return self._facts.get(found[1].lower(), found[0])
 
 
 class HeartbeatSpeaker:

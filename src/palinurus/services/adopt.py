@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 _DONE = ("sessions", "found")  # the record that says that this database has looked
 
 
-class _Found(NamedTuple):
+class _Found(msgspec.Struct, frozen=True):
     key: SessionKey
     ident: str
     began: int
@@ -37,7 +38,7 @@ async def adopt_transcripts(home: str, store: Store) -> int:
         return 0
     rows = make_adopted_rows(await asyncio.to_thread(_look, home), await store.sessions())
     for row in rows:
-        await store.save_session(row)
+        await store.save_session(row, expect=None)
     await store.put_record(*_DONE, b"1")
     if rows:
         log.warning("%d sessions that the database did not know were found on disk", len(rows))

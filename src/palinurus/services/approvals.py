@@ -17,7 +17,7 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -33,8 +33,12 @@ from palinurus.tasks import TaskSet
 log = logging.getLogger(__name__)
 
 KIND = "approval"
+DIGESTS = "approval-digest"  # digest -> ids of the questions that may serve the same try again: found without a search
+SAME = 8  # questions with one digest that are kept in view
 KEPT_MS = 86_400_000  # how long a finished question is remembered
+SWEEP_MS = 3_600_000  # how often those that are no longer remembered are looked for
 PREFIX = 4  # letters of an id that are enough, if they are unique
+SHORT = 8  # letters of an id that a card shows
 DECISIONS: tuple[ApprovalDecision, ...] = get_args(ApprovalDecision)
 
 State: TypeAlias = Literal["pending", "answered", "used", "cancelled", "expired"]
@@ -64,7 +68,7 @@ class ApprovalRow(msgspec.Struct, frozen=True, omit_defaults=True):
         return {"id": self.id, "decision": self.decision, "resolvedBy": self.by, "ts": self.decided, "request": request}
 
 
-class AnswerOutcome(NamedTuple):
+class AnswerOutcome(msgspec.Struct, frozen=True):
     """What became of an answer. `problem` is "" if it counts; `row` None: there is no such question."""
 
     row: ApprovalRow | None
@@ -84,6 +88,8 @@ class ApprovalBoard:
     ) -> None:
         self._store = store
         self._records = Records(store, KIND, ApprovalRow)
+        self._digests = Records(store, DIGESTS, tuple[str, ...])
+        self._swept = 0
         self._clock = clock
         self._file = file
         self._stopping = stopping
@@ -113,7 +119,7 @@ class ApprovalBoard:
         self._waiting[row.id] = future
         try:
             if earlier is None:
-                await self._records.swap(row.id, None, row)
+                await self._keep(row)
             elif told := await self._taken(row.id):
                 return told
             if show is not None:
@@ -147,17 +153,38 @@ class ApprovalBoard:
     async def _earlier(self, wanted: str) -> ApprovalAnswer | ApprovalRow | None:
         """The answer somebody gave to the same question after its run had gone, or that question, still open."""
         now = self._clock.now()
-        for row in (await self._records.all()).values():
-            if row.expires + KEPT_MS < now:
-                await self._records.swap(row.id, row, None)
-            elif row.digest != wanted or row.expires <= now or row.id in self._waiting:
+        for ident in await self._digests.get(wanted) or ():
+            row = await self._records.get(ident)
+            if row is None or row.digest != wanted or row.expires <= now or row.id in self._waiting:
                 continue
-            elif row.state == "answered":
+            if row.state == "answered":
                 if told := await self._taken(row.id):
                     return told
             elif row.state == "pending":
                 return row
         return None
+
+    async def _keep(self, row: ApprovalRow) -> None:
+        """On disk, and found again by its digest: that first, as an id that leads nowhere is passed over."""
+        await self._sweep()
+        known = False
+        while not known:  # of two at once the second looks again
+            same = await self._digests.get(row.digest)
+            known = await self._digests.swap(row.digest, same, (row.id, *(same or ()))[:SAME])
+        await self._records.swap(row.id, None, row)
+
+    async def _sweep(self) -> None:
+        """Forget what is over for long. Now and then: a question must not cost more the more there were before."""
+        now = self._clock.now()
+        if self._swept and now - self._swept < SWEEP_MS:
+            return
+        self._swept = now
+        rows = (await self._records.all()).values()
+        gone = [row for row in rows if row.expires + KEPT_MS < now and row.id not in self._waiting]  # clocks are set
+        for row in gone:
+            await self._records.swap(row.id, row, None)
+        for digest in {row.digest for row in gone} - {row.digest for row in rows if row not in gone}:
+            await self._digests.drop(digest)
 
     async def _taken(self, ident: str) -> ApprovalAnswer | None:
         """The answer that came while an open question was being taken up again."""
@@ -191,7 +218,7 @@ class ApprovalBoard:
             return AnswerOutcome(None, problem)
         if decision not in DECISIONS:
             return AnswerOutcome(row, f"{decision[:40]!r} is no decision; use {', '.join(row.ask.allowed)}")
-        if row.state == "pending" and row.expires <= self._clock.now():
+        if row.state == "pending" and self._is_over(row):
             return AnswerOutcome(row, "too late: the question has expired")
         if row.state != "pending":
             return AnswerOutcome(row, _closed(row))
@@ -229,6 +256,9 @@ class ApprovalBoard:
     async def _find(self, ident: str) -> tuple[ApprovalRow | None, str]:
         if not ident:
             return None, "which one? /approve lists them"
+        here = [one for one in self._waiting if one.startswith(ident.lower())] if len(ident) >= SHORT else []
+        if len(here) == 1 and (row := await self._records.get(here[0])):  # what a card shows: no search
+            return row, ""
         found = [row for row in (await self._records.all()).values() if row.id == ident or _short(row, ident)]
         if len(found) > 1:
             open_ones = [row for row in found if row.state == "pending"]
@@ -239,12 +269,28 @@ class ApprovalBoard:
             return None, f"unknown or expired approval id {ident[:40]}"
         return found[0], ""
 
+    async def reread(self, ident: str) -> None:
+        """Another node has asked, or somebody has answered there: faces here are told, and whoever waits here."""
+        row = await self._records.get(ident)
+        if row is None:
+            return
+        future = self._waiting.get(ident)
+        told = await self._taken(ident) if future is not None and row.state == "answered" else None
+        if future is not None and told is not None and not future.done():
+            future.set_result(told)
+        self._tell("requested" if row.state == "pending" else "resolved", row)
+
     # looking
+
+    def _is_over(self, row: ApprovalRow) -> bool:
+        """Has its time run out? While somebody waits for it, that is their timer's to say: clocks are set."""
+        return row.id not in self._waiting and row.expires <= self._clock.now()
 
     async def pending(self, session: str = "") -> list[ApprovalRow]:
         """Open questions, oldest first; of one session, or all."""
-        now = self._clock.now()
-        rows = [row for row in (await self._records.all()).values() if row.state == "pending" and row.expires > now]
+        rows = [
+            row for row in (await self._records.all()).values() if row.state == "pending" and not self._is_over(row)
+        ]
         return sorted((r for r in rows if not session or r.ask.session == session), key=lambda r: (r.created, r.id))
 
     async def row(self, ident: str) -> ApprovalRow | None:

@@ -4,7 +4,7 @@ person means by a word. Changes nothing."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -30,7 +30,7 @@ class FactSources(Protocol):
     def catalog(self) -> Catalog: ...
 
 
-class SessionFacts(NamedTuple):
+class SessionFacts(msgspec.Struct, frozen=True):
     """One session as it stands."""
 
     key: SessionKey

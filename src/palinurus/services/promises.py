@@ -97,7 +97,7 @@ class PromiseFollower:
             if key is None or self._pending(session, promise):
                 continue
             place = inbound.target
-            source = ", ".join(taint.collect_taint(event.messages))[:80]
+            source = taint.write_sources(taint.collect_taint(event.messages))
             made = OpenPromise(
                 f"{item}-{at}", session, key.agent, promise, at=event.ended,
                 channel=place.channel, to=place.to, account=place.account, source=source,

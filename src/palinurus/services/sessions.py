@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -98,7 +98,7 @@ _SHOWN = (
 TITLE, LAST = 60, 200  # characters
 
 
-class _Seen(NamedTuple):
+class _Seen(msgspec.Struct, frozen=True):
     key: SessionKey
     record: SessionRecord
 
@@ -225,6 +225,7 @@ class SessionDirectory:
             push=told,
             source=f"session {message.caller}",
             shared=message.shared,
+            outsider=message.outsider,
         )
 
     async def _addressed(self, message: SessionMessage) -> _Seen | None:

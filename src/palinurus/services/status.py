@@ -8,7 +8,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
@@ -26,7 +27,7 @@ from palinurus.store.port import Store
 _DEPTH = 8  # sessions that started each other
 
 
-class VisibleSession(NamedTuple):
+class VisibleSession(msgspec.Struct, frozen=True):
     key: SessionKey
     record: SessionRecord
     agent: AgentSettings
@@ -105,7 +106,10 @@ class SessionStatusReader:
             "authProfileOverride": None,
             "authProfileOverrideSource": None,
         }
-        await self._store.save_session(change_record(seen.record, changes, self._clock.now()).row(seen.key))
+        made = change_record(seen.record, changes, self._clock.now()).row(seen.key)
+        if not await self._store.save_session(made, expect=None):  # it is there: the rest of it is not ours
+            data = msgspec.json.encode({**changes, "updatedAt": made.updated})
+            await self._store.touch(msgspec.structs.replace(made, data=data))
         return str(found.ref)
 
     async def _seen(self, caller: str, session: str) -> VisibleSession | None:

@@ -1,6 +1,6 @@
 """Fires of jobs. What is due becomes a message of the inbox, once; its end becomes a line of the job's history.
 
-A fire in order: `pending` on disk, the slot claimed, the message in the inbox (or the event kept), its id on disk.
+A fire in order: `pending` on disk, slot and message in the inbox (or slot, then event), the message's id on disk.
 Killed anywhere, the next start finds `pending` and hands in the same message again, which is known or is not. While a
 fire runs its job does not fire; what comes due meanwhile is a missed time, for which the job's `misfire` decides.
 """
@@ -14,11 +14,13 @@ from typing import Any
 
 import msgspec
 
+from palinurus.core.schedule.failure import find_failure_reason
 from palinurus.core.schedule.fire import GRACE_MS, AtSchedule, MissedSpan, decide_misfires, list_past_dues
+from palinurus.core.schedule.job import CronDelivery, CronJob, CronJobState
 from palinurus.core.types.tool import ToolFailure
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError
-from palinurus.store.port import InboxRow
+from palinurus.store.port import InboxRow, SlotTaken
 from palinurus.tasks import TaskSet
 from palinurus.triggers import message
 from palinurus.triggers.events import SystemEvent, SystemEvents
@@ -99,14 +101,15 @@ class CronRunner:
             await self._skipped(held, due - 1, over, now)
         await self._jobs.save(held, cursor=upto, pending=due, manual=False, skipped=held.state.skipped + over)
         pass_crashpoint("cron.pending")
-        if await self._port.store.claim_slot(job.id, due):
-            pass_crashpoint("cron.slot")
-            await self._start(held, due, now)
-        else:  # run before the clock was set back
-            await self._jobs.save(held, pending=0)
+        # What is told later makes no message that could hold the slot.
+        if _is_told_later(job) and not await self._port.store.claim_slot(job.id, due):
+            await self._jobs.save(held, pending=0)  # run before the clock was set back
+            return
+        await self._start(held, due, now)
 
-    async def force(self, held: ScheduledJob, now: int) -> str:
-        """Run it now, whatever its schedule says. Returns the run's id. Raises BadRequest."""
+    async def force(self, held: ScheduledJob, now: int, *, begin: bool = True) -> str:
+        """Run it now, whatever its schedule says; without `begin` the node that keeps time does. Returns the run's id.
+        Raises BadRequest."""
         if held.starting or held.state.item or held.state.pending:
             raise BadRequest("the job is running")
         held.starting = True
@@ -114,7 +117,8 @@ class CronRunner:
             while not await self._port.store.claim_slot(held.job.id, now):
                 now += 1
             await self._jobs.save(held, pending=now, manual=True)
-            await self._start(held, now, now)
+            if begin:
+                await self._start(held, now, now)
         finally:
             held.starting = False
         return f"manual:{held.job.id}:{now}"
@@ -124,15 +128,17 @@ class CronRunner:
         job = held.job
         try:
             key = message.resolve_job_session(job, due, self._port.settings)
-            if job.payload.kind == "systemEvent" and job.wake_mode == "next-heartbeat":
+            if _is_told_later(job):
                 event = SystemEvent(f"{job.id}:{due}", str(key), job.payload.words, now, source=job.source)
                 await self._events.add(event)
                 await self._over(held, due, "ok", job.payload.words[:SUMMARY], facts={"sessionKey": str(key)})
                 return
             destination = await message.resolve_job_destination(self._port, job.delivery, key, job.agent_id)
-            accepted = await self._port.inbox.submit(
-                message.make_fire_message(job, due, now, key, destination=destination)
-            )
+            fire = message.make_fire_message(job, due, now, key, destination=destination, manual=held.state.manual)
+            accepted = await self._port.inbox.submit(fire)
+        except SlotTaken:  # run before the clock was set back
+            await self._jobs.save(held, pending=0)
+            return
         except (BadRequest, NotFound) as exc:
             await self._over(held, due, "error", exc.message, facts={})
             return
@@ -198,20 +204,24 @@ class CronRunner:
 
     async def _post(self, held: ScheduledJob, row: InboxRow, due: int, status: str) -> str:
         """At least once; the receiver tells repeats by the Idempotency-Key."""
-        job, settings = held.job, self._port.settings.cron
-        url = job.delivery.to or settings.webhook
+        job, run = held.job, f"{held.job.id}:{due}"
+        body = {"jobId": job.id, "jobName": job.name, "runId": run, "status": status, "summary": row.note}
+        url = job.delivery.to or self._port.settings.cron.webhook
+        return await self._send_json(url, run, {**body, "runAtMs": due})
+
+    async def _send_json(self, url: str, ident: str, body: dict[str, Any]) -> str:
+        """What became of it."""
+        settings = self._port.settings.cron
         if not url or self._port.post is None:
             return "failed: no address"
-        run = f"{job.id}:{due}"
-        body = {"jobId": job.id, "jobName": job.name, "runId": run, "status": status, "summary": row.note}
-        headers = {"Content-Type": "application/json", "Idempotency-Key": run}
+        headers = {"Content-Type": "application/json", "Idempotency-Key": ident}
         if settings.webhook_token:
             headers["Authorization"] = f"Bearer {settings.webhook_token.reveal()}"
         why = ""
         for wait in POSTS:
             await self._port.clock.sleep(wait)
             try:
-                code = await self._port.post(url, msgspec.json.encode({**body, "runAtMs": due}), headers)
+                code = await self._port.post(url, msgspec.json.encode(body), headers)
             except ToolFailure as exc:
                 why = str(exc)[:200]
                 continue
@@ -231,7 +241,11 @@ class CronRunner:
         await self._jobs.record_run(held, entry)
         # A job for one time goes before its state says that it ran: cut off between, its end is handled again.
         once = isinstance(job.schedule, AtSchedule) and not state.manual
-        if once and job.delete_after_run and not bad:
+        again = self._wait_again(state, summary) if once and bad else None
+        if again is not None and self._jobs.get(job.id) is held:
+            later = AtSchedule(now + int(again * 1000))
+            await self._jobs.change(held, msgspec.structs.replace(held.job, schedule=later), now)
+        elif once and job.delete_after_run and not bad:
             await self._jobs.remove(held)
         elif once and self._jobs.get(job.id) is held:
             await self._jobs.change(held, msgspec.structs.replace(held.job, enabled=False), now)
@@ -247,8 +261,48 @@ class CronRunner:
             last_duration_ms=facts.get("durationMs", 0),
             consecutive_errors=state.consecutive_errors + 1 if bad else 0,
         )
+        if bad:
+            await self._alert(held, due, summary)
         more = {"nextRunAtMs": held.due} if held.due is not None else {}
         self._tell(held, "finished", {**entry, **more})
+
+    def _wait_again(self, state: CronJobState, why: str) -> float | None:
+        """Seconds until a job for one time that failed is tried again; None: it is over."""
+        rules, before = self._port.settings.cron.retry, state.consecutive_errors
+        if rules is None or before >= rules.most or find_failure_reason(why) not in rules.reasons:
+            return None
+        return rules.waits[min(before, len(rules.waits) - 1)]
+
+    async def _alert(self, held: ScheduledJob, due: int, why: str) -> None:
+        """Tell somebody that the job fails, if the config wants that and it was not told just now. The word for it is
+        kept first: after a crash in between nobody hears of this one, and of the next one."""
+        cron, state, now = self._port.settings.cron, held.state, self._port.clock.now()
+        alert, place, job = cron.alert, cron.failures, held.job
+        named = bool(place.mode or place.channel or place.to)
+        rest = alert.enabled and state.alerted_at_ms and now - state.alerted_at_ms < alert.cooldown * 1000
+        if rest or not (named or alert.enabled) or (alert.enabled and state.consecutive_errors < alert.after):
+            return
+        await self._jobs.save(held, alerted_at_ms=now)
+        text = f"⚠️ The scheduled job {job.name!r} failed"
+        text += f" ({state.consecutive_errors} times in a row): " if state.consecutive_errors > 1 else ": "
+        text += why[:500]
+        if (place.mode or alert.mode) == "webhook":
+            body = {"jobId": job.id, "jobName": job.name, "status": "error", "error": why, "runAtMs": due}
+            await self._send_json(place.to or cron.webhook, f"{job.id}:{due}:failed", body)
+            return
+        account = place.account or alert.account
+        delivery = CronDelivery("announce", place.channel, place.to, account) if named else job.delivery
+        key = message.make_main_key(self._port.settings, job.agent_id)
+        try:
+            told = await message.resolve_job_destination(
+                self._port, msgspec.structs.replace(delivery, mode="announce"), key, job.agent_id
+            )
+        except BadRequest as exc:
+            log.warning("job %s (%s) failed, and nobody can be told: %s", job.id, job.name, exc.message)
+            return
+        if self._port.say is not None and told.push:
+            target = msgspec.structs.replace(told.target, account=account or told.target.account)
+            await self._port.say(target, text, f"cron-failed:{job.id}:{due}")
 
     async def _skipped(self, held: ScheduledJob, upto: int, count: int, now: int) -> None:
         """One line for all due times after the cursor up to `upto`; written before the cursor passes them."""
@@ -259,6 +313,9 @@ class CronRunner:
         entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": "skipped"}
         entry |= {"runId": f"{job.id}:skipped:{after}", "runAtMs": upto, "summary": why}
         await self._jobs.record_run(held, {**entry, "missed": msgspec.to_builtins(row)})
+        if self._port.settings.cron.alert.skipped:
+            await self._jobs.save(held, consecutive_errors=held.state.consecutive_errors + 1)
+            await self._alert(held, upto, why)
 
     def _tell(self, held: ScheduledJob, action: str, more: dict[str, Any]) -> None:
         self._port.tell("cron", {**more, "jobId": held.job.id, "action": action, "job": held.describe()})
@@ -266,3 +323,8 @@ class CronRunner:
     async def close(self) -> None:
         """Stop waiting; the next start goes on."""
         await self._tasks.close()
+
+
+def _is_told_later(job: CronJob) -> bool:
+    """Is it no message, but told with the session's next one?"""
+    return job.payload.kind == "systemEvent" and job.wake_mode == "next-heartbeat"

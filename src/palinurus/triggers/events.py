@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
+from palinurus.core.policy.taint import write_sources
 from palinurus.errors import StateError
 from palinurus.store.records import Records
 from palinurus.triggers.ports import TriggerStore
 
+EVENT = "event"  # the kind of its records
 MOST = 20  # waiting for one session; the oldest go
 SHORT = 4000  # characters of one
 
@@ -43,7 +45,7 @@ class SystemEvents:
     """All that waits, by session."""
 
     def __init__(self, store: TriggerStore) -> None:
-        self._kept = Records(store, "event", SystemEvent)
+        self._kept = Records(store, EVENT, SystemEvent)
         self._by_session: dict[str, list[SystemEvent]] = {}
 
     async def load(self) -> None:
@@ -89,12 +91,22 @@ class SystemEvents:
                 await self._drop(event)
             elif not event.item:
                 given = msgspec.structs.replace(event, item=item)
-                await self._kept.put(event.key, given)
-                events[events.index(event)] = given
-                told.append(given)
+                if await self._kept.swap(event.key, event, given):  # else another node tells it
+                    told.append(given)
+                if event in events:
+                    events[events.index(event)] = given
             else:
                 told.append(event)
         return _told(told)
+
+    async def reread(self, key: str) -> None:
+        """Another node has changed it, or taken it away."""
+        event = await self._kept.get(key)
+        for session, events in tuple(self._by_session.items()):
+            self._by_session[session] = [known for known in events if known.key != key]
+        if event is not None:
+            self._by_session.setdefault(event.session, []).append(event)
+            self._by_session[event.session].sort(key=lambda known: known.at)
 
     async def _drop(self, event: SystemEvent) -> None:
         events = self._by_session.get(event.session, [])
@@ -111,5 +123,5 @@ class SystemEvents:
 def _told(events: list[SystemEvent]) -> SystemEventText:
     if not events:
         return NOTHING
-    sources = dict.fromkeys(event.source for event in events if event.source)
-    return SystemEventText("\n".join(f"System: {event.text}" for event in events), ", ".join(sources)[:80])
+    sources = write_sources(event.source for event in events)
+    return SystemEventText("\n".join(f"System: {event.text}" for event in events), sources)

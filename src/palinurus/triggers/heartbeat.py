@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from palinurus.beneath import open_file_beneath, resolve_beneath
 from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import read_prompt
@@ -162,7 +162,7 @@ class AgentHeartbeat:
         if self._port.inbox.running(str(self.key)) or (own.skip_busy and self._port.inbox.busy):
             return HeartbeatVerdict(False, "requests-in-flight")
         workspace = self._port.settings.agents[self.agent].workspace
-        text = await asyncio.to_thread(_read, os.path.join(workspace, FILE))
+        text = await asyncio.to_thread(read_orders, workspace)
         page = heartbeat.parse_heartbeat_page(text)
         self._digest = _hash(text) if page.text or page.tasks else ""
         await self._watched(now)
@@ -304,7 +304,7 @@ class AgentHeartbeat:
 
     async def _save(self, **changes: Any) -> None:
         self._beat = msgspec.structs.replace(self._beat, **changes)
-        await self._kept.put(self.agent, self._beat)
+        await self._kept.put(self.agent, self._beat)  # ours alone: whoever keeps time writes it
 
     async def close(self) -> None:
         """Stop waiting."""
@@ -322,9 +322,10 @@ def _listener(ends: list[AgentEnd]) -> Callable[[RunEvent], None]:
     return hear
 
 
-def _read(path: str) -> str:
+def read_orders(workspace: str) -> str:
+    """What HEARTBEAT.md says; "" if there is none."""
     try:
-        with open(path, "rb") as file:
+        with open_file_beneath(workspace, resolve_beneath(workspace, FILE) or "") as file:
             return file.read(LARGEST).decode("utf-8", "replace")
     except OSError:
         return ""

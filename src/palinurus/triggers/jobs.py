@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from palinurus.config.sections.schedule import CronSettings
 from palinurus.core.schedule.fire import DAY_MS, AtSchedule, EverySchedule, find_next_due
 from palinurus.core.schedule.job import CronJob, CronJobState, to_client_job
 from palinurus.errors import BadRequest, NotFound
+from palinurus.store.records import Records
 from palinurus.triggers.ports import TriggerStore
 
 log = logging.getLogger(__name__)
@@ -47,10 +49,13 @@ class ScheduledJob:
 class JobStore:
     """All of them."""
 
-    def __init__(self, store: TriggerStore, tz: str, runs: int) -> None:
+    def __init__(self, store: TriggerStore, tz: str, settings: CronSettings) -> None:
         self._store = store
         self._tz = tz
-        self._runs = runs
+        self._runs, self._most = settings.runs, settings.run_bytes or 0
+        self._jobs = Records(store, JOB, CronJob)
+        self._states = Records(store, STATE, CronJobState)
+        self._past: Records[list[dict[str, Any]]] = Records(store, RUNS, list[dict[str, Any]])
         self._held: dict[str, ScheduledJob] = {}
 
     async def load(self, now: int) -> None:
@@ -92,25 +97,41 @@ class JobStore:
         """On disk when it returns. Raises BadRequest."""
         if len(self._held) >= MOST:
             raise BadRequest(f"there are {MOST} jobs already")
-        await self._store.put_record(JOB, job.id, msgspec.json.encode(job))
+        await self._jobs.put(job.id, job)
         held = self._held[job.id] = ScheduledJob(job, CronJobState(_first(job)), self._tz)
         return held
+
+    async def reread(self, ident: str) -> None:
+        """Another node has changed the job or its state, or removed it."""
+        job, state = await self._jobs.get(ident), await self._states.get(ident)
+        held = self._held.get(ident)
+        if job is None:
+            self._held.pop(ident, None)
+        elif held is None:
+            self._held[ident] = ScheduledJob(job, state or CronJobState(_first(job)), self._tz)
+        else:
+            held.job, held.state = job, state or held.state
+            held.plan()
 
     async def change(self, held: ScheduledJob, job: CronJob, now: int) -> None:
         """The next slot follows the new job; a fire that runs ends as it began."""
         anew = job.schedule != held.job.schedule or (job.enabled and not held.job.enabled)
-        await self._store.put_record(JOB, job.id, msgspec.json.encode(job))
-        held.job = job
+        before = msgspec.structs.asdict(held.job)
+        changed = {name: value for name, value in msgspec.structs.asdict(job).items() if value != before[name]}
+        kept = await self._jobs.update(job.id, lambda now: msgspec.structs.replace(now or job, **changed))
+        held.job = kept or job
         if anew:
             await self.save(held, cursor=now)
         held.plan()
 
     async def save(self, held: ScheduledJob, **changes: Any) -> None:
         """The job's state with some things changed, on disk when it returns."""
-        held.state = msgspec.structs.replace(held.state, **changes)
+        own = held.state = msgspec.structs.replace(held.state, **changes)
         held.plan()
         if held.job.id in self._held:
-            await self._store.put_record(STATE, held.job.id, msgspec.json.encode(held.state))
+            await self._states.update(
+                held.job.id, lambda kept: own if kept is None else msgspec.structs.replace(kept, **changes)
+            )
 
     async def remove(self, held: ScheduledJob) -> None:
         self._held.pop(held.job.id, None)
@@ -122,16 +143,21 @@ class JobStore:
         schedule = held.job.schedule
         if isinstance(schedule, EverySchedule):
             moved = msgspec.structs.replace(held.job, schedule=msgspec.structs.replace(schedule, anchor_ms=now))
-            await self._store.put_record(JOB, moved.id, msgspec.json.encode(moved))
-            held.job = moved
+            if await self._jobs.swap(moved.id, held.job, moved):
+                held.job = moved
         if not isinstance(schedule, AtSchedule):
             await self.save(held, cursor=now)
 
     async def record_run(self, held: ScheduledJob, entry: dict[str, Any]) -> None:
         """Remember what became of a fire; the same run twice is one entry."""
-        before = [e for e in await self._entries(held.job.id) if e.get("runId") != entry["runId"]]
-        kept = [*before, entry][-self._runs :]
-        await self._store.put_record(RUNS, held.job.id, msgspec.json.encode(kept))
+
+        def add(before: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+            kept = [*(e for e in before or () if e.get("runId") != entry["runId"]), entry][-self._runs :]
+            while self._most and len(kept) > 1 and len(msgspec.json.encode(kept)) > self._most:
+                del kept[: max(1, len(kept) // 10)]
+            return kept
+
+        await self._past.update(held.job.id, add)
 
     async def runs(self, ident: str, limit: int) -> list[dict[str, Any]]:
         """The newest first."""
@@ -143,8 +169,7 @@ class JobStore:
         return sorted(found, key=lambda entry: -entry["ts"])[:limit]
 
     async def _entries(self, ident: str) -> list[dict[str, Any]]:
-        kept = await self._store.get_record(RUNS, ident)
-        return msgspec.json.decode(kept.data, type=list[dict[str, Any]]) if kept is not None else []
+        return await self._past.get(ident) or []
 
 
 def _first(job: CronJob) -> int:

@@ -7,7 +7,6 @@ closed to it (`directPolicy`); then the turn runs all the same, and nothing is s
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import msgspec
 
@@ -18,15 +17,16 @@ from palinurus.core.schedule.job import CronDelivery, CronJob
 from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_session_key
 from palinurus.errors import BadRequest
+from palinurus.patterns import compile_late
 from palinurus.sessions.record import SessionRecord
 from palinurus.triggers.ports import TriggerPort
 
 # How platforms write the id of a chat that is no direct one.
-_GROUP = re.compile(r"-\d+|#.+|(?:group|channel|room|thread|topic):.+|.+@g\.us", re.IGNORECASE)
+_GROUP = compile_late(r"-\d+|#.+|(?:group|channel|room|thread|topic):.+|.+@g\.us", re.IGNORECASE)
 _KINDS = ("group", "channel", "room")
 
 
-class HeartbeatTarget(NamedTuple):
+class HeartbeatTarget(msgspec.Struct, frozen=True):
     """`why` says what kept the answer from going anywhere, as clients of OpenClaw know it; "" if nothing did. `seen`:
     what people may see there."""
 
@@ -77,7 +77,7 @@ async def _direct(port: TriggerPort, key: SessionKey, target: Target, *, own: bo
 _NOWHERE = "cron"
 
 
-class ReplyDestination(NamedTuple):
+class ReplyDestination(msgspec.Struct, frozen=True):
     """Where replies go; `push` False: nowhere, whoever looks at the session sees them."""
 
     target: Target
@@ -127,8 +127,11 @@ async def resolve_job_destination(
     return ReplyDestination(Target(_NOWHERE, str(key)), False)
 
 
-def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, destination: ReplyDestination) -> Inbound:
-    """The message of one fire. Its event is the slot: however often it is handed in, it is one message."""
+def make_fire_message(
+    job: CronJob, due: int, now: int, key: SessionKey, *, destination: ReplyDestination, manual: bool = False
+) -> Inbound:
+    """The message of one fire. Its event is the slot: however often it is handed in, it is one message. Of a `manual`
+    one the slot is claimed already."""
     payload = job.payload
     late = f" It was due {_span(now - due)} ago." if now - due > GRACE_MS else ""
     if payload.kind == "systemEvent":
@@ -140,7 +143,7 @@ def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, destina
         text = f"[cron:{job.id} {job.name}] {payload.words}\n\nThis was scheduled; nobody waits for questions.{late}"
         if destination.push and key.kind == "cron":
             text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
-    options = TurnOptions(trigger="cron", queue="followup")
+    options = TurnOptions(trigger="cron", queue="followup", slot=None if manual else (job.id, due))
     if key.kind == "cron" or payload.kind == "agentTurn":
         options = msgspec.structs.replace(
             options,

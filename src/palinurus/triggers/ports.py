@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.services.inbox import InboxPort
 from palinurus.store.port import SessionRow, UsageRow
@@ -18,12 +21,14 @@ class TriggerStore(RecordStore, Protocol):
 
     async def claim_slot(self, job: str, due: int) -> bool: ...
 
+    async def grant(self, name: str) -> bool: ...
+
     async def session(self, key: str) -> SessionRow | None: ...
 
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
 
-class TriggerPort(NamedTuple):
+class TriggerPort(msgspec.Struct, frozen=True):
     """The program, as far as triggers use it."""
 
     settings: Settings
@@ -31,6 +36,7 @@ class TriggerPort(NamedTuple):
     clock: Clock
     inbox: InboxPort
     post: Callable[[str, bytes, dict[str, str]], Awaitable[int]] | None = None  # url, body, headers -> HTTP status
+    say: Callable[[Target, str, str], Awaitable[None]] | None = None  # a chat, a text, an id: once, without a run
     channels: Collection[str] = ()  # those replies can go to
     run: Callable[[SessionKey, str, float], Awaitable[str | None]] | None = None  # a command: its output; None: failed
     tell: Callable[[str, dict[str, Any]], None] = lambda event, payload: None  # who follows

@@ -10,16 +10,19 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from palinurus.config.zones import find_zone
 from palinurus.core.schedule.job import make_job, patch_job
 from palinurus.core.types.inbound import Inbound, Sender, TurnOptions
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
+from palinurus.store.news import StoreNews
 from palinurus.tools.program.cron import CronJobMaker, SchedulerListener, SchedulerPort
 from palinurus.triggers.cron import CronRunner
-from palinurus.triggers.events import SystemEvent, SystemEvents
+from palinurus.triggers.events import EVENT, SystemEvent, SystemEvents
 from palinurus.triggers.heartbeat import AgentHeartbeat
-from palinurus.triggers.jobs import JobStore, ScheduledJob
+from palinurus.triggers.jobs import JOB, STATE, JobStore, ScheduledJob
 from palinurus.triggers.message import find_last_destination, make_main_key
 from palinurus.triggers.ports import TriggerPort
 
@@ -27,6 +30,7 @@ log = logging.getLogger(__name__)
 
 TICK = 60.0  # seconds between two looks at most
 LEAST = 0.05
+CLOCK = "clock"  # what the one node holds that keeps time
 SWITCH = ("heartbeats", "off")  # the record that is there while people have switched them off
 
 
@@ -35,9 +39,9 @@ class Scheduler(SchedulerPort):
 
     def __init__(self, port: TriggerPort, events: SystemEvents) -> None:
         self._listeners: list[SchedulerListener] = []
-        self._port = port = port._replace(tell=self._tell)
+        self._port = port = msgspec.structs.replace(port, tell=self._tell)
         self._tz = port.settings.cron.timezone or (port.zone if find_zone(port.zone) else "")
-        self._jobs = JobStore(port.store, self._tz, port.settings.cron.runs)
+        self._jobs = JobStore(port.store, self._tz, port.settings.cron)
         self.events = events
         self._cron = CronRunner(port, self._jobs, events)
         self._cron.wake = self.nudge
@@ -47,6 +51,7 @@ class Scheduler(SchedulerPort):
         self._last: dict[str, Any] | None = None
         self._nudged = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._keeps_time: bool | None = None  # None: nobody has asked yet
 
     # --- the timer
 
@@ -70,12 +75,34 @@ class Scheduler(SchedulerPort):
         dues = [await self._cron.tick(now), *[await beat.tick(now) for beat in self._beats.values()]]
         return min((due for due in dues if due is not None), default=None)
 
+    async def _may_keep_time(self) -> bool:
+        """Is it this node that starts things? If it was another until now, what is on disk is read again."""
+        if self._keeps_time is not True:
+            before, self._keeps_time = self._keeps_time, await self._port.store.grant(CLOCK)
+            if self._keeps_time and before is False:
+                await self.load()
+        return self._keeps_time
+
+    async def hear(self, news: StoreNews) -> None:
+        """Another node has changed jobs or events, or keeps time no more."""
+        if news.key in (JOB, STATE):
+            await self._jobs.reread(news.detail)
+        elif news.key == EVENT:
+            await self.events.reread(news.detail)
+        elif news.key == SWITCH[0]:
+            off = await self._port.store.get_record(*SWITCH)
+            for beat in self._beats.values():
+                beat.enable(off is None)
+        elif news.key != CLOCK:
+            return
+        self.nudge()
+
     async def _run(self) -> None:
         while True:
             self._nudged.clear()
             wait = TICK
             try:
-                due = await self.tick()
+                due = await self.tick() if await self._may_keep_time() else None
                 if due is not None:
                     wait = min(TICK, max(LEAST, (due - self._port.clock.now()) / 1000))
             except Exception:  # task boundary: a full disk or a broken file; the next look comes
@@ -177,7 +204,8 @@ class Scheduler(SchedulerPort):
             return {"ok": True, "enqueued": False, "ran": False, "reason": "already-running"}
         if not force and (held.due is None or held.due > now):
             return {"ok": True, "enqueued": False, "ran": False, "reason": "not-due"}
-        return {"ok": True, "enqueued": True, "runId": await self._cron.force(held, now)}
+        begin = await self._may_keep_time()
+        return {"ok": True, "enqueued": True, "runId": await self._cron.force(held, now, begin=begin)}
 
     async def runs(self, ident: str = "", limit: int = 50) -> list[dict[str, Any]]:
         """A job that is gone is known by its whole id."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import secrets
 import uuid
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,6 +23,7 @@ from palinurus.core.types.keys import SessionKey, escape_key_part, parse_session
 from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
 from palinurus.core.webhooks import WebhookAnswer, WebhookHead
 from palinurus.core.window import SlidingWindow
+from palinurus.patterns import compile_late
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.records import Records
 from palinurus.triggers.events import SystemEvent, SystemEvents
@@ -33,7 +33,7 @@ from palinurus.triggers.ports import TriggerPort
 # Headers in which senders say which delivery this is; the first that is there counts.
 DELIVERY = ("idempotency-key", "x-idempotency-key", "x-github-delivery", "x-delivery-id", "webhook-id")
 NAME = 40
-_SIGNS = re.compile(r"[^\w .@-]+")
+_SIGNS = compile_late(r"[^\w .@-]+")
 NOTHING: Mapping[str, Any] = {}
 LONG = 80  # characters of a foreign id in a session key
 _AGENT = (
@@ -44,7 +44,7 @@ _MAPPED = "The owner set up this webhook. What it sent stands below; tell the ow
 _WAKE = "A program that the owner let in tells you:"
 
 
-class WebhookRequest(NamedTuple):
+class WebhookRequest(msgspec.Struct, frozen=True):
     """`words` are the owner's or ours, `facts` the sender's. `delivery` "": every request is a new one."""
 
     hook: str  # id
@@ -242,7 +242,7 @@ class Webhooks:
         if changes.get("skip"):
             return None
         message = changes.get("message")
-        return asked._replace(facts=message) if isinstance(message, str) and message.strip() else asked
+        return msgspec.structs.replace(asked, facts=message) if isinstance(message, str) and message.strip() else asked
 
     async def _go(self, asked: WebhookRequest | None, proof: str) -> WebhookAnswer:
         if asked is None:
@@ -254,6 +254,9 @@ class Webhooks:
         key = self._key(asked, digest)
         if key is None or key.agent not in settings.agents:
             return webhooks.refuse_webhook(400, "not a session of a known agent")
+        if settings.webhooks.agents is not None and key.agent not in settings.webhooks.agents:
+            # the agent that would run, whoever named it: leaving the name out must not reach the default one
+            return webhooks.refuse_webhook(400, f"agent {key.agent} is not allowed (hooks.allowedAgentIds)")
         if settings.webhooks.prefixes and asked.session and not key.rest.startswith(settings.webhooks.prefixes):
             return webhooks.refuse_webhook(400, "hooks may not use that session (hooks.allowedSessionKeyPrefixes)")
         held = await self._held(asked, key, digest)
@@ -300,7 +303,7 @@ class Webhooks:
     async def _later(self, asked: WebhookRequest, key: SessionKey, held: WebhookDelivery, digest: str) -> None:
         """Told with the session's next turn; remembered as told only when it is on disk."""
         now = self._port.clock.now()
-        text = _words(asked._replace(facts=asked.facts[:EVENT]))
+        text = _words(msgspec.structs.replace(asked, facts=asked.facts[:EVENT]))
         await self._events.add(SystemEvent(digest or uuid.uuid4().hex, str(key), text, now, source=_source(asked)))
         if digest:
             await self._kept.put(f"{asked.hook} {digest}", msgspec.structs.replace(held, done=True))

@@ -128,7 +128,9 @@ async def test_context(office: Any) -> None:
     async def report(key: SessionKey) -> Prompt:
         return Prompt("x", parts=(PromptPart("tooling", 400, True),))
 
-    office.controller = CommandController(office.program._replace(prompt_report=report), office.replied.extend)
+    office.controller = CommandController(
+        msgspec.structs.replace(office.program, prompt_report=report), office.replied.extend
+    )
     assert "  tooling: 400 characters, ~100 tokens" in await office.say("/context list")
     data = json.loads(await office.say("/context json"))
     assert data["prompt"] == [{"name": "tooling", "chars": 400, "stable": True}] and data["messages"] == 2

@@ -16,7 +16,9 @@ from palinurus.inbox.control import CommandController
 
 def ruled(office: Any, allow: tuple[str, ...] | None, deny: tuple[str, ...]) -> None:
     rules = ToolRules(ToolScope(ToolLists("tools", allow, (), deny)))
-    program = office.program._replace(settings=msgspec.structs.replace(office.program.settings, policy=rules))
+    program = msgspec.structs.replace(
+        office.program, settings=msgspec.structs.replace(office.program.settings, policy=rules)
+    )
     office.controller = CommandController(program, office.replied.extend)
 
 
@@ -48,7 +50,7 @@ async def test_none(office: Any) -> None:
 async def test_files_of_this_machine_are_named_to_the_owner_only(office: Any) -> None:
     file = office.home / "palinurus.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "tools": {"deny": ["exec"]}}, indent=1))
-    program = office.program._replace(settings=load_config(str(office.home), {}).settings)
+    program = msgspec.structs.replace(office.program, settings=load_config(str(office.home), {}).settings)
     office.controller = CommandController(program, office.replied.extend)
     assert f"tools.deny names it ({file}:" in await office.say("/tools why exec")
     told = await office.say("/tools why exec", sender=Sender("2", allowed=True))

@@ -7,7 +7,7 @@ of the session's record goes to disk together with the outcome, so a command cut
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -19,16 +19,19 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.policy.audience import is_shared
 from palinurus.core.prompt.bootstrap import BootstrapWeight
 from palinurus.core.skills.skill import Skill
+from palinurus.core.speech import SpokenText
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Prompt
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
+from palinurus.inbox.attachments import TranscriberPort
 from palinurus.inbox.receivers import ChatChannels
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.services.inbox import InboxPort
+from palinurus.services.speech import AgentVoices
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
@@ -49,7 +52,7 @@ FitReplies: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]
 INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 
 
-class CommandContext(NamedTuple):
+class CommandContext(msgspec.Struct, frozen=True):
     """What commands may use."""
 
     settings: Settings
@@ -79,10 +82,12 @@ class CommandContext(NamedTuple):
     schedules: SchedulerPort | None = None  # who keeps jobs and heartbeats
     keep: KeepFile | None = None  # puts a file that a client sent on disk
     chats: ChatChannels | None = None  # the chat channels: who is let in, which run
+    voices: AgentVoices | None = None  # who reads aloud
+    ears: TranscriberPort | None = None  # who writes down what is spoken
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
 
-class CommandCall(NamedTuple):
+class CommandCall(msgspec.Struct, frozen=True):
     """One command, as given."""
 
     program: CommandContext
@@ -118,6 +123,7 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     follow: Inbound | None = None
     relay: bool = True  # a client that waits gets the answer to `follow` (else only `text`)
     spent: tuple[UsageRow, ...] = ()  # model calls the command made
+    speak: SpokenText | None = None  # to be said aloud, behind the text
     patch: SessionRow | None = None  # how `record` differs from what the command saw (JSON merge patch)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRequest, compact_by_hand
 from palinurus.core.types.model import ModelSpec, Prompt
+from palinurus.errors import StateError
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 from palinurus.services.facts import change_record, find_session_model, format_tokens
 from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
@@ -129,8 +130,8 @@ async def _append(call: CommandCall, transcript: Transcript, make: Callable[[int
     lines = make(call.program.clock.now())
     try:
         await call.program.store.append(call.claim, lines)
-    except BaseException:
-        transcript.rollback(mark)
+    except StateError:  # not when cancelled: what is on its way to the disk arrives there
+        transcript.rollback(mark, lines)
         raise
 
 

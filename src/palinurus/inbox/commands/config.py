@@ -24,6 +24,11 @@ LONG = 6000  # characters shown
 async def run_config(call: CommandCall) -> CommandAnswer:
     """Reads and writes in a thread. Raises PalinurusError with what is wrong; then nothing was written."""
     word, _, rest = call.args.strip().partition(" ")
+    settings, target = call.program.settings, call.inbound.target
+    if not settings.commands.config:
+        return CommandAnswer("/config is switched off (commands.config).")
+    if word.lower() in ("set", "unset") and not settings.account(target.channel, target.account).writes:
+        return CommandAnswer(f"Nothing is changed from here (channels.{target.channel}.configWrites).")
     action = {"": _show, "show": _show, "get": _show, "set": _set, "unset": _unset, "explain": _explain}.get(
         word.lower()
     )
@@ -65,9 +70,11 @@ def _explain(call: CommandCall, key: str) -> str:
     if not key:
         return USAGE
     found = explain_key(load_config(call.program.settings.home, call.program.environ), key)
-    value = "(none)" if found.value is None else _json(found.value)
+    value = ("" if found.keys else "(none)") if found.value is None else _json(found.value)
+    keys = "\n".join(f"{line.name}: {line.about}".rstrip(": ") for line in found.keys)
     when = "applies at once" if found.live else "needs a restart of the gateway"
-    return "\n".join(line for line in (found.key, value, f"from: {found.source}; a change {when}", found.about) if line)
+    said = (found.key, value, f"from: {found.source}; a change {when}")
+    return "\n".join(line for line in (*said, found.about, keys) if line)
 
 
 def _told(done: KeyChange, what: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterable
 
+from palinurus.beneath import write_file_beneath
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import StateUnwritable
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
@@ -24,7 +25,7 @@ async def run_export(call: CommandCall) -> CommandAnswer:
         return CommandAnswer("There is nothing to export yet.")
     text = render_markdown(f"{call.key} ({call.record.sessionId})", messages)
     name = f"session-{call.record.sessionId[:8]}-{call.claim.id[-6:]}.md"
-    file = await asyncio.to_thread(_write, os.path.join(call.agent.workspace, FOLDER), name, text)
+    file = await asyncio.to_thread(write_export, call.agent.workspace, name, text)
     return CommandAnswer(f"Exported {len(messages)} messages to {file}")
 
 
@@ -52,15 +53,14 @@ def _longest(text: str) -> int:
     return longest
 
 
-def _write(folder: str, name: str, text: str) -> str:
-    path = os.path.join(folder, name)
+def write_export(workspace: str, name: str, text: str) -> str:
+    """Puts the file into the workspace and returns its path. Raises StateUnwritable."""
+    folder = os.path.join(workspace, FOLDER)
     try:
-        if os.path.islink(folder):  # what the agent may have put there must not lead outside
+        if os.path.islink(folder):  # refused below as well; this says what to do
             raise StateUnwritable(f"{folder} is a link", fix="remove it")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8", errors="replace") as handle:
-            handle.write(text)
+        os.makedirs(workspace, mode=0o700, exist_ok=True)
+        write_file_beneath(workspace, os.path.join(FOLDER, name), text.encode("utf-8", "replace"))
     except OSError as exc:
-        raise StateUnwritable(f"{path} cannot be written: {exc.strerror}") from exc
-    return path
+        raise StateUnwritable(f"{folder}/{name} cannot be written: {exc.strerror}") from exc
+    return os.path.join(folder, name)

@@ -6,7 +6,7 @@ All or nothing: one directive that cannot be done leaves everything as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from palinurus.inbox.commands.options import apply_exec, apply_queue, check_elev
 from palinurus.services.facts import SessionFacts
 
 
-class DirectiveContext(NamedTuple):
+class DirectiveContext(msgspec.Struct, frozen=True):
     """What directives are judged by."""
 
     before: SessionFacts  # the session as it is
@@ -31,7 +31,7 @@ class DirectiveContext(NamedTuple):
     models: str = ""  # the list of models, if it was asked for
 
 
-class DirectiveAnswer(NamedTuple):
+class DirectiveAnswer(msgspec.Struct, frozen=True):
     """The answer to one directive."""
 
     text: str
@@ -39,7 +39,7 @@ class DirectiveAnswer(NamedTuple):
     refused: bool = False
 
 
-class DirectiveResult(NamedTuple):
+class DirectiveResult(msgspec.Struct, frozen=True):
     """The answer to all of them. `changes` are fields of the record; None clears one."""
 
     texts: tuple[str, ...]

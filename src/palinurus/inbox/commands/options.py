@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ from palinurus.core.levels.parse import Directive
 from palinurus.core.levels.spellings import QUEUE_DROPS, QUEUE_WORDS
 from palinurus.core.policy.exec import list_elevation_blocks
 from palinurus.core.types.inbound import Inbound
+from palinurus.patterns import compile_late
 from palinurus.sessions.record import SessionRecord
 
 Said: TypeAlias = tuple[str, Mapping[str, Any], bool]  # text, changes, refused
@@ -22,7 +22,7 @@ Said: TypeAlias = tuple[str, Mapping[str, Any], bool]  # text, changes, refused
 MAX_DEBOUNCE = 600.0  # seconds
 MAX_CAP = 1000
 QUEUE_FIELDS = ("queueMode", "queueDebounceMs", "queueCap", "queueDrop")
-_FLAT = re.compile(r"[_-]+")
+_FLAT = compile_late(r"[_-]+")
 _MODES = ", ".join(dict.fromkeys(QUEUE_WORDS.values()))
 _QUEUE_OPTIONS = f"Options: modes {_MODES}; debounce:<ms|s|m>, cap:<n>, drop:{'|'.join(QUEUE_DROPS)}; default."
 

@@ -124,9 +124,9 @@ async def run_approve(call: CommandCall) -> CommandAnswer:
     board = call.program.approvals
     if board is None:
         return CommandAnswer("There are no approvals here.")
-    if not can_approve(call.inbound):
-        return CommandAnswer("Approvals are given by the owner only.")
     words = call.args.split()
+    if not can_approve(call.inbound) and not await _may_help(call, words):
+        return CommandAnswer("Approvals are given by the owner only.")
     if not words:
         return CommandAnswer(list_questions(await board.pending(), call.program.clock.now()))
     if len(words) != 2 or words[1].lower() not in DECISION_WORDS:
@@ -136,6 +136,19 @@ async def run_approve(call: CommandCall) -> CommandAnswer:
     return CommandAnswer(
         describe_answer(await board.answer(words[0].strip("[]#"), DECISION_WORDS[words[1].lower()], by))
     )
+
+
+async def _may_help(call: CommandCall, words: list[str]) -> bool:
+    """May this sender answer this one question: does execApprovals name them, is it a question that it is about, and
+    is it only about this once? What is allowed always is the owner's to say."""
+    target, board = call.inbound.target, call.program.approvals
+    rules = call.program.settings.account(target.channel, target.account).approvals
+    if board is None or len(words) != 2 or call.inbound.sender.id not in rules.approvers:
+        return False
+    ident, wanted = words[0].strip("[]#"), DECISION_WORDS.get(words[1].lower())
+    found = [row for row in await board.pending() if row.id.startswith(ident)]
+    about = len(found) == 1 and rules.covers(found[0].ask.agent, found[0].ask.session)
+    return about and wanted in ("allow-once", "deny")
 
 
 def can_approve(inbound: Inbound) -> bool:

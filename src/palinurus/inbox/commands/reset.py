@@ -37,7 +37,8 @@ async def run_reset(call: CommandCall) -> CommandAnswer:
     said += f" · model: {find_session_model(call.program.catalog, call.agent, record).ref}"
     if not text and not call.inbound.images:
         # Bare: its first turn may begin with the notes of the last days.
-        return CommandAnswer(said, msgspec.structs.replace(record, extra={**record.extra, STARTUP_FLAG: True}))
+        flag = {STARTUP_FLAG: True} if call.agent.startup.applies(call.name) else {}
+        return CommandAnswer(said, msgspec.structs.replace(record, extra={**record.extra, **flag}))
     return CommandAnswer(said, record, make_followup(call, text))
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.core.levels.spellings import DIRECTIVE_BY_NAME
-from palinurus.inbox.commands import background, compact, config, export, info, owner, reset, runs
+from palinurus.inbox.commands import background, compact, config, export, info, owner, reset, runs, speech
 from palinurus.inbox.commands.command import ChatCommand
+from palinurus.patterns import compile_late
 
 _ROWS: tuple[ChatCommand, ...] = (
     ChatCommand("help", "what you can type here", info.run_help, "[NAME]", group="info"),
@@ -43,6 +46,12 @@ _ROWS: tuple[ChatCommand, ...] = (
     ),
     ChatCommand("send", "whether replies are sent here", owner.run_send, "[on|off|inherit]", (), "owner"),
     ChatCommand("compact", "make the conversation shorter", compact.run_compact, "[WISHES|show|list|undo|branch N]"),
+    ChatCommand(
+        "tts",
+        "read replies aloud",
+        speech.run_tts,
+        "[on|off|inbound|tagged|status|latest|chat …|provider …|limit …|summary …|audio TEXT]",
+    ),
     ChatCommand("export", "write the conversation to a file in the workspace", export.run_export, scope="owner"),
     ChatCommand("think", "thinking level", None, "[LEVEL|default]", ("thinking", "t"), group="levels"),
     ChatCommand("fast", "fast mode", None, "[auto|on|off|default]", group="levels"),
@@ -81,10 +90,10 @@ _ROWS: tuple[ChatCommand, ...] = (
 TABLE: dict[str, ChatCommand] = {row.name: row for row in _ROWS}
 NAMES: dict[str, ChatCommand] = {name: row for row in _ROWS for name in (row.name, *row.aliases)}
 
-_TYPED = re.compile(r"\s*/([A-Za-z][A-Za-z0-9_-]{0,31})(?:@[A-Za-z0-9_]{1,64})?(?=\s|:|\Z):?[ \t]*", re.ASCII)
+_TYPED = compile_late(r"\s*/([A-Za-z][A-Za-z0-9_-]{0,31})(?:@[A-Za-z0-9_]{1,64})?(?=\s|:|\Z):?[ \t]*", re.ASCII)
 
 
-class TypedCommand(NamedTuple):
+class TypedCommand(msgspec.Struct, frozen=True):
     """A message that begins like a command. `command` None: there is none of that name."""
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from typing import Any, Literal, TypeAlias
@@ -92,6 +93,7 @@ class SubagentRegistry:
         self._records = Records(store, KIND, SubagentRecord)
         self._all: dict[str, SubagentRecord] = {}
         self._sessions: dict[str, str] = {}  # session key -> id
+        self._turn = asyncio.Lock()  # changes reach the disk in the order in which they were made
 
     async def load(self) -> list[SubagentRecord]:
         """What was on disk at the start. Raises StateError kinds."""
@@ -114,10 +116,21 @@ class SubagentRegistry:
         """The child as it is now. A disk that cannot be written is logged: every step may be done again."""
         child = self._all[ident] = msgspec.structs.replace(self._all[ident], **changes)
         try:
-            await self._records.put(child.id, child)
+            async with self._turn:
+                await self._records.update(
+                    ident, lambda kept: msgspec.structs.replace(kept, **changes) if kept is not None else child
+                )
         except StateError as exc:
             log.error("sub-agent %s: its record cannot be written: %s", ident, exc.message)
         return child
+
+    async def reread(self, ident: str) -> None:
+        """Another node has changed it. Raises StateError kinds."""
+        child = await self._records.get(ident)
+        if child is not None:
+            self.reserve(child)
+        elif (gone := self._all.pop(ident, None)) is not None:
+            self._sessions.pop(gone.session, None)
 
     async def drop(self, ident: str) -> None:
         """Forget it. Raises StateError kinds."""

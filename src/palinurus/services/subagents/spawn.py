@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from palinurus.agent.plan.sandbox import is_sandboxed
+from palinurus.beneath import create_file_beneath, open_folder_beneath
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.levels import spellings as levels
@@ -43,8 +45,6 @@ from palinurus.tools.program.subagents import SpawnOrder, SubagentAttachment
 
 FOLDER = ".attachments"
 MOST = 5_000_000  # bytes altogether
-_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def read_attachments(attachments: Sequence[SubagentAttachment]) -> dict[str, bytes] | str:
@@ -67,26 +67,20 @@ def read_attachments(attachments: Sequence[SubagentAttachment]) -> dict[str, byt
 
 def write_attachments(workspace: str, ident: str, files: dict[str, bytes]) -> str:
     """Puts them there and returns the folder. Raises OSError."""
-    os.makedirs(os.path.join(workspace, FOLDER), mode=0o700, exist_ok=True)
-    base = os.open(os.path.join(workspace, FOLDER), _DIR)
-    try:
+    with open_folder_beneath(os.path.realpath(workspace), FOLDER, make=0o700) as base:
         os.mkdir(ident, 0o700, dir_fd=base)
-        folder = os.open(ident, _DIR, dir_fd=base)
-    finally:
-        os.close(base)
-    try:
-        for name, data in files.items():
-            with open(os.open(name, _NEW, 0o600, dir_fd=folder), "wb") as handle:
-                handle.write(data)
-    finally:
-        os.close(folder)
+    for name, data in files.items():
+        create_file_beneath(workspace, f"{FOLDER}/{ident}/{name}", data)
     return os.path.join(workspace, FOLDER, ident)
 
 
 def remove_attachments(folder: str) -> None:
     """Takes them away, if they are still where they were put."""
-    if folder and not os.path.islink(os.path.dirname(folder)):
-        shutil.rmtree(folder, ignore_errors=True)
+    base, ident = os.path.split(folder)
+    with contextlib.suppress(OSError):
+        if ident:
+            with open_folder_beneath(os.path.realpath(os.path.dirname(base)), os.path.basename(base)) as handle:
+                shutil.rmtree(ident, ignore_errors=True, dir_fd=handle)
 
 
 # Who may start which sub-agent. Pure: settings and counts in, the reason for a no out.
@@ -146,12 +140,12 @@ FORK = 400_000  # bytes of a conversation that a sub-agent may begin with
 LABEL = 120
 
 
-class SpawnRefusal(NamedTuple):
+class SpawnRefusal(msgspec.Struct, frozen=True):
     status: str  # forbidden or error
     error: str
 
 
-class SubagentParts(NamedTuple):
+class SubagentParts(msgspec.Struct, frozen=True):
     """What sub-agents are made of."""
 
     settings: Settings
@@ -164,11 +158,11 @@ class SubagentParts(NamedTuple):
     offered: Callable[
         [SessionKey, Inbound, SessionRecord], tuple[str, ...]
     ]  # the tools that a session has for a message
-    workspace: Callable[[SessionKey], str]  # where the tools of a session work
+    workspace: Callable[[SessionKey, Inbound], str]  # where the tools of a session work for this asker
     end_commands: Callable[[str], Awaitable[object]]  # all that a session has in the background
 
 
-class SpawnPlan(NamedTuple):
+class SpawnPlan(msgspec.Struct, frozen=True):
     """Decided, not written."""
 
     child: SubagentRecord
@@ -280,7 +274,7 @@ async def furnish_session(parts: SubagentParts, birth: SpawnPlan) -> tuple[Subag
     """
     child, note = birth.child, ""
     if birth.files:
-        workspace = parts.workspace(birth.key)
+        workspace = parts.workspace(birth.key, child.asker)
         folder = await asyncio.to_thread(write_attachments, workspace, child.id, birth.files)
         names = "\n".join(f"- {os.path.relpath(folder, workspace)}/{name}" for name in birth.files)
         text = f"{child.task}\n\nFiles for this task, in your workspace:\n{names}"
@@ -296,7 +290,7 @@ async def furnish_session(parts: SubagentParts, birth: SpawnPlan) -> tuple[Subag
             )
             return child, note
         note = "the conversation is too long to be copied; the sub-agent knows only its task"
-    await parts.store.save_session(birth.record.row(birth.key))
+    await parts.store.save_session(birth.record.row(birth.key), expect=None)
     return child, note
 
 

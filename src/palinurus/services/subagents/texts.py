@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -107,7 +107,7 @@ _AFTER = (
 )
 
 
-class SubagentCost(NamedTuple):
+class SubagentCost(msgspec.Struct, frozen=True):
     """What a sub-agent used."""
 
     input: int = 0

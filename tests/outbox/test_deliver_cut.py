@@ -1,0 +1,204 @@
+"""A reply of which nobody knows whether it arrived: looked for, sent once more at most; and how old rows are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from outbox.test_deliver import CLOCK, OTHER, Picky, reply, world
+from palinurus.clock import Clock
+from palinurus.core.types.channel import SendFailure, SendReceipt
+from palinurus.core.types.outbound import Reply
+from palinurus.errors import DiskFull
+from palinurus.outbox import send
+from palinurus.outbox.deliver import Deliverer, _RowTimes
+from palinurus.plugins.hooks import Hooks
+from palinurus.store.port import OutboxRow
+from palinurus.testing.channel import FakeChannel
+from palinurus.testing.clock import FakeClock
+
+
+class Cutting(FakeChannel):
+    """The connection is cut `cuts` times while it sends; what it was doing was done if `arrives`."""
+
+    def __init__(self, cuts: int, *, arrives: bool, **more: Any) -> None:
+        super().__init__(**more)
+        self.cuts, self.arrives, self.looked = cuts, arrives, 0
+
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+        if self.cuts:
+            self.cuts -= 1
+            if self.arrives:
+                await super().send(reply)
+            else:
+                self.sends.append(reply)
+            return SendFailure("cut", "cut", 0.01)
+        return await super().send(reply)
+
+    async def find(self, reply: Reply) -> SendReceipt | None:
+        self.looked += 1
+        return await super().find(reply)
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_cut_one_is_looked_for_and_only_sent_again_if_it_is_not_there(tmp_path: Path, arrives: bool) -> None:
+    channel = Cutting(1, arrives=arrives, finds=True)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("hello", "1"))
+        trace = await w.settled(1)
+    assert channel.texts == ["hello"] and channel.looked >= 1
+    assert len(channel.sends) == (1 if arrives else 2)
+    assert [what for what, _ in trace].count("sent") == 1
+
+
+async def test_without_a_way_to_look_it_is_sent_once_more_and_never_a_third_time(tmp_path: Path) -> None:
+    channel = Cutting(5, arrives=True, finds=False, dedupes=False)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("hello", "1"), reply("other", "2", OTHER))
+        async with asyncio.timeout(60):
+            while [what for what, _ in await w.trace()].count("failed") < 2:
+                await asyncio.sleep(0.005)
+        trace = await w.trace()
+    assert sorted(channel.texts) == ["hello", "hello", "other", "other"]
+    assert all("not known whether it arrived" in detail for what, detail in trace if what == "failed")
+
+
+async def test_where_repeats_are_dropped_it_is_sent_until_it_is_known(tmp_path: Path) -> None:
+    channel = Cutting(3, arrives=True, finds=False, dedupes=True)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("hello", "1"))
+        trace = await w.settled(1)
+    assert channel.texts == ["hello"] and [what for what, _ in trace].count("sending") == 4
+
+
+# --- what the store does not take
+
+
+class Forgetful:
+    """A store that fails to take a receipt, so often."""
+
+    def __init__(self, inner: Any, fails: int) -> None:
+        self._inner, self.fails = inner, fails
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def mark_delivered(self, *args: Any) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise DiskFull("full")
+        await self._inner.mark_delivered(*args)
+
+
+async def test_a_receipt_that_could_not_be_written_is_not_a_reason_to_send_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = FakeChannel(finds=False)
+    async with world(tmp_path, channel, start=False) as w:
+        store: Any = Forgetful(w.store, 2)
+        deliverer = Deliverer(store, {"fake": channel}, Hooks(), CLOCK)
+        deliverer.start()
+        with caplog.at_level(logging.ERROR):
+            await w.say(reply("hello", "1"))
+            async with asyncio.timeout(60):
+                while store.fails:
+                    deliverer.wake("fake")
+                    await asyncio.sleep(0.01)
+        deliverer.wake("fake")
+        await w.settled(1)
+        await deliverer.stop()
+    assert channel.texts == ["hello"] and "full" in caplog.text
+
+
+async def test_a_row_that_nobody_can_read_is_given_up_and_holds_nobody(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with world(tmp_path, channel) as w:
+        bad = OutboxRow("bad", "item", "fake", "default/chat/", b"not json", CLOCK.now())
+        await w.store.queue_replies(w.claim, [bad])
+        await w.say(reply("good", "1"))
+        trace = await w.settled(2)
+    assert channel.texts == ["good"]
+    assert next(detail for what, detail in trace if what == "failed").count("cannot be read") == 1
+
+
+async def test_who_is_signed_out_waits_until_somebody_signs_in(tmp_path: Path) -> None:
+    answers = [SendFailure("who are you?", "signed_out", 0.01)]
+    channel = Picky(lambda r: answers.pop() if answers else None)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("hello", "1"))
+        await w.settled(1)
+    assert channel.texts == ["hello"] and len(channel.sends) == 2
+
+
+async def test_a_stopped_deliverer_sends_nothing_more(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    channel.faults = ["late"]
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("first", "1"), reply("second", "2"))
+        async with asyncio.timeout(60):
+            while not channel.seen:
+                await asyncio.sleep(0.005)
+        await w.deliverer.stop()
+        assert all(task.done() for task in w.deliverer._tasks)
+        channel.release()
+        await asyncio.sleep(0.05)
+        assert channel.texts == ["first"] and not [t for t in asyncio.all_tasks() if "_one" in repr(t)]
+
+
+# --- how old a row is
+
+
+class Hands(FakeClock):
+    """A wall clock that can be set without time passing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_by = 0
+
+    def now(self) -> int:
+        return super().now() + self.set_by
+
+
+def row(clock: Clock, ident: str = "r1", *, age: int = 0, due: int = 0) -> OutboxRow:
+    now = clock.now()
+    return OutboxRow(ident, "item", "fake", "chat", b"", now - age, due=now + due if due else 0)
+
+
+async def test_what_the_wall_clock_says_of_a_row_is_believed_once() -> None:
+    clock = Hands()
+    times = _RowTimes(clock)
+    old, later = row(clock, age=5_000), row(clock, "r2", due=2_000)
+    times.see([old, later])
+    assert times.age(old) == 5_000 and times.wait(old) <= 0 and times.wait(later) == pytest.approx(2.0)
+    clock.set_by = 86_400_000
+    times.see([old, later])
+    assert times.age(old) == 5_000 and times.wait(later) == pytest.approx(2.0)
+
+
+async def test_a_row_that_may_only_be_tried_in_a_year_is_a_clock_that_was_set() -> None:
+    clock = Hands()
+    times = _RowTimes(clock)
+    far = row(clock, due=365 * 86_400_000)
+    times.see([far])
+    assert times.wait(far) == pytest.approx(send.WAITS[-1])
+
+
+async def test_a_row_is_stale_only_if_it_was_tried_and_is_older_than_a_day() -> None:
+    clock = Hands()
+    times = _RowTimes(clock)
+    day, older = row(clock, age=send.DAY), row(clock, "r2", age=send.DAY + 1)
+    times.see([day, older])
+    assert times.is_stale(older) is False
+    for one in (day, older):
+        times.delay(one, 3.0)
+    assert times.is_stale(older) is True and times.is_stale(day) is False
+    assert times.wait(older) == pytest.approx(3.0) and times.age(older) == send.DAY + 1
+    times.see([])  # gone
+    assert not times._known and not times._tried
+    unseen = msgspec.structs.replace(older, id="new")
+    assert times.age(unseen) == 0 and times.wait(unseen) <= 0
