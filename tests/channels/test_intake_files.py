@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from channels.scene import asked, running, texts, until
@@ -125,7 +126,7 @@ async def test_what_is_not_fetched_is_named(tmp_path: Path, wanted: bool, text: 
         assert inbound == MESSAGE
         return wanted
 
-    own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"})._replace(wanted=answer)
+    own = msgspec.structs.replace(make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"}), wanted=answer)
     got = await fetch_message_files(
         own, MESSAGE, [RemoteFile("cat", "image/png", b"x"), RemoteFile("gone", "", b"")], fetch
     )
@@ -144,7 +145,9 @@ async def test_a_message_without_files_is_not_asked_for_and_a_disk_that_cannot_a
             raise DiskFull("full")
         return True
 
-    own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"}, clock)._replace(wanted=answer)
+    own = msgspec.structs.replace(
+        make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"}, clock), wanted=answer
+    )
     assert await fetch_message_files(own, MESSAGE, [], fetch) is MESSAGE and tries == 0
     going = asyncio.ensure_future(fetch_message_files(own, MESSAGE, [RemoteFile("cat", "image/png", b"x")], fetch))
     await clock.advance(10)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from palinurus.channels.spool import SpoolChannel
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.channel import SendFailure, SendReceipt
+from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.outbound import Reply
 from palinurus.testing.platform import make_channel_kit
 
 
@@ -36,3 +40,19 @@ async def test_a_file_that_is_no_message_is_set_aside_and_stops_no_other(tmp_pat
 def test_a_pace_that_is_none_is_not_set(tmp_path: Path, poll: object) -> None:
     own = {"dir": str(tmp_path), "pollSeconds": poll}
     assert SpoolChannel(make_channel_kit("spool", str(tmp_path), own))._look == 0.2
+
+
+async def test_a_reply_whose_sync_failed_is_looked_for_before_it_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line is there, though nobody could promise that it stays."""
+    channel = SpoolChannel(make_channel_kit("spool", str(tmp_path), {"dir": str(tmp_path)}))
+    reply = Reply(Target("spool", "chat"), "hello", "item.1")
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    failed = await channel.send(reply)
+    assert isinstance(failed, SendFailure) and failed.trouble == "cut"
+    assert await channel.find(reply) == SendReceipt("item.1")

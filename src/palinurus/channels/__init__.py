@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import NamedTuple, cast
+from typing import cast
+
+import msgspec
 
 from palinurus.channels.kit import ChannelKit
 from palinurus.core.types.channel import Channel
 from palinurus.errors import ConfigError, Problem
 
 
-class ChannelEntry(NamedTuple):
+class ChannelEntry(msgspec.Struct, frozen=True):
     """Where a channel is: "module:name" of what makes it of a ChannelKit. `needs` is the module of its library, and
     `extra` the name under which that is installed. `own`: only the owner can write there, so nobody is asked."""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from palinurus.backoff import Backoff
 from palinurus.clock import Clock
@@ -33,7 +35,7 @@ READABLE_PASSWORD = "without it the password can be read on the way"
 OVERRUN_NOTICE = "That was more at once than I can keep. Please send the last messages again when I have answered."
 
 
-class ChannelFile(NamedTuple):
+class ChannelFile(msgspec.Struct, frozen=True):
     """A file to be sent."""
 
     name: str
@@ -67,7 +69,7 @@ class AccountMemo(Protocol):
 WantsTurn: TypeAlias = Callable[[Inbound], Awaitable[bool]]
 
 
-class ChannelKit(NamedTuple):
+class ChannelKit(msgspec.Struct, frozen=True):
     """For one account. `own` is its section of the config, the account's keys over the channel's; secrets are
     `Secret`. What is of the wrong kind there counts as not set."""
 
@@ -87,7 +89,7 @@ class ChannelKit(NamedTuple):
     @property
     def menu(self) -> tuple[tuple[str, str], ...]:
         """`commands`, unless the config wants none of them in the platform's menu."""
-        return () if self.section("commands").get("native") is False else self.commands
+        return self.commands if self.settings.native else ()
 
     def wrong(self, *keys: str, what: str = "is missing", hint: str = "") -> ConfigError:
         """The error that names these keys of the account."""

@@ -75,7 +75,8 @@ class SpoolChannel(BasicChannel):
         try:
             await asyncio.to_thread(_append, self._out, json.dumps(row) + "\n")
         except OSError as exc:
-            return SendFailure(f"cannot write {self._out}: {exc.strerror}")
+            # the line may be there: a disk that fails to sync has often written
+            return SendFailure(f"cannot write {self._out}: {exc.strerror}", "cut")
         return SendReceipt(reply.client_id)
 
     async def find(self, reply: Reply) -> SendReceipt | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,3 +62,54 @@ async def test_a_button_that_is_too_old_says_so(discord: FakeDiscord, tmp_path: 
         await until(lambda: discord.world.answers)
     ((_, answer),) = discord.world.answers
     assert answer["data"] == {"content": "This button is too old.", "flags": 64, "allowed_mentions": {"parse": []}}
+
+
+@pytest.mark.parametrize(
+    ("rules", "word", "counts"),
+    [
+        ({}, "Allow once", False),
+        ({"approvers": True}, "Allow once", True),
+        ({"approvers": True}, "/always", False),
+        ({"approvers": True, "agentFilter": ["other"]}, "", False),
+        ({"approvers": True, "sessionFilter": ["telegram:"]}, "", False),
+        ({"approvers": True, "sessionFilter": ["discord:"], "agentFilter": ["main"]}, "Allow once", True),
+        ({"approvers": True, "enabled": False}, "", False),
+    ],
+)
+async def test_who_else_may_answer_which_questions(
+    discord: FakeDiscord, tmp_path: Path, rules: dict[str, Any], word: str, counts: bool
+) -> None:
+    owner, friend = (discord.world.person(name)["id"] for name in ("human", "friend"))
+    model = ScriptedModel([call_tools(("exec", {"command": "echo X"})), say("done")])
+    section = {"execApprovals": {**rules, **({"approvers": [friend]} if rules.get("approvers") else {})}}
+    commands = {"ownerAllowFrom": [f"discord:{owner}"]}
+    async with running(tmp_path / "h", discord, model, section, commands=commands, tools=ASKING) as app:
+        await discord.say("make X", chat="group", mention=True)
+        async with asyncio.timeout(60):
+            while not await app.approvals.pending():
+                await asyncio.sleep(0.01)
+        if word == "/always":  # not theirs to say
+            (row,) = await app.approvals.pending()
+            await discord.say(f"/approve {row.id} allow-always", chat="group", sender="friend", mention=True)
+            await until(lambda: any("owner only" in text for text in texts(discord, "group")))
+        elif word:
+            await discord.press(await card(discord, "group"), word, chat="group", sender="friend")
+            await until(lambda: discord.world.answers)
+        if counts:
+            await until(lambda: "done" in texts(discord, "group"))
+        assert bool(await app.approvals.pending()) is not counts
+        assert any(one.buttons for one in discord.visible_messages("group")) is (bool(word) and not counts)
+
+
+async def test_an_answered_question_is_removed_where_the_config_says_so(discord: FakeDiscord, tmp_path: Path) -> None:
+    owner = discord.world.person("human")["id"]
+    model = ScriptedModel([call_tools(("exec", {"command": "echo X"})), say("done")])
+    section = {"execApprovals": {"cleanupAfterResolve": True}}
+    commands = {"ownerAllowFrom": [f"discord:{owner}"]}
+    async with running(tmp_path / "h", discord, model, section, commands=commands, tools=ASKING):
+        await discord.say("make X")
+        ident = await card(discord, "")
+        await discord.press(ident, "Allow once")
+        await until(
+            lambda: "done" in texts(discord) and ident not in [m.message_id for m in discord.visible_messages()]
+        )

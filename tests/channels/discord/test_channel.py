@@ -13,6 +13,7 @@ from channels.scene import texts, until
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.state import GROUP, GUILD, ROLE
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
+from palinurus.testing.speech import FakeSpeech, make_opus
 
 
 @pytest.fixture
@@ -99,7 +100,8 @@ async def test_files_that_cannot_be_had_are_told_in_words(discord: FakeDiscord, 
 
 async def test_files_go_out(discord: FakeDiscord, tmp_path: Path) -> None:
     chart = tmp_path / "h" / "workspace" / "chart.txt"
-    async with running(tmp_path / "h", discord, ScriptedModel([say(f"Here.\nMEDIA: {chart}")])) as app:
+    trust = {"trustFrom": ["discord:*"]}
+    async with running(tmp_path / "h", discord, ScriptedModel([say(f"Here.\nMEDIA: {chart}")]), tools=trust) as app:
         assert str(chart.parent) == app.settings.agents["main"].workspace
         chart.write_text("1 2 3")
         await discord.say("draw")
@@ -200,3 +202,27 @@ async def test_files_that_pass_by_in_a_server_are_not_fetched(
         await until(lambda: texts(discord, "group") == ["ok"])
     assert any((tmp_path / "h").rglob("*cat.txt")) is not required
     assert "cat.txt" in model.requests[0].messages[-1].text
+
+
+async def test_a_voice_message_as_discord_wants_it(discord: FakeDiscord, tmp_path: Path) -> None:
+    model = ScriptedModel([say("Listen to what I say.")])
+    async with FakeSpeech(make_opus(3, (10, 100, 50))) as voice:
+        section = {"auto": "always", "provider": "mine", "providers": {"mine": {"baseUrl": voice.url}}}
+        async with running(tmp_path / "h", discord, model, tts=section):
+            await discord.say("hello")
+            await until(lambda: len(discord.visible_messages("")) == 2)
+    (spoken,) = (one for many in discord.world.messages.values() for one in many if one["attachments"])
+    (file,) = spoken["attachments"]
+    assert spoken["flags"] == 1 << 13 and spoken["content"] == ""
+    assert file["duration_secs"] == 3.0 and file["waveform"] == "Gf9/"
+
+
+async def test_a_channel_says_for_itself_whether_its_menu_has_commands(discord: FakeDiscord, tmp_path: Path) -> None:
+    section = {"commands": {"native": True}}
+    async with running(tmp_path / "a", discord, ScriptedModel([]), section, commands={"native": False}):
+        await until(lambda: discord.world.commands)
+    calls = len(discord.world.calls)
+    async with running(tmp_path / "b", discord, ScriptedModel([say("hi")]), {}, commands={"native": False}):
+        await discord.say("hello")
+        await until(lambda: discord.visible_messages())
+    assert not any(call.startswith("PUT /applications") for call in discord.world.calls[calls:])

@@ -73,6 +73,10 @@ def test_a_plain_text_is_read_as_it_is(text: str) -> None:
     assert "".join(strip_marks(outbound.render_content(text, True)).split()) == "".join(text.split())
 
 
+def test_no_address_of_an_answer_is_fetched_for_a_preview() -> None:
+    assert outbound.build_message("https://evil.example/?d=secret", (), "c", "")["flags"] & 4  # SUPPRESS_EMBEDS
+
+
 def test_nobody_is_woken_but_who_is_named() -> None:
     assert outbound.build_message("@everyone", (), "c", "")["allowed_mentions"] == {
         "parse": ["users"],

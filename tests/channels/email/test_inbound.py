@@ -4,6 +4,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +51,7 @@ def test_a_from_line_alone_is_nobody(verdict: str) -> None:
 
 
 def test_without_a_server_to_believe_nobody_is_verified() -> None:
-    found = heard(mail(Authentication_Results=PASS), ME._replace(server=""))
+    found = heard(mail(Authentication_Results=PASS), msgspec.structs.replace(ME, server=""))
     assert found.inbound.sender.id == "unverified:ann@a.test"
 
 

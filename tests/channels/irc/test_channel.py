@@ -57,7 +57,8 @@ class TestOldServer(ChannelSuite):
 
 def talking(home: Path, model: ScriptedModel, people: FakeIrc, **section: Any) -> AbstractAsyncContextManager[App]:
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(home.parent / "w")}}
-    return running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={})
+    tools = {"trustFrom": ["irc:*"]}  # so that files of the workspace are sent
+    return running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={}, tools=tools)
 
 
 def read(people: FakeIrc, chat: str = "") -> list[str]:

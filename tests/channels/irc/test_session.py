@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import contextlib
 
+import msgspec
 import pytest
 
 from palinurus.channels.irc.messages import explain_irc_refusal
@@ -23,7 +24,7 @@ def fed(session: IrcSession, *lines: str) -> list[str]:
 
 
 def test_a_server_of_today() -> None:
-    session = IrcSession(PLAN._replace(secret=Secret("pw"), login="me", password=Secret("server")))
+    session = IrcSession(msgspec.structs.replace(PLAN, secret=Secret("pw"), login="me", password=Secret("server")))
     assert session.opening() == [b"CAP LS 302\r\n", b"PASS :server\r\n", b"NICK :pal\r\n", b"USER pal 0 * :A pal\r\n"]
     assert fed(session, ":s CAP * LS * :account-tag multi-prefix") == []
     assert fed(session, ":s CAP * LS :sasl=PLAIN,EXTERNAL") == ["CAP REQ :account-tag sasl"]
@@ -79,3 +80,11 @@ def test_lines_without_words_break_nothing(line: str) -> None:
     with contextlib.suppress(IrcRefusal):  # what the server refuses it may refuse in silence
         session.feed(got)
     explain_irc_refusal(got)
+
+
+def test_a_nick_is_registered_where_the_config_asks_for_it() -> None:
+    session = IrcSession(msgspec.structs.replace(PLAN, secret=Secret("pw"), register="pal@example.org"))
+    session.opening()
+    assert fed(session, ":s CAP * LS :sasl=PLAIN") == ["CAP END"]  # there is nothing to sign in with yet
+    said = fed(session, ":s 001 pal :hi", ":s 376 pal :end")
+    assert said[0] == "PRIVMSG NickServ :REGISTER pw pal@example.org" and not any("IDENTIFY" in one for one in said)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from palinurus.channels.matrix import api
-from palinurus.channels.matrix.api import add_relation, build_path, explain_matrix_error
+from palinurus.channels.matrix.api import MatrixApi, add_relation, build_path, explain_matrix_error
+from palinurus.testing.speech import make_opus
+from tools.web.kit import Site
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,19 @@ def test_contents() -> None:
     edit = api.build_edit(api.build_text("new", plain=True), "$1")
     assert edit["body"] == "* new" and edit["m.new_content"]["body"] == "new"
     assert edit["m.relates_to"] == {"rel_type": "m.replace", "event_id": "$1"}
-    voice = api.build_file("a.ogg", "audio/ogg", 3, "mxc://e.x/1", voice=True)
+    opus = make_opus(2.0, (5, 50, 25))
+    voice = api.build_file("a.ogg", "audio/ogg", opus, "mxc://e.x/1", voice=True)
     assert voice["msgtype"] == "m.audio" and "org.matrix.msc3245.voice" in voice
-    assert api.build_file("a.pdf", "application/pdf", 3, "mxc://e.x/1", voice=True)["msgtype"] == "m.file"
+    assert voice["org.matrix.msc1767.audio"] == {"duration": 2000, "waveform": [100, 1020, 508]}
+    assert voice["info"] == {"mimetype": "audio/ogg", "size": len(opus), "duration": 2000}
+    assert api.build_file("a.pdf", "application/pdf", b"pdf", "mxc://e.x/1", voice=True)["msgtype"] == "m.file"
+
+
+async def test_calls_go_through_the_proxy_of_the_config() -> None:
+    site = Site()
+    await site.start()
+    site.routes["/x"] = lambda request: web.json_response({"ok": True})
+    calls = MatrixApi("http://nowhere.invalid", None, site.url(""))
+    assert await calls.call("GET", "/x") == {"ok": True}
+    await site.stop()
+    assert [request.headers["Host"] for request in site.seen] == ["nowhere.invalid"]

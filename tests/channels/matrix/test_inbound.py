@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from palinurus.core.types.inbound import MessageQuote
 
 ME, ANN = "@pal:e.x", "@ann:e.x"
 GROUP = MatrixContext(ME, "default", "group", "harbour", "Ann", "Pal", commands=("status", "approve"))
-DIRECT = GROUP._replace(kind="direct", title="")
+DIRECT = msgspec.structs.replace(GROUP, kind="direct", title="")
 
 
 def event(body: str = "hi", **changes: Any) -> dict[str, Any]:
@@ -84,9 +85,11 @@ def test_mentions(body: str, content: dict[str, Any], meant: bool, text: str) ->
 def test_an_answer_to_us_means_us_and_is_quoted() -> None:
     about = {"m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}}
     quote = MessageQuote("$0", ME, "before")
-    one = heard(event("> <@pal:e.x> before\n> more\n\nwhy?", content=about), GROUP._replace(quote=quote))
+    one = heard(
+        event("> <@pal:e.x> before\n> more\n\nwhy?", content=about), msgspec.structs.replace(GROUP, quote=quote)
+    )
     assert (one.text, one.mentioned, one.quote) == ("why?", True, quote)
-    other = heard(event("why?", content=about), GROUP._replace(quote=MessageQuote("$0", ANN, "x")))
+    other = heard(event("why?", content=about), msgspec.structs.replace(GROUP, quote=MessageQuote("$0", ANN, "x")))
     assert not other.mentioned
 
 

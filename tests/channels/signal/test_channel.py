@@ -36,7 +36,8 @@ class TestSocket(ChannelSuite):
 
 def talking(home: Path, model: ScriptedModel, people: FakeSignal, **section: Any) -> AbstractAsyncContextManager[App]:
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(home.parent / "w")}}
-    return running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={})
+    tools = {"trustFrom": ["signal:*"]}  # so that files of the workspace are sent
+    return running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={}, tools=tools)
 
 
 def read(people: FakeSignal, chat: str = "") -> list[str]:

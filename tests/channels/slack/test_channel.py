@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -98,7 +99,7 @@ def test_no_payload_breaks_the_receiver(tmp_path: Path, payload: Any) -> None:
         slack = FakeSlack()
         slack.url = "http://127.0.0.1:9"
         channel = await hooked(tmp_path, slack)
-        channel._posts.me = channel._posts.me._replace(user="UPAL")
+        channel._posts.me = msgspec.structs.replace(channel._posts.me, user="UPAL")
         if isinstance(payload, dict):
             await channel._heard(payload)
 

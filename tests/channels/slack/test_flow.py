@@ -315,3 +315,21 @@ async def test_two_workspaces_are_kept_apart(slack: FakeSlack, tmp_path: Path) -
             await slack.say("still at home")
             await until(lambda: len(texts(slack)) == 2)
     assert (texts(slack), texts(other)) == (["re: at home", "re: still at home"], ["re: at work"])
+
+
+@pytest.mark.parametrize(
+    ("section", "shown"),
+    [
+        ({}, "false false"),
+        ({"unfurlLinks": True}, "true true"),
+        ({"unfurlLinks": True, "unfurlMedia": False}, "true false"),
+    ],
+)
+async def test_previews_are_shown_as_configured(
+    slack: FakeSlack, tmp_path: Path, section: dict[str, Any], shown: str
+) -> None:
+    async with running(tmp_path / "h", ScriptedModel([say("see https://a.example")]), slack, ALICE, section):
+        await slack.say("hello")
+        await until(lambda: texts(slack))
+    (form,) = [form for method, form in slack.calls if method == "chat.postMessage"]
+    assert f"{form['unfurl_links']} {form['unfurl_media']}".lower() == shown

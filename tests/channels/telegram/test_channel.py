@@ -258,6 +258,11 @@ async def test_a_retry_goes_on_where_the_last_try_stopped(tmp_path: Path, fake: 
     assert [one.media for one in shown] == [(), ("a.png",), ("b.png",)] and shown[0].text == "x" * 2000
 
 
+async def test_no_address_of_an_answer_is_fetched_for_a_preview(tmp_path: Path, fake: FakeTelegram) -> None:
+    await fake.channel(str(tmp_path)).send(Reply(CHAT, "see https://evil.example/?d=secret", "c0"))
+    assert "true" in str(fake.calls_of("sendMessage")[-1]["link_preview_options"]).lower()
+
+
 async def test_a_file_that_telegram_refuses_is_told_of(tmp_path: Path, fake: FakeTelegram) -> None:
     channel = fake.channel(str(tmp_path))
     (tmp_path / "empty.png").write_bytes(b"")

@@ -58,7 +58,8 @@ class Site:
 @asynccontextmanager
 async def site(home: Path, model: ScriptedModel, people: FakeWebhook, **section: Any) -> AsyncIterator[Site]:
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(home.parent / "w")}}
-    async with running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={}) as app:
+    tools = {"trustFrom": ["webhook:*"]}  # so that files of the workspace are sent
+    async with running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={}, tools=tools) as app:
         server = GatewayServer(app, app.clock, TOKEN)
         await server.start("127.0.0.1", 0)
         try:

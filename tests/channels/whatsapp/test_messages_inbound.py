@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import msgspec
+
 from palinurus.channels.intake import RemoteFile
 from palinurus.channels.whatsapp.messages import make_event_name, parse_message, split_event_name
 from palinurus.channels.whatsapp.port import WhatsAppMessage, WhatsAppQuote
@@ -7,7 +9,7 @@ from palinurus.channels.whatsapp.port import WhatsAppMessage, WhatsAppQuote
 ME = frozenset(("49100@s.whatsapp.net", "900@lid"))
 ANN = "49200@s.whatsapp.net"
 TEXT = WhatsAppMessage("ID1", ANN, ANN, "hello", 5, ("7@lid",), "Ann")
-IN_GROUP = TEXT._replace(chat="1@g.us", group=True)
+IN_GROUP = msgspec.structs.replace(TEXT, chat="1@g.us", group=True)
 
 
 def test_a_direct_message() -> None:
@@ -27,18 +29,20 @@ def test_a_direct_message() -> None:
 def test_in_a_group_we_are_meant_when_we_are_named_answered_or_commanded() -> None:
     plain = parse_message(IN_GROUP, ME, "default")
     assert plain is not None and plain.target.to == "1@g.us" and plain.kind == "group" and not plain.mentioned
-    named = parse_message(IN_GROUP._replace(text="@900 and you, @901?", mentions=("900@lid",)), ME, "default")
+    named = parse_message(
+        msgspec.structs.replace(IN_GROUP, text="@900 and you, @901?", mentions=("900@lid",)), ME, "default"
+    )
     assert named is not None and named.mentioned and named.text == "and you, @901?"
     answer = parse_message(
-        IN_GROUP._replace(quoted=WhatsAppQuote("ID0", "49100@s.whatsapp.net", "before")), ME, "default"
+        msgspec.structs.replace(IN_GROUP, quoted=WhatsAppQuote("ID0", "49100@s.whatsapp.net", "before")), ME, "default"
     )
     assert answer is not None and answer.mentioned and answer.reply_to == "ID0"
     assert answer.quote is not None and (answer.quote.sender, answer.quote.text) == ("", "before")
-    other = parse_message(IN_GROUP._replace(quoted=WhatsAppQuote("ID0", ANN)), ME, "default")
+    other = parse_message(msgspec.structs.replace(IN_GROUP, quoted=WhatsAppQuote("ID0", ANN)), ME, "default")
     assert other is not None and not other.mentioned and other.reply_to == f"{ANN}/ID0"
-    command = parse_message(IN_GROUP._replace(text="/status"), ME, "default")
+    command = parse_message(msgspec.structs.replace(IN_GROUP, text="/status"), ME, "default")
     assert command is not None and command.mentioned
-    others = parse_message(IN_GROUP._replace(text="@901 hi", mentions=("901@lid",)), ME, "default")
+    others = parse_message(msgspec.structs.replace(IN_GROUP, text="@901 hi", mentions=("901@lid",)), ME, "default")
     assert others is not None and not others.mentioned and others.text == "@901 hi"
 
 
@@ -50,9 +54,11 @@ def test_what_nobody_says_to_us() -> None:
         {"chat": "1@newsletter"},
         {"text": " "},
     ):
-        assert parse_message(TEXT._replace(**change), ME, "default") is None  # type: ignore[arg-type]
+        assert parse_message(msgspec.structs.replace(TEXT, **change), ME, "default") is None  # type: ignore[arg-type]
     assert (
-        parse_message(TEXT._replace(text="", media=RemoteFile("a", "audio/ogg", None, 1, True)), ME, "default")
+        parse_message(
+            msgspec.structs.replace(TEXT, text="", media=RemoteFile("a", "audio/ogg", None, 1, True)), ME, "default"
+        )
         is not None
     )
 

@@ -86,6 +86,7 @@ class DiscordChannel(AccountChannel):
         replies=True,
         threads=True,
         media=MEDIA,
+        voice=True,
     )
 
     def __init__(self, kit: ChannelKit) -> None:
@@ -143,7 +144,7 @@ class DiscordChannel(AccountChannel):
         """Our id. Raises what a request raises."""
         if not self._me.id:
             raw = await rest.request(Route("GET", "/users/@me"))
-            self._me = self._me._replace(id=str(raw["id"]), name=str(raw["username"]))
+            self._me = msgspec.structs.replace(self._me, id=str(raw["id"]), name=str(raw["username"]))
         return self._me.id
 
     async def _listen(self, gateway: DiscordGateway, reader: DiscordReader) -> None:
@@ -208,7 +209,8 @@ class DiscordChannel(AccountChannel):
         text = outbound.render_content(reply.text, reply.plain)
         await self._remember(chat, reply, text)
         body = outbound.build_message(text, reply.buttons, reply.client_id, reply.reply_to)
-        options: dict[str, Any] = {"form": outbound.build_form(body, files)} if files else {"json": body}
+        form = {"form": outbound.build_form(body, files, voice=reply.voice)}
+        options: dict[str, Any] = form if files else {"json": body}
         raw = await rest.request(Route("POST", "/channels/{channel_id}/messages", channel_id=chat), **options)
         self._said[chat] = int(raw["id"])
         return SendReceipt(str(raw["id"]))

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.channels.intake import RemoteFile
 from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
+from palinurus.patterns import compile_late
 
 EPOCH = 1_420_070_400_000  # Discord's ids count milliseconds from here, above 22 bits
 TYPES = (0, 19)  # a message, and one that answers another; the rest is the platform talking
@@ -18,12 +21,12 @@ THREADS = (10, 11, 12)
 VOICE = 1 << 13  # the flag of a message spoken into the phone
 COMMAND, COMPONENT = 2, 3  # kinds of interactions
 
-_MENTION = re.compile(r"<@!?(\d{1,20})>")
-_ODD = re.compile(r"[^\w .'-]")
-_ROLE = re.compile(r"<@&(\d{1,20})>")
+_MENTION = compile_late(r"<@!?(\d{1,20})>")
+_ODD = compile_late(r"[^\w .'-]")
+_ROLE = compile_late(r"<@&(\d{1,20})>")
 
 
-class DiscordIdentity(NamedTuple):
+class DiscordIdentity(msgspec.Struct, frozen=True):
     """Who we are there: our user, and the roles that stand for us in its servers."""
 
     id: str = ""
@@ -32,7 +35,7 @@ class DiscordIdentity(NamedTuple):
     account: str = "default"
 
 
-class DiscordChat(NamedTuple):
+class DiscordChat(msgspec.Struct, frozen=True):
     """Where a message was written. `parent` is set for threads only."""
 
     parent: str = ""

@@ -5,6 +5,7 @@ the outbox. Acts raise what a request raises; `channel.py` turns that into words
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import re
@@ -19,8 +20,10 @@ from palinurus.channels.discord import inbound
 from palinurus.channels.discord.wire import DiscordRateLimit, DiscordRest
 from palinurus.channels.kit import ChannelFile
 from palinurus.core.format.render import render_markdown
+from palinurus.core.media import read_duration, read_loudness
 from palinurus.core.types import channel
 from palinurus.core.types.outbound import Button
+from palinurus.patterns import compile_late
 
 OPEN: Final = 1440  # minutes without a message after which a thread is put away
 PUBLIC: Final = 11  # the kind of thread that everybody in its channel sees
@@ -103,6 +106,8 @@ BUTTONS = 25
 CUSTOM = 100  # characters behind a button
 LABEL = 80
 FILES = 10  # of one message
+WAVE = 256  # points of the line that a voice message is drawn with
+SPOKEN = ("content", "components", "allowed_mentions")  # what a voice message does not have
 NONCE = 24
 TEXT_MARK = "="  # a button's own text follows; otherwise "#" and the key of a longer one
 KEY_MARK = "#"
@@ -110,6 +115,8 @@ KEY_MARK = "#"
 _STYLES = {"": 2, "good": 3, "bad": 4}
 # Nobody is woken by what a model writes, except a person it names.
 _MENTIONS = {"parse": ["users"], "replied_user": False}
+# Discord would fetch every address in an answer: one that a page had the model write could carry data away.
+_NO_EMBEDS = 4
 
 # Discord's own numbers first; a status decides where there is none.
 CODES: dict[int, tuple[channel.SendTrouble, str]] = {
@@ -141,7 +148,7 @@ STATUSES: dict[int, tuple[channel.SendTrouble, str]] = {
     413: ("media", "the file is too large for Discord"),
     503: ("down", "Discord is not available"),
 }
-_MARKS = re.compile(r"(https?://\S+)|([\\*_`~|\[]|^[ \t]*[>#-])", re.MULTILINE)  # addresses stay as they are
+_MARKS = compile_late(r"(https?://\S+)|([\\*_`~|\[]|^[ \t]*[>#-])", re.MULTILINE)  # addresses stay as they are
 _LONG = "BASE_TYPE_MAX_LENGTH"
 _INVALID = 50035
 
@@ -162,7 +169,7 @@ def render_content(text: str, plain: bool) -> str:
 
 def build_content(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
     """What a message and an edit have in common."""
-    return {"content": text, "components": _rows(buttons), "allowed_mentions": _MENTIONS}
+    return {"content": text, "components": _rows(buttons), "allowed_mentions": _MENTIONS, "flags": _NO_EMBEDS}
 
 
 def build_message(text: str, buttons: Sequence[Button], client_id: str, reply_to: str) -> dict[str, Any]:
@@ -180,9 +187,14 @@ def build_poll(act: channel.PollAction) -> dict[str, Any]:
     return {"poll": {"question": question, "answers": answers, "duration": 24, "allow_multiselect": act.several}}
 
 
-def build_form(body: Mapping[str, Any], files: Sequence[ChannelFile]) -> list[dict[str, Any]]:
-    """The same with files, as fields of a form."""
-    attached = [{"id": number, "filename": file.name} for number, file in enumerate(files)]
+def build_form(body: Mapping[str, Any], files: Sequence[ChannelFile], *, voice: bool = False) -> list[dict[str, Any]]:
+    """The same with files, as fields of a form. `voice`: one Ogg file and no words is shown as spoken, with how long
+    and how loud it is; Discord takes nothing else with it."""
+    attached: list[dict[str, Any]] = [{"id": number, "filename": file.name} for number, file in enumerate(files)]
+    if voice and len(files) == 1 and files[0].mime == "audio/ogg" and not body.get("content"):
+        wave = base64.b64encode(read_loudness(files[0].data, WAVE)).decode()
+        attached[0] |= {"duration_secs": float(read_duration(files[0].data) or 1), "waveform": wave}
+        body = {**{key: value for key, value in body.items() if key not in SPOKEN}, "flags": inbound.VOICE}
     text = json.dumps({**body, "attachments": attached})
     return [
         {"name": "payload_json", "value": text, "content_type": "application/json"},

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
@@ -29,6 +28,7 @@ from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message
 from palinurus.channels.kit import ChannelKit, RecentDict
 from palinurus.core.types.channel import SubmitInbound
 from palinurus.errors import BadRequest, PalinurusError
+from palinurus.patterns import compile_late
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ EXPECTED = 20  # people whose first message is looked for
 LONGEST = 30.0  # seconds between two tries
 MENU = 100  # commands that Discord takes
 HIDDEN = 64  # only who asked sees it
-_NAME = re.compile(r"[a-z0-9_-]{1,32}")
+_NAME = compile_late(r"[a-z0-9_-]{1,32}")
 
 
 class DiscordReadState(msgspec.Struct, frozen=True):
@@ -131,7 +131,7 @@ class DiscordReader:
     def _guild(self, raw: Mapping[str, Any]) -> None:
         guild = str(raw["id"])
         ours = {str(r["id"]) for r in raw.get("roles") or () if (r.get("tags") or {}).get("bot_id") == self._me.id}
-        self._me = self._me._replace(roles=self._me.roles | ours)
+        self._me = msgspec.structs.replace(self._me, roles=self._me.roles | ours)
         chats = [*(raw.get("channels") or ()), *(raw.get("threads") or ())]
         for one in chats:
             self._channel(one)

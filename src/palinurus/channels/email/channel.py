@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import NamedTuple, NoReturn, cast
+from typing import NoReturn, cast
 
 import msgspec
 
@@ -73,7 +73,7 @@ class MailThread(msgspec.Struct, frozen=True):
     references: tuple[str, ...]
 
 
-class IncomingMail(NamedTuple):
+class IncomingMail(msgspec.Struct, frozen=True):
     """A mail on its way in. `cut`: there was more than we read."""
 
     number: int

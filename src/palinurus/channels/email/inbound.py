@@ -17,11 +17,13 @@ from email.errors import MessageError
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.untrusted import clean_label
+from palinurus.patterns import compile_late
 
 _BLOCKS = frozenset((
     "p", "div", "br", "tr", "table", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "hr",
@@ -29,23 +31,25 @@ _BLOCKS = frozenset((
 ))  # fmt: skip
 _SILENT = frozenset(("script", "style", "head", "title", "template", "noscript", "svg", "object"))
 _VOID = frozenset(("br", "hr", "img", "meta", "link", "input", "area", "base", "col", "embed", "source", "wbr"))
-_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:[;.\s]|$)", re.I)
-_BLANKS = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
-_SPACES = re.compile(r"[ \t\r\f\v\xa0]+")
+_HIDDEN = compile_late(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:[;.\s]|$)", re.I
+)
+_BLANKS = compile_late(r"\n[ \t]*(?:\n[ \t]*)+")
+_SPACES = compile_late(r"[ \t\r\f\v\xa0]+")
 # The line before quoted text, as mail programs write it.
-_WROTE = re.compile(
+_WROTE = compile_late(
     r"^(?:on\b.{5,200}\bwrote|am\b.{5,200}\bschrieb\b.{0,120}|le\b.{5,200}\ba écrit|el\b.{5,200}\bescribió"
     r"|il\b.{5,200}\bha scritto|em\b.{5,200}\bescreveu|op\b.{5,200}\bschreef\b.{0,120})\s*:\s*$",
     re.IGNORECASE | re.DOTALL,
 )
-_DIVIDER = re.compile(
+_DIVIDER = compile_late(
     r"^\s*-{2,}\s*(?:original message|ursprüngliche nachricht|message d'origine|mensaje original|forwarded message)"
     r"\s*-{2,}\s*$|^_{20,}\s*$",
     re.IGNORECASE,
 )
-_OUTLOOK = re.compile(r"^\*?(?:from|von|de|da)\s*:\*?\s.*\S@\S|^\*?(?:from|von|de|da)\s*:\*?\s\S", re.IGNORECASE)
-_SENT = re.compile(r"^\*?(?:sent|gesendet|envoyé|enviado|date|datum)\s*:", re.IGNORECASE)
-_FORWARD = re.compile(r"forwarded message|weitergeleitete nachricht", re.IGNORECASE)
+_OUTLOOK = compile_late(r"^\*?(?:from|von|de|da)\s*:\*?\s.*\S@\S|^\*?(?:from|von|de|da)\s*:\*?\s\S", re.IGNORECASE)
+_SENT = compile_late(r"^\*?(?:sent|gesendet|envoyé|enviado|date|datum)\s*:", re.IGNORECASE)
+_FORWARD = compile_late(r"forwarded message|weitergeleitete nachricht", re.IGNORECASE)
 LINES = 20_000  # more are not looked at
 
 
@@ -125,9 +129,9 @@ def _only_quotes(lines: list[str], skip: int) -> bool:
     return bool(rest) and all(line.lstrip().startswith(">") for line in rest)
 
 
-_COMMENT = re.compile(r"\([^()]*\)")
-_RESULT = re.compile(r"\s*(?P<method>dmarc|dkim|spf)\s*(?:/\s*\d+\s*)?=\s*(?P<result>[a-z]+)", re.IGNORECASE)
-_PROPERTY = re.compile(r"(?P<name>[a-z]+\.[a-z-]+)\s*=\s*(?P<value>\"[^\"]*\"|[^\s;]+)", re.IGNORECASE)
+_COMMENT = compile_late(r"\([^()]*\)")
+_RESULT = compile_late(r"\s*(?P<method>dmarc|dkim|spf)\s*(?:/\s*\d+\s*)?=\s*(?P<result>[a-z]+)", re.IGNORECASE)
+_PROPERTY = compile_late(r"(?<![a-z])(?P<name>[a-z]+\.[a-z-]+)\s*=\s*(?P<value>\"[^\"]*\"|[^\s;]+)", re.IGNORECASE)
 # What says, per method, for which domain the result holds.
 _ABOUT = {"dmarc": ("header.from",), "dkim": ("header.d", "header.i"), "spf": ("smtp.mailfrom", "smtp.helo")}
 _DEEP = 10  # comments in comments
@@ -182,14 +186,14 @@ UNVERIFIED = "unverified:"
 TEXT = 200_000  # characters of a mail's own text
 FILES = 20
 PARTS = 200  # of one mail
-MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")
-ADDRESS = re.compile(r"[^\s@<>\",;:()\[\]\\]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
-_ROBOTS = re.compile(r"^(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)(?:[+_.-].*)?@", re.IGNORECASE)
-_REPLY = re.compile(r"^\s*(?:re|aw|antw|sv|r|odp)\s*(?:\[\d+\])?\s*:", re.IGNORECASE)
+MESSAGE_ID = compile_late(r"<[^<>\s]{1,250}>")
+ADDRESS = compile_late(r"[^\s@<>\",;:()\[\]\\]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
+_ROBOTS = compile_late(r"^(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)(?:[+_.-].*)?@", re.IGNORECASE)
+_REPLY = compile_late(r"^\s*(?:re|aw|antw|sv|r|odp)\s*(?:\[\d+\]\s*)?:", re.IGNORECASE)
 _BULK = frozenset(("bulk", "list", "junk", "auto_reply"))
 
 
-class EmailIdentity(NamedTuple):
+class EmailIdentity(msgspec.Struct, frozen=True):
     """Our account: addresses that are ours, and the server whose verdicts count."""
 
     addresses: frozenset[str]

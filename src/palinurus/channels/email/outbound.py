@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP as LINES
 from email.utils import format_datetime, formataddr
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.channels.email.inbound import MESSAGE_ID
 from palinurus.channels.email.wire import MailServer, make_tls_context
@@ -39,7 +40,7 @@ _NUMBERS: dict[int, SendTrouble] = {
 }  # fmt: skip
 
 
-class MailEnvelope(NamedTuple):
+class MailEnvelope(msgspec.Struct, frozen=True):
     """What a mail needs besides the reply."""
 
     address: str  # ours

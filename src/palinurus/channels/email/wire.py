@@ -16,7 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+import msgspec
+
 from palinurus.config.secrets import Secret
+from palinurus.patterns import compile_late
 
 T = TypeVar("T")
 Tls: TypeAlias = Literal["on", "starttls", "off"]
@@ -25,15 +28,15 @@ TIMEOUT = 60.0  # seconds for one answer
 CONNECT = 10.0  # seconds until there is a connection; a thread that waits for one cannot be woken
 LINE = 1 << 20  # bytes of one line of the server
 _TAG = b"IDLING"  # of the one command that the library does not send for us
-_REFUSED = re.compile(
+_REFUSED = compile_late(
     r"authenticationfailed|invalid credentials|authentication failed|login failed|authorizationfailed", re.I
 )
-_SPECIAL = re.compile(rb'\((?P<flags>[^)]*)\) (?:"[^"]*"|NIL) (?P<name>"(?:[^"\\]|\\.)*"|\S+)\s*$')
+_SPECIAL = compile_late(rb'\((?P<flags>[^()]*)\) (?:"[^"]*"|NIL) (?P<name>"(?:[^"\\]|\\.)*"|\S+)\s*$')
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 IMAP_ERRORS = (imaplib.IMAP4.error, OSError, ValueError, EOFError)
 
 
-class MailServer(NamedTuple):
+class MailServer(msgspec.Struct, frozen=True):
     """Where, how and as whom. `trust`: a file of certificates to believe besides the system's."""
 
     host: str

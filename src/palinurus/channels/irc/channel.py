@@ -22,6 +22,7 @@ from palinurus.channels.kit import LOCAL_HOSTS, READABLE_PASSWORD, AccountChanne
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
+from palinurus.patterns import compile_late
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ KEEP = 60.0  # seconds between tries for rooms we are not in and for our own nic
 RETRY = 300.0  # seconds after a refusal
 SAVE = 5.0  # seconds between two writes of how far we have read
 HISTORY = 100  # messages asked for after an absence
-_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_STAMP = compile_late(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def make_irc_channel(kit: ChannelKit) -> IrcChannel:
@@ -60,6 +61,7 @@ def _plan(kit: ChannelKit) -> IrcSettings:
         secret=read_secret(services.get("password")),
         password=read_secret(kit.own.get("password")),
         service=str(services.get("service") or "NickServ"),
+        register=str(services.get("registerEmail") or "") if services.get("register") is True else "",
     )
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.channels.irc.wire import MAX_LINE_BYTES, IrcLine, fold_name, split_text, strip_formatting
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
+from palinurus.patterns import compile_late
 
 LIMIT = 350  # bytes of one message: what is left of 512 with long names on both sides
 WAIT = 10.0  # seconds, when the server only says "later"
@@ -66,10 +68,10 @@ def explain_irc_refusal(line: IrcLine) -> SendFailure | None:
 
 SERVICES = frozenset("nickserv chanserv memoserv operserv botserv hostserv saslserv helpserv global statserv".split())
 ROOM_PREFIXES = ("#", "&", "+", "!")
-_STATUS = re.compile(r"^[~&@%+]+(?=[#&])")  # said to those who have a rank in a room
+_STATUS = compile_late(r"^[~&@%+]+(?=[#&])")  # said to those who have a rank in a room
 
 
-class IrcContext(NamedTuple):
+class IrcContext(msgspec.Struct, frozen=True):
     """What the connection knows: our nick, who is logged in (nick -> account), how names are compared."""
 
     nick: str

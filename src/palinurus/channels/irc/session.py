@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import base64
 import secrets
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.channels.irc.messages import IrcContext
 from palinurus.channels.irc.wire import IrcLine, fold_name, format_line
@@ -21,7 +22,7 @@ _LOGINS = 5000  # nicks whose login is remembered
 _NO_ROOM = frozenset(("403", "405", "407", "471", "473", "474", "475", "476", "477", "480"))
 
 
-class IrcSettings(NamedTuple):
+class IrcSettings(msgspec.Struct, frozen=True):
     """What the config says about who we are."""
 
     nick: str
@@ -33,6 +34,7 @@ class IrcSettings(NamedTuple):
     secret: Secret = Secret()  # at the services
     password: Secret = Secret()  # of the server
     service: str = "NickServ"
+    register: str = ""  # the address to register our nick with at the services; "" = it is registered
 
 
 class IrcRefusal(Exception):
@@ -114,7 +116,7 @@ class IrcSession:
 
     def _ask(self) -> list[bytes]:
         wanted = [name for name in WANTED if name in self._offered]
-        if self.plan.secret and "sasl" in self._offered:
+        if self.plan.secret and not self.plan.register and "sasl" in self._offered:
             wanted.append("sasl")
         return [format_line("CAP", "REQ", " ".join(wanted))] if wanted else [b"CAP END\r\n"]
 
@@ -166,7 +168,10 @@ class IrcSession:
     def _motd(self, got: IrcLine) -> list[bytes]:
         """We are in: log in the old way if there was no other, enter the rooms, and ask when that is done."""
         out: list[bytes] = []
-        if self.plan.secret and "sasl" not in self.caps:
+        if self.plan.secret and self.plan.register:
+            words = f"REGISTER {self.plan.secret.reveal()} {self.plan.register}"
+            out.append(format_line("PRIVMSG", self.plan.service, words))
+        elif self.plan.secret and "sasl" not in self.caps:
             out.append(format_line("PRIVMSG", self.plan.service, f"IDENTIFY {self.plan.secret.reveal()}"))
         out += [format_line("JOIN", room) for room in self.plan.rooms]
         return [*out, format_line("PING", self._token)]

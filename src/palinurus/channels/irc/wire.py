@@ -8,9 +8,11 @@ import asyncio
 import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.clock import Clock
+from palinurus.patterns import compile_late
 
 CONNECT = 20.0
 SILENCE = 120.0  # seconds without a line until we ask, and as many again until we give up
@@ -21,13 +23,13 @@ _ESCAPES = {":": ";", "s": " ", "\\": "\\", "r": "\r", "n": "\n"}
 _FOLD = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ[]\\^", "abcdefghijklmnopqrstuvwxyz{}|~")
 _ASCII = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 # Bold, colours, italics, underline and the like.
-_FORMAT = re.compile(
+_FORMAT = compile_late(
     r"\x03(\d{1,2}(,\d{1,2})?)?|\x04([0-9a-fA-F]{6}(,[0-9a-fA-F]{6})?)?|[\x02\x0f\x11\x16\x1d\x1e\x1f]"
 )
-_BREAKS = re.compile(r"[\r\n\x00]+")
+_BREAKS = compile_late(r"[\r\n\x00]+")
 
 
-class IrcLine(NamedTuple):
+class IrcLine(msgspec.Struct, frozen=True):
     """One line. `source` is nick!user@host, or a server's name, or ""."""
 
     command: str
@@ -115,7 +117,7 @@ class IrcConnectionLost(Exception):
     """The connection is gone, or was never there. The text is for people."""
 
 
-class IrcAddress(NamedTuple):
+class IrcAddress(msgspec.Struct, frozen=True):
     """`ca`: a file with the certificates that are trusted instead of the system's."""
 
     host: str

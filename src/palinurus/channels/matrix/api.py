@@ -13,6 +13,7 @@ import aiohttp
 from palinurus.channels.kit import ChannelKit, decode_object, index_troubles, read_seconds
 from palinurus.config.secrets import Secret
 from palinurus.core.format.render import render_markdown
+from palinurus.core.media import read_duration, read_loudness
 from palinurus.core.types.channel import SendFailure, SendTrouble
 
 LOGIN_KEY = "login"
@@ -91,7 +92,8 @@ class MatrixLogin:
 class MatrixApi:
     """The client-server API with one token."""
 
-    def __init__(self, server: str, token: Secret | None) -> None:
+    def __init__(self, server: str, token: Secret | None, proxy: str = "") -> None:
+        self._proxy = proxy or None
         self._server = server.rstrip("/")
         self._token = token
         self._http: aiohttp.ClientSession | None = None
@@ -157,6 +159,7 @@ class MatrixApi:
                 params=query,
                 headers={**own, **(headers or {})},
                 timeout=wait,
+                proxy=self._proxy,
                 allow_redirects=False,
             ) as answer:
                 yield answer
@@ -230,16 +233,21 @@ def build_edit(made: dict[str, Any], event: str) -> dict[str, Any]:
     }
 
 
-def build_file(name: str, mime: str, size: int, address: str, *, voice: bool) -> dict[str, Any]:
+def build_file(name: str, mime: str, data: bytes, address: str, *, voice: bool) -> dict[str, Any]:
+    """`voice`: sound is shown as spoken (MSC 3245), with how long and how loud it is (MSC 1767) where that is known."""
     kinds = {"image": "m.image", "audio": "m.audio", "video": "m.video"}
     made: dict[str, Any] = {
         "msgtype": kinds.get(mime.partition("/")[0], "m.file"),
         "body": name,
         "filename": name,
         "url": address,
-        "info": {"mimetype": mime, "size": size},
+        "info": {"mimetype": mime, "size": len(data)},
         "m.mentions": {},
     }
     if voice and made["msgtype"] == "m.audio":
         made["org.matrix.msc3245.voice"] = {}
+        if long := read_duration(data) * 1000:
+            made["info"]["duration"] = long
+            wave = [point * 4 for point in read_loudness(data, 100)] if mime == "audio/ogg" else []
+            made["org.matrix.msc1767.audio"] = {"duration": long, "waveform": wave}
     return made

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
@@ -19,7 +21,7 @@ _END = r"(?!\w|-|\.\w|:\d)"  # after an id: no further letters, no longer server
 _VOICE = ("org.matrix.msc3245.voice", "m.voice")
 
 
-class MatrixContext(NamedTuple):
+class MatrixContext(msgspec.Struct, frozen=True):
     """What the event does not say itself."""
 
     me: str

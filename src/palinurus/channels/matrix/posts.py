@@ -79,7 +79,7 @@ class MatrixPoster:
         if isinstance(told, channel.SendFailure):
             return told if told.trouble in PASSING else channel.SendFailure(told.reason, "media")
         address = str(told.get("content_uri") or "")
-        return api.build_file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
+        return api.build_file(loaded.name, loaded.mime, loaded.data, address, voice=voice)
 
     async def find(self, reply: Reply) -> channel.SendReceipt | None:
         """Read the room back. Found when all of its events are there; else sending again adds what is missing."""

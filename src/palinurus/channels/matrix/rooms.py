@@ -5,10 +5,11 @@ that messages point to. Asked when needed, forgotten when the server says that s
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import FileUnavailable, RemoteFile
@@ -23,7 +24,7 @@ MEDIA = "/_matrix/client/v1/media/download"
 OLD_MEDIA = "/_matrix/media/v3/download"  # servers before 1.11
 
 
-class MatrixRoom(NamedTuple):
+class MatrixRoom(msgspec.Struct, frozen=True):
     """`names` of who is in it, by id."""
 
     names: Mapping[str, str]

@@ -6,13 +6,15 @@ reactions, deletions, stories, calls, receipts, polls, group changes, and what o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 
 
-class SignalIdentity(NamedTuple):
+class SignalIdentity(msgspec.Struct, frozen=True):
     """Our own account; the uuid is "" until we know it."""
 
     number: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,9 +12,10 @@ from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import DeleteAction, ReactAction, SendFailure, SendReceipt, SendResult, SendTrouble
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
+from palinurus.patterns import compile_late
 
-_PERSON = re.compile(r"\+\d{5,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|PNI:.+")
-_UNSAFE = re.compile(r"[^\w.-]+")
+_PERSON = compile_late(r"\+\d{5,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|PNI:.+")
+_UNSAFE = compile_late(r"[^\w.-]+")
 IO, UNTRUSTED, LIMITED = -3, -4, -5
 
 # By words in the message of an error, in this order; the codes say too little.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -22,8 +21,9 @@ from palinurus.config.secrets import Secret
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.outbound import Button
+from palinurus.patterns import compile_late
 
-_NAME = re.compile(r"[a-z0-9_+'-]{1,100}(::skin-tone-[2-6])?")
+_NAME = compile_late(r"[a-z0-9_+'-]{1,100}(::skin-tone-[2-6])?")
 
 # Slack takes names only; what is not here can be written by its name (`:eyes:`).
 EMOJI_NAMES: dict[str, str] = {

@@ -9,19 +9,22 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import ChatKind, Inbound, Sender, Target
+from palinurus.patterns import compile_late
 
 _SAID = frozenset(("", "file_share", "thread_broadcast", "bot_message", "me_message"))
-_LINK = re.compile(r"<([^<>]+)>")
+_LINK = compile_late(r"<([^<>]+)>")
 _KINDS: dict[str, ChatKind] = {"im": "direct", "mpim": "group", "channel": "channel", "group": "channel"}
 _SPOKEN = ("slack_audio", "voice_message")
 _EVERYONE = ("!here", "!channel", "!everyone")
 
 
-class SlackIdentity(NamedTuple):
+class SlackIdentity(msgspec.Struct, frozen=True):
     """Who we are, as auth.test tells."""
 
     user: str
@@ -30,7 +33,7 @@ class SlackIdentity(NamedTuple):
     name: str = ""
 
 
-class SlackContext(NamedTuple):
+class SlackContext(msgspec.Struct, frozen=True):
     """What the payload does not say itself."""
 
     me: SlackIdentity

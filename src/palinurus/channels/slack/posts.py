@@ -35,6 +35,7 @@ class SlackPoster:
         self._kit = kit
         self._calls = calls
         self._unfurl = kit.flag("unfurlLinks", False)
+        self._unfurl_media = kit.flag("unfurlMedia", self._unfurl)
         self._direct: dict[str, str] = {}  # chats with people, by their user id
         self._unsure: RecentDict[str, None] = RecentDict(DOUBTS)  # client ids that were posted, or not
         self._shown = MemoTable(kit.memo, "files", SHARED)  # ids of files by client id, before they are shown
@@ -80,7 +81,7 @@ class SlackPoster:
             metadata=build_metadata(reply.client_id),
             # Slack would fetch what is behind a link: that tells others, and a model can be talked into it.
             unfurl_links=self._unfurl,
-            unfurl_media=self._unfurl,
+            unfurl_media=self._unfurl_media,
             **fields,
         )
         return answer if isinstance(answer, channel.SendFailure) else channel.SendReceipt(str(answer.get("ts") or ""))

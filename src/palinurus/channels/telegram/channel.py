@@ -12,7 +12,6 @@ import hmac
 import json
 import logging
 import os
-import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -42,6 +41,7 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, PalinurusError, QueueFull
+from palinurus.patterns import compile_late
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ WATCH = 300.0  # seconds between looks at how Telegram gets on with our address
 AT_ONCE = 3  # files that are fetched at the same time: each is held in memory
 BUSY = "⚠️ This message and those right after it could not be taken. Please send them again later."
 
-_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
+_COMMAND = compile_late(r"[a-z0-9_]{1,32}")
 T = TypeVar("T")
 
 

@@ -6,7 +6,7 @@ Ids are Telegram's numbers as texts, never @names. Edited messages, reactions an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from telegram import CallbackQuery, Chat, Message, MessageEntity, MessageOrigin, Update, User
@@ -22,7 +22,7 @@ PARSE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 _KINDS: dict[str, ChatKind] = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
 
 
-class TelegramIdentity(NamedTuple):
+class TelegramIdentity(msgspec.Struct, frozen=True):
     """The account that reads. `commands`: what Telegram's menu calls a command -> what we call it."""
 
     id: int

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import httpx
+import msgspec
 from telegram import (
     Bot,
     InlineKeyboardButton,
@@ -67,7 +68,7 @@ UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.Pro
 Call: TypeAlias = Callable[[], Awaitable[Message]]
 
 
-class TelegramUpload(NamedTuple):
+class TelegramUpload(msgspec.Struct, frozen=True):
     """How a kind of file is sent: the method of `Bot`, and the name of its file argument."""
 
     method: str
@@ -150,7 +151,8 @@ class TelegramPoster:
         self._kit = kit
         self._chat = chat
         self._migrated = migrated
-        self._preview = LinkPreviewOptions(is_disabled=True) if not kit.flag("linkPreview", True) else None
+        # Telegram fetches the addresses it previews: one that a page had the model write could carry data away.
+        self._preview = None if kit.flag("linkPreview", False) else LinkPreviewOptions(is_disabled=True)
         self._partly: RecentDict[str, list[str]] = RecentDict(PARTLY)  # client id -> ids of the messages shown so far
         self._acts: dict[type[Any], Callable[[dict[str, Any], Any], Awaitable[str]]] = {
             channel.TypingAction: self._typing,

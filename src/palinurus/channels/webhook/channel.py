@@ -28,6 +28,7 @@ from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender
 from palinurus.core.types.outbound import Reply
 from palinurus.core.webhooks import verify_signature
 from palinurus.errors import BadRequest
+from palinurus.patterns import decode_late
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 
 log = logging.getLogger(__name__)
@@ -136,7 +137,7 @@ class WebhookBody(msgspec.Struct, rename={"sender": "from"}):
     files: list[_File] = []
 
 
-_decoder = msgspec.json.Decoder(WebhookBody)
+_decoder = decode_late(WebhookBody)
 
 
 def parse_request(body: bytes, account: str, now: int) -> InboundWithFiles | str:

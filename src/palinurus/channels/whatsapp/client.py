@@ -12,6 +12,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import msgspec
 import segno
 from neonize.aioze import events as ev
 from neonize.aioze.client import NewAClient
@@ -117,7 +118,7 @@ class NeonizeClient:
             # One person, one name: the number is looked up where the message does not tell it.
             with contextlib.suppress(NeonizeError):
                 number = convert.format_jid(await self._client.get_pn_from_lid(convert.make_jid(found.sender)))
-                found = found._replace(sender=number, also=(found.sender,)) if number else found
+                found = msgspec.structs.replace(found, sender=number, also=(found.sender,)) if number else found
         hear(found)
 
     async def stop(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from palinurus.channels.kit import ChannelKit, load_reply_files
 from palinurus.channels.whatsapp import port
 from palinurus.core.format.render import render_markdown
@@ -110,7 +112,10 @@ class WhatsAppPoster:
         quoted = self._quoted(reply.reply_to) if reply.reply_to else None
         posts = [port.WhatsAppPost(text if at == 0 else "", file, voice, quoted) for at, file in enumerate(files)]
         if files and text and files[0].mime.startswith("audio/"):  # a sound has no caption
-            posts = [port.WhatsAppPost(text, None, False, quoted), *(one._replace(text="") for one in posts)]
+            posts = [
+                port.WhatsAppPost(text, None, False, quoted),
+                *(msgspec.structs.replace(one, text="") for one in posts),
+            ]
         first = ""
         for post in posts or [port.WhatsAppPost(text, None, False, quoted)]:
             try:

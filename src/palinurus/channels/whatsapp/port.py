@@ -5,13 +5,15 @@ fake. People and groups are JIDs without device part, as text: 491701234567@s.wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
+
+import msgspec
 
 from palinurus.channels.intake import RemoteFile
 from palinurus.channels.kit import ChannelFile
 
 
-class WhatsAppQuote(NamedTuple):
+class WhatsAppQuote(msgspec.Struct, frozen=True):
     """A message that is answered. `sender` "" is ourselves."""
 
     id: str
@@ -19,7 +21,7 @@ class WhatsAppQuote(NamedTuple):
     text: str = ""
 
 
-class WhatsAppMessage(NamedTuple):
+class WhatsAppMessage(msgspec.Struct, frozen=True):
     """A message. `also`: the sender's other names, as WhatsApp tells them. `at` in ms since 1970."""
 
     id: str
@@ -36,32 +38,32 @@ class WhatsAppMessage(NamedTuple):
     media: RemoteFile | None = None
 
 
-class WhatsAppReady(NamedTuple):
+class WhatsAppReady(msgspec.Struct, frozen=True):
     """Connected. `me`: our own JIDs."""
 
     me: tuple[str, ...]
     name: str = ""
 
 
-class WhatsAppAway(NamedTuple):
+class WhatsAppAway(msgspec.Struct, frozen=True):
     """The connection is gone; the client looks for another by itself."""
 
     reason: str
 
 
-class WhatsAppSignedOut(NamedTuple):
+class WhatsAppSignedOut(msgspec.Struct, frozen=True):
     """We are signed out: nothing comes until a person signs in again."""
 
     reason: str
 
 
-class WhatsAppQrCode(NamedTuple):
+class WhatsAppQrCode(msgspec.Struct, frozen=True):
     """Nobody is signed in: a phone has to read this as a QR code."""
 
     text: str
 
 
-class WhatsAppCrash(NamedTuple):
+class WhatsAppCrash(msgspec.Struct, frozen=True):
     """The client itself ended; it has to be begun again."""
 
     reason: str
@@ -72,7 +74,7 @@ WhatsAppEvent: TypeAlias = (
 )
 
 
-class WhatsAppPost(NamedTuple):
+class WhatsAppPost(msgspec.Struct, frozen=True):
     """A message to be shown."""
 
     text: str
