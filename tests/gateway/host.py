@@ -16,6 +16,7 @@ from palinurus.core.types.keys import parse_model_ref
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.types.usage import TokenUsage
+from palinurus.store.news import NewsListener
 from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
 from palinurus.testing.clock import run_ready_tasks
 
@@ -62,6 +63,9 @@ class Ledger:
     async def sessions(self, agent: str | None = None) -> list[SessionRow]:
         return []
 
+    def watch(self, listener: NewsListener) -> Callable[[], None]:
+        return lambda: None
+
     async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:
         await self.pause()
         if expect != ANY_RECORD and self.records.get((kind, key)) != expect:
@@ -71,6 +75,10 @@ class Ledger:
         else:
             self.records[kind, key] = data
         return True
+
+    async def get_record(self, kind: str, key: str) -> StoreRecord | None:
+        data = self.records.get((kind, key))
+        return None if data is None else StoreRecord(kind, key, data, 0)
 
     async def list_records(self, kind: str) -> list[StoreRecord]:
         return [StoreRecord(k, key, data, 0) for (k, key), data in self.records.items() if k == kind]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ def gate(**options: object) -> GatewayAuth:
 
 def peer(**changes: object) -> GatewayPeer:
     base = GatewayPeer("/", ("127.0.0.1:18789",), (), (f"Bearer {TOKEN}",), "127.0.0.1")
-    return base._replace(**changes)
+    return msgspec.structs.replace(base, **changes)
 
 
 def test_the_right_token_makes_the_owner() -> None:

@@ -12,7 +12,7 @@ from gateway.host import Ledger
 from palinurus.clock import SystemClock
 from palinurus.gateway.pairing import EXPIRES_MS, WAITING, DevicePairing, PairedDevice, describe_device
 from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, MethodError
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.testing.clock import FakeClock
 
 

@@ -10,7 +10,7 @@ import binascii
 import mimetypes
 import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -27,7 +27,7 @@ PLAIN = "application/octet-stream"
 INBOUND_FOLDER = os.path.join("media", "inbound")  # below the home
 
 
-class ClientAttachment(NamedTuple):
+class ClientAttachment(msgspec.Struct, frozen=True):
     """One attachment as it came, its content checked."""
 
     name: str

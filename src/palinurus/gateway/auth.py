@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -27,6 +27,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 NARROW = "x-openclaw-scopes"  # a proxy may lower what its user can do
 LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "password", "auth"})  # never in a URL
 
+SURE = 32  # characters of a token that nobody guesses; the one we make has 43
 _BEARER = {"WWW-Authenticate": "Bearer"}
 _REFUSED = HttpFault(401, "Unauthorized", "unauthorized", code="invalid_api_key", headers=_BEARER, close=True)
 
@@ -40,14 +41,14 @@ class HttpCaller(msgspec.Struct, frozen=True):
     how: str  # token, password, none, device, proxy
 
 
-class TokenHolder(NamedTuple):
+class TokenHolder(msgspec.Struct, frozen=True):
     """Whose a device token is, and what it opens."""
 
     device: str
     scopes: frozenset[str]
 
 
-class GatewayPeer(NamedTuple):
+class GatewayPeer(msgspec.Struct, frozen=True):
     """What a request says about itself, as received. Lists, because a header may come twice."""
 
     target: str  # raw request target
@@ -58,6 +59,7 @@ class GatewayPeer(NamedTuple):
     local: str = ""  # the socket's own address
     known: bool = False  # this connection has shown the right credential before
     headers: Mapping[str, str] = {}  # read only when the peer is a configured proxy
+    proof: str = ""  # that we are who it looks for, if it asked
 
 
 class GatewayAuth:
@@ -71,6 +73,7 @@ class GatewayAuth:
         self.mode = settings.auth_mode
         self.holder: Callable[[str], TokenHolder | None] = lambda token: None  # the paired devices, once they are read
         self._digest = _digest(secret or "")
+        self._long = self.mode == "token" and len(secret or "") >= SURE
         self._names = LOOPBACK | {settings.bind.lower()} | {_name(h) for h in settings.allowed_hosts}
         self._origins = frozenset(o.rstrip("/").lower() for o in settings.allowed_origins)
         self._proxy = settings.proxy
@@ -107,12 +110,12 @@ class GatewayAuth:
             return HttpCaller(user, _routes(narrow_scopes(peer, SCOPES)), peer.address, "proxy")
         if len(peer.credentials) != 1:
             return _REFUSED
-        if not peer.known:
+        scheme, _, secret = peer.credentials[0].partition(" ")
+        if not peer.known and not (scheme.lower() == "bearer" and self.is_sure(secret)):
             wait = self.wait(peer)
             if wait > 0:
                 text, after = "too many wrong credentials; try again later", {"Retry-After": str(int(wait) + 1)}
                 return HttpFault(429, text, "rate_limit_error", code="auth_locked", headers=after, close=True)
-        scheme, _, secret = peer.credentials[0].partition(" ")
         if scheme.lower() == "bearer" and self.is_secret(secret):
             return HttpCaller("owner", OWNER_SCOPES, peer.address, self.mode)
         holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
@@ -125,6 +128,11 @@ class GatewayAuth:
         """Whether it is the secret in force. Never true where there is none."""
         same = hmac.compare_digest(_digest(secret), self._digest)  # always done: no early way out to be timed
         return same and bool(secret) and self.mode in ("token", "password")
+
+    def is_sure(self, secret: str) -> bool:
+        """Is it right, and too long to be guessed? Such a credential passes whatever others tried from its address:
+        wrong tries of another program of this machine must not lock the owner out."""
+        return (self._long and self.is_secret(secret)) or (len(secret) >= SURE and self.holder(secret) is not None)
 
     def find_proxy_user(self, peer: GatewayPeer) -> str | None:
         """Who a configured proxy says is calling. None from anybody else."""

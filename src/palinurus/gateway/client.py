@@ -6,10 +6,11 @@ One task reads. Responses go to whoever asked, events into `events`; what a clie
 from __future__ import annotations
 
 import asyncio
+import hmac
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -19,13 +20,14 @@ from palinurus import __version__
 from palinurus.clock import Clock
 from palinurus.errors import GatewayUnreachable, StateUnwritable
 from palinurus.gateway.rpc import ADMIN, ClientDescription, MethodError
+from palinurus.gateway.token import PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.ws import device, frames
 
 FILE = os.path.join("identity", "device.key")
 OPEN_SECONDS = 15.0
 
 
-class DeviceIdentity(NamedTuple):
+class DeviceIdentity(msgspec.Struct, frozen=True):
     """A device's key pair."""
 
     public: bytes
@@ -81,6 +83,7 @@ class LoginOptions(msgspec.Struct, frozen=True):
     version: int = 3  # of the signature
     origin: str = ""
     fingerprint: str = ""  # of the only certificate that is trusted; "": those of known issuers
+    proof: str = ""  # the key of the only gateway that is trusted (gateway.json); "": whoever answers
 
 
 class GatewayLink:
@@ -89,6 +92,7 @@ class GatewayLink:
     def __init__(self, ws: aiohttp.ClientWebSocketResponse, session: aiohttp.ClientSession, clock: Clock) -> None:
         self.ws = ws
         self.hello: dict[str, Any] = {}
+        self.nonce = ""  # that the gateway was asked to prove itself with
         self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.pos = 0  # of the last event that had one
         self._session = session
@@ -99,6 +103,9 @@ class GatewayLink:
     async def login(self, options: LoginOptions) -> dict[str, Any]:
         """Answer the challenge. Raises MethodError with the gateway's refusal, GatewayUnreachable when it hangs up."""
         challenge = await self._frame()
+        wanted = make_gateway_proof(options.proof, self.nonce, self.ws.get_extra_info("peername"))
+        if options.proof and not hmac.compare_digest(str(challenge["payload"].get("proof", "")), wanted or "-"):
+            raise GatewayUnreachable(NOT_OURS[0], fix=NOT_OURS[1])
         params = make_connect_params(options, challenge["payload"]["nonce"], self._clock.now())
         await self.send({"type": "req", "id": "connect", "method": "connect", "params": params})
         answer = await self._frame()
@@ -210,17 +217,26 @@ def make_connect_params(options: LoginOptions, nonce: str, now: int) -> dict[str
     return params
 
 
+NOT_OURS = (
+    "what answers there cannot prove to be the gateway of this home; nothing was sent to it",
+    "`pal gateway restart`; if another program has the port, end that first",
+)
+
+
 async def open_link(url: str, clock: Clock, origin: str = "", fingerprint: str = "") -> GatewayLink:
     """A connection that has not logged in yet. Raises GatewayUnreachable."""
     pinned = aiohttp.Fingerprint(bytes.fromhex(fingerprint)) if fingerprint else True
-    headers = {"Origin": origin} if origin else None
+    nonce = uuid.uuid4().hex
+    headers = {PROVE_HEADER: nonce, **({"Origin": origin} if origin else {})}
     session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(connect=OPEN_SECONDS))
     try:
         ws = await session.ws_connect(url, max_msg_size=frames.FRAME, compress=0, headers=headers, ssl=pinned)
     except (aiohttp.ClientError, OSError) as exc:
         await session.close()
         raise GatewayUnreachable(f"no gateway answers at {url}: {exc}", fix="`pal gateway` starts it") from None
-    return GatewayLink(ws, session, clock)
+    link = GatewayLink(ws, session, clock)
+    link.nonce = nonce
+    return link
 
 
 async def connect_gateway(url: str, clock: Clock, options: LoginOptions) -> GatewayLink:

@@ -22,11 +22,12 @@ from palinurus.gateway import context, limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.context import MethodContext
 from palinurus.gateway.health import list_presence, make_health_snapshot
-from palinurus.gateway.pairing import DevicePairing
+from palinurus.gateway.pairing import DEVICE, REQUEST, DevicePairing
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.rpc import ADMIN, EVENTS, ConnectedClient, GatewayMethod, MethodError
 from palinurus.gateway.ws import frames
 from palinurus.gateway.ws.hub import REVOKED, ClientHub, HubMember
+from palinurus.store.news import StoreNews
 from palinurus.tasks import TaskSet
 
 if TYPE_CHECKING:  # loaded with the first client (`late`)
@@ -70,6 +71,7 @@ class GatewayClients(ClientHub):
         """Read who is paired, begin to beat."""
         self.pairing = DevicePairing(self.host.store, self.clock, self.broadcast, self._revoked)
         await self.pairing.load()
+        self._unfollow.append(self.host.store.watch(self._heard))
         self.auth.holder = self.pairing.holder
         if self.host.program is not None:
             self.context = context.make_context(self, self.host.program)
@@ -90,6 +92,13 @@ class GatewayClients(ClientHub):
         self.tasks.cancel()
         for connection in tuple(self._open):
             connection.close(RESTART, "service restart", flush=True)
+
+    def _heard(self, news: StoreNews) -> None:
+        """Another node has changed who may connect."""
+        if news.what == "record" and news.key == DEVICE:
+            self.tasks.start(self.pairing.reread(news.detail))
+        elif news.what == "record" and news.key == REQUEST:
+            self.tasks.start(self.pairing.reread_request(news.detail))
 
     async def serve(self, request: web.BaseRequest, peer: GatewayPeer) -> web.StreamResponse:
         """One WebSocket, from upgrade to end. Raises web.HTTPException for an upgrade that is none."""
@@ -114,6 +123,10 @@ class GatewayClients(ClientHub):
             self._strangers.drop(connection)
             self._open.discard(connection)
         return ws
+
+    def count_strangers(self) -> int:
+        """Connections that have not logged in."""
+        return len(self._strangers)
 
     # --- what connections need --------------------------------------------------------------------------------------
 

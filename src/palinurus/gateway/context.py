@@ -4,7 +4,9 @@ session; and who a client is as the sender of a message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.types.inbound import Sender
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class MethodContext(NamedTuple):
+class MethodContext(msgspec.Struct, frozen=True):
     program: CommandContext
     reader: SessionReader
     broadcaster: RunBroadcaster

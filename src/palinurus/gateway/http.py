@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _UNKNOWN = "Object contains unknown field `"
 
 
-class RouteRequest(NamedTuple):
+class RouteRequest(msgspec.Struct, frozen=True):
     """One request on its way to a handler. `caller` is None only on routes that need no scope."""
 
     request: web.BaseRequest
@@ -69,7 +69,7 @@ def make_bad_request(message: str, param: str | None = None, code: str | None = 
     return HttpFault(400, message, param=param, code=code)
 
 
-class BodyProblem(NamedTuple):
+class BodyProblem(msgspec.Struct, frozen=True):
     """Why a body was not read."""
 
     kind: Literal["encoding", "large", "late", "broken"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -70,7 +70,7 @@ async def handle_invoke(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     return http.reply_json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": found})
 
 
-class ToolRefusal(NamedTuple):
+class ToolRefusal(msgspec.Struct, frozen=True):
     """Why a tool was not called, or what it failed with."""
 
     kind: str

@@ -12,7 +12,7 @@ from palinurus.core.window import SlidingWindow
 
 BODY = 20 * 1024 * 1024  # bytes of one request
 BODY_SECONDS = 30.0  # for the whole of it
-FRESH = 512  # connections that have not sent a whole request head; a burst of real clients must fit
+FRESH = 1024  # connections that have not sent a whole request head; a burst of real clients must fit
 FRESH_SECONDS = 5.0
 IDLE_SECONDS = 75.0
 BUFFER = 4 * 1024 * 1024  # bytes waiting for a client that does not read
@@ -22,7 +22,7 @@ TRIES = USUAL.attempts  # wrong credentials a minute, per address
 TRIES_ALL = 100  # … and over all addresses
 WINDOW = USUAL.window
 ADDRESSES = 4096  # addresses remembered
-STRANGERS = 256  # WebSocket connections that have not logged in; the oldest goes first
+STRANGERS = 1024  # WebSocket connections that have not logged in; the oldest goes first
 REQUESTS = 256  # requests of one client under way at once
 WRITES = 3  # changes of the control plane a minute, per client
 REBUFFS = 10  # node-only methods an operator may call in a row

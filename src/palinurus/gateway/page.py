@@ -10,15 +10,16 @@ import gzip
 import hashlib
 import os
 import re
-from typing import NamedTuple
 
+import msgspec
 from aiohttp import web
 
 from palinurus import __version__
+from palinurus.beneath import read_file_beneath, resolve_beneath
 from palinurus.config.settings import Settings
-from palinurus.files import read_plain_file
 from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, RouteRequest
+from palinurus.patterns import compile_late
 
 MEDIA_BYTES = 32 * 1024 * 1024
 MEDIA_TYPES: dict[str, str] = {
@@ -71,7 +72,7 @@ async def serve_workspace_media(visit: RouteRequest) -> web.Response | HttpFault
     """A file of a workspace (`source`, absolute or relative to the default agent's); with meta=1 whether there is."""
     query = visit.request.query
     source = query.get("source", "").removeprefix("file://")
-    found = await asyncio.to_thread(_open, source, visit.host.settings)
+    found = await asyncio.to_thread(read_workspace_media, source, visit.host.settings)
     if query.get("meta") == "1":
         return http.reply_json(
             {"available": found is not None, **({} if found else {"reason": "not found or not shown"})}
@@ -82,26 +83,25 @@ async def serve_workspace_media(visit: RouteRequest) -> web.Response | HttpFault
     return http.reply_bytes(data, kind, Content_Security_Policy=MEDIA_POLICY, Content_Disposition="inline")
 
 
-def _open(source: str, settings: Settings) -> tuple[bytes, str] | None:
+def read_workspace_media(source: str, settings: Settings) -> tuple[bytes, str] | None:
     """The bytes, if size, kind and the workspaces allow it. Links are followed before judging."""
     kind = MEDIA_TYPES.get(os.path.splitext(source)[1].lower())
     if kind is None or "\0" in source or len(source) > 4096:
         return None
-    path = os.path.realpath(os.path.join(settings.agents[settings.default_agent].workspace, source))
-    roots = [os.path.realpath(agent.workspace) for agent in settings.agents.values()]
-    if not any(path.startswith(root.rstrip(os.sep) + os.sep) for root in roots):
-        return None
-    if os.path.splitext(path)[1].lower() not in MEDIA_TYPES:
+    path = os.path.join(settings.agents[settings.default_agent].workspace, source)
+    roots = (agent.workspace for agent in settings.agents.values())
+    root, inner = next(((root, inner) for root in roots if (inner := resolve_beneath(root, path))), ("", ""))
+    if os.path.splitext(inner)[1].lower() not in MEDIA_TYPES:
         return None
     try:
-        return read_plain_file(path, MEDIA_BYTES), kind
+        return read_file_beneath(root, inner, MEDIA_BYTES), kind
     except OSError:
         return None
 
 
 PAGE_FOLDER = os.path.join(os.path.dirname(__file__), "static")
 VIEWS = "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup"  # as in web/src/sidebar.ts
-PAGE_PATHS = re.compile(
+PAGE_PATHS = compile_late(
     rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>(?:app|style)-[0-9a-f]{{12}}\.(?:js|css)|favicon\.svg)"
 )
 PAGE_POLICY = (
@@ -119,7 +119,7 @@ MISSING = b"""<!doctype html>
 """
 
 
-class PageFile(NamedTuple):
+class PageFile(msgspec.Struct, frozen=True):
     """One file in memory, plain and packed."""
 
     body: bytes
@@ -169,7 +169,7 @@ def _read(folder: str, base: str) -> dict[str, PageFile]:
     found = {"index.html": _file("index.html", MISSING)}
     for name in names:
         if os.path.splitext(name)[1] in TYPES:
-            with open(os.path.join(folder, name), "rb") as file:
+            with open(os.path.join(folder, name), "rb") as file:  # our own
                 body = file.read()
             if base and name == "index.html":
                 body = body.replace(b'="/', f'="{base}/'.encode())  # the page itself looks where its script is from

@@ -23,6 +23,7 @@ from palinurus.gateway.auth import TokenHolder
 from palinurus.gateway.rpc import MethodError, has_scope
 from palinurus.store.records import Records, RecordStore
 
+DEVICE, REQUEST = "device", "pairing"  # kinds of records
 WAITING = 64  # requests that may wait for a person
 EXPIRES_MS = 24 * 3600 * 1000
 SEEN_MS = 3600 * 1000  # how old `lastSeenAtMs` on disk may get
@@ -96,8 +97,8 @@ class DevicePairing:
         said: Callable[[str, Any], None] = lambda event, payload: None,
         closed: Callable[[str], None] = lambda device: None,
     ) -> None:
-        self._device_records = Records(store, "device", PairedDevice)
-        self._request_records = Records(store, "pairing", DevicePairingRequest)
+        self._device_records = Records(store, DEVICE, PairedDevice)
+        self._request_records = Records(store, REQUEST, DevicePairingRequest)
         self._clock = clock
         self._said = said
         self._closed = closed
@@ -112,6 +113,29 @@ class DevicePairing:
         for device in (await self._device_records.all()).values():
             self._know(device)
         self._requests = await self._request_records.all()
+
+    async def reread(self, ident: str) -> None:
+        """Another node has changed a device: what it took away is gone here, too, and its connections end."""
+        async with self._turn:
+            old, now = self._devices.get(ident), await self._device_records.get(ident)
+            if now is None or now == old:
+                return
+            stay = () if now.blocked else tuple(token.digest for token in now.tokens)
+            gone = [token.digest for token in (old.tokens if old else ()) if token.digest not in stay]
+            for digest in gone:
+                self._holders.pop(digest, None)
+            self._know(now)
+            if gone or now.blocked:
+                self._cut(ident)
+
+    async def reread_request(self, ident: str) -> None:
+        """Another node has put a request, or decided about it."""
+        request = await self._request_records.get(ident)
+        if request is None:
+            self._requests.pop(ident, None)
+        elif ident not in self._requests:
+            self._requests[ident] = request
+            self._said("device.pair.requested", request)
 
     def devices(self) -> list[PairedDevice]:
         """Every approved device, newest first."""
@@ -280,7 +304,13 @@ class DevicePairing:
         for row in old.tokens if old else ():
             if row.digest not in stay:
                 self._holders.pop(row.digest, None)
-        await self._device_records.put(device.device_id, device)
+
+        def write(kept: PairedDevice | None) -> PairedDevice:
+            if kept != old:
+                raise MethodError("the device was changed meanwhile; ask again")
+            return device
+
+        await self._device_records.update(device.device_id, write)
         self._know(device)
 
     def _cut(self, ident: str) -> None:

@@ -15,6 +15,7 @@ from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.webhooks import WebhookAnswer, WebhookHead
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.feed import RunFollower
+from palinurus.store.news import NewsListener
 from palinurus.store.port import Acceptance, InboxRow, SessionRow, UsageRow
 from palinurus.store.records import RecordStore
 
@@ -33,6 +34,8 @@ class GatewayStore(RecordStore, Protocol):
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]: ...
+
+    def watch(self, listener: NewsListener) -> Callable[[], None]: ...
 
 
 class WebhookPort(Protocol):

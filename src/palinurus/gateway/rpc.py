@@ -7,11 +7,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
+from palinurus.patterns import compile_late
 
 if TYPE_CHECKING:  # the whole program hangs on it, which a client at the other end does not need
     pass
@@ -118,7 +119,7 @@ class MethodError(Exception):
         self.retry_after_ms = retry_after_ms
 
 
-class GatewayEventKind(NamedTuple):
+class GatewayEventKind(msgspec.Struct, frozen=True):
     """An event clients may get. `scope` None: everyone logged in; `kept`: replayed to a client that reconnects."""
 
     scope: str | None
@@ -142,6 +143,7 @@ EVENTS: dict[str, GatewayEventKind] = {
     "health": GatewayEventKind(None, kept=False),
     "heartbeat": GatewayEventKind(None),
     "cron": GatewayEventKind(READ),
+    "talk.mode": GatewayEventKind(WRITE, kept=False),
     "device.pair.requested": GatewayEventKind(PAIRING),
     "device.pair.resolved": GatewayEventKind(PAIRING),
     "exec.approval.requested": GatewayEventKind(APPROVALS),
@@ -151,7 +153,7 @@ EVENTS: dict[str, GatewayEventKind] = {
 }
 
 
-class MethodCall(NamedTuple):
+class MethodCall(msgspec.Struct, frozen=True):
     """One request on its way to a method."""
 
     gateway: GatewayClients
@@ -176,7 +178,7 @@ class MethodCall(NamedTuple):
         return self.context.program
 
 
-class GatewayMethod(NamedTuple):
+class GatewayMethod(msgspec.Struct, frozen=True):
     """A row of the method table. A frozen `params` type (see `MethodParams`) is checked before `run` is called."""
 
     name: str
@@ -200,7 +202,7 @@ def make_method_table(*groups: Iterable[GatewayMethod]) -> dict[str, GatewayMeth
 
 # --- one call, from its params to its answer ---------------------------------------------------------------------
 
-_PLACE = re.compile(r" - at `(.*)`$", re.DOTALL)
+_PLACE = compile_late(r" - at `([^`]*)`$")
 _TYPES = {
     "int": "integer",
     "str": "string",

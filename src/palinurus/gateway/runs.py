@@ -6,7 +6,7 @@ broadcaster's business; this file only says what kind of listener each is for.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,7 @@ _KINDS = {"refused": "refusal", "timeout": "timeout", "rate_limit": "rate_limit"
 _COMMANDS = frozenset({"exec", "process"})
 
 
-class RunPush(NamedTuple):
+class RunPush(msgspec.Struct, frozen=True):
     """Something to send."""
 
     audience: Audience

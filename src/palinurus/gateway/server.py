@@ -8,16 +8,17 @@ import asyncio
 import errno
 import logging
 import re
+import secrets
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, cast
 
+import msgspec
 from aiohttp import web
 
 from palinurus.clock import Clock
 from palinurus.config.sections.gateway import GatewaySettings
 from palinurus.core.types.keys import parse_session_key
-from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import http, limits, page
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer, RouteScope
 from palinurus.gateway.clients import GatewayClients
@@ -25,13 +26,16 @@ from palinurus.gateway.health import GatewayMetrics
 from palinurus.gateway.history import handle_history
 from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.invoke import handle_invoke
+from palinurus.gateway.listener import OTHER_LOOPBACK, ConnectionListener, bind_sockets, explain_bind_failure
 from palinurus.gateway.openai import endpoints
 from palinurus.gateway.openai.completions import find_model, list_models
 from palinurus.gateway.openai.endpoints import OutcomeWaits
 from palinurus.gateway.page import PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.tls import load_certificate
+from palinurus.gateway.token import PROOF_HEADER, PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
+from palinurus.patterns import compile_late
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +44,7 @@ RouteAnswer = web.StreamResponse | HttpFault
 RouteHandler = Callable[[RouteRequest], RouteAnswer | Awaitable[RouteAnswer]]
 
 
-class HttpRoute(NamedTuple):
+class HttpRoute(msgspec.Struct, frozen=True):
     """A row of the table. `scope` None: open to everyone who passes the gate."""
 
     method: str
@@ -95,6 +99,10 @@ class _Doors(web.Server):
         self.known.discard(handler)
         super().connection_lost(handler, exc)
 
+    def count_fresh(self) -> int:
+        """Connections on probation."""
+        return len(self._fresh)
+
     def spoke(self, handler: Any) -> None:
         """A whole request head has come: the connection is no longer on probation."""
         self._fresh.drop(handler)
@@ -110,26 +118,36 @@ class _Doors(web.Server):
         return web.BaseRequest(message, payload, protocol, writer, task, self._running, client_max_size=limits.BODY)
 
 
-class _Site(web.TCPSite):
-    """aiohttp's, but a client that does not come to an end with its TLS handshake goes as soon as a silent one."""
+class _Site(web.BaseSite):
+    """aiohttp's site around our listener, to which a TLS handshake is as dear as a silent client."""
 
-    def __init__(self, runner: web.ServerRunner, bind: str, port: int, context: ssl.SSLContext | None) -> None:
-        super().__init__(runner, bind, port, ssl_context=context, backlog=512)
+    __slots__ = ("_context", "_count_unknown", "_host", "_port")
+
+    def __init__(
+        self,
+        runner: web.ServerRunner,
+        bind: tuple[str, int],
+        context: ssl.SSLContext | None,
+        count_unknown: Callable[[], int],
+    ) -> None:
+        super().__init__(runner)
+        self._host, self._port = bind
+        self._context = context
+        self._count_unknown = count_unknown
+
+    @property
+    def name(self) -> str:
+        return f"{self._host}:{self._port}"
 
     async def start(self) -> None:
-        if self._ssl_context is None:
-            await super().start()
-            return
-        await web.BaseSite.start(self)
+        await super().start()
         assert self._runner.server is not None
-        self._server = await asyncio.get_running_loop().create_server(
-            self._runner.server,
-            self._host,
-            self._port,
-            ssl=self._ssl_context,
-            backlog=self._backlog,
-            ssl_handshake_timeout=limits.FRESH_SECONDS,
+        sockets = await bind_sockets(self._host, self._port)
+        made = ConnectionListener(
+            sockets, self._runner.server, self._count_unknown, self._context, handshake=limits.FRESH_SECONDS
         )
+        self._server = cast("asyncio.AbstractServer", made)  # all that aiohttp asks of it: `sockets` and `close`
+        made.start()
 
 
 class GatewayServer:
@@ -142,6 +160,7 @@ class GatewayServer:
         self.auth = GatewayAuth(host.settings.gateway, token, clock.monotonic)
         self._started = clock.monotonic()
         self.port = 0
+        self.proof_key = secrets.token_hex(32)  # in gateway.json, for who may read that
         self.fingerprint = ""  # of its certificate; "": plain HTTP
         self.waits = OutcomeWaits()
         self.page = WebPage(base=host.settings.gateway.page_base)
@@ -152,7 +171,7 @@ class GatewayServer:
         self.clients = GatewayClients(host, clock, self.auth)
         self._doors: _Doors | None = None
         self._runner: web.ServerRunner | None = None
-        self._site: web.TCPSite | None = None
+        self._sites: list[_Site] = []
 
     @property
     def uptime(self) -> float:
@@ -176,21 +195,39 @@ class GatewayServer:
         )
         self._runner = web.ServerRunner(self._doors, shutdown_timeout=2.0)
         await self._runner.setup()
-        self._site = _Site(self._runner, bind, port, served.context if served else None)
-        try:
-            await self._site.start()
-        except (OSError, OverflowError) as exc:
-            await self._runner.cleanup()
-            self._site = self._runner = None
-            raise _taken(bind, port, exc) from None
-        self.port = next(int(address[1]) for address in self._runner.addresses)
+        context = served.context if served else None
+        self.port = await self._listen(bind, port, context)
+        # Both, so that nobody else can be `localhost` at our port: a page there would be of our origin.
+        for other in OTHER_LOOPBACK.get(bind, ()):
+            await self._listen(other, self.port, context, chosen=port != 0)
         return self.port
+
+    async def _listen(self, bind: str, port: int, context: ssl.SSLContext | None, *, chosen: bool = True) -> int:
+        """`chosen`: it is meant to be this very port, so somebody else on it is an error."""
+        assert self._runner is not None
+        site = _Site(self._runner, (bind, port), context, self._count_unknown)
+        try:
+            await site.start()
+        except (OSError, OverflowError) as exc:
+            code = exc.errno if isinstance(exc, OSError) else 0
+            if self._sites and (not chosen or code != errno.EADDRINUSE):
+                await site.stop()  # this machine has no such loopback
+                return port
+            await self._runner.cleanup()
+            self._runner, self._sites = None, []
+            raise explain_bind_failure(bind, port, exc) from None
+        self._sites.append(site)
+        return next(int(address[1]) for address in self._runner.addresses)
+
+    def _count_unknown(self) -> int:
+        """Connections that have not sent a request, or not logged in."""
+        assert self._doors is not None
+        return self._doors.count_fresh() + self.clients.count_strangers()
 
     async def close(self) -> None:
         """Take no new connections; open ones go on."""
-        if self._site is not None:
-            await self._site.stop()
-            self._site = None
+        while self._sites:
+            await self._sites.pop().stop()
 
     async def stop(self) -> None:
         """End open connections; requests that still wait are told that their message is kept."""
@@ -271,7 +308,13 @@ class GatewayServer:
             local=str(own[0]) if isinstance(own, tuple) else "",
             known=request.protocol in self._doors.known,
             headers=headers,
+            proof=self.prove(request),
         )
+
+    def prove(self, request: web.BaseRequest) -> str:
+        """That this is the gateway whose file the caller read, for the nonce it sent; "" if it sent none."""
+        own = request.transport.get_extra_info("sockname") if request.transport is not None else None
+        return make_gateway_proof(self.proof_key, request.headers.get(PROVE_HEADER, ""), own)
 
 
 def _find_rows(path: str, gateway: GatewaySettings) -> list[tuple[HttpRoute, re.Match[str]]]:
@@ -282,24 +325,13 @@ def _find_rows(path: str, gateway: GatewaySettings) -> list[tuple[HttpRoute, re.
     return [(row, match) for row, match in found if match]
 
 
-def _taken(bind: str, port: int, exc: Exception) -> GatewayUnreachable:
-    code = exc.errno if isinstance(exc, OSError) else None
-    if code == errno.EADDRINUSE:
-        error = GatewayUnreachable(
-            f"port {port} on {bind} is taken by another program",
-            fix=f"`pal gateway --port {port + 1 if port < 65535 else 18790}`, or set gateway.port in the config",
-        )
-        error.exit_code = 75
-        return error
-    reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-    return GatewayUnreachable(f"cannot listen on {bind}:{port}: {reason}", fix="choose another --bind or --port")
-
-
 # --- handlers -------------------------------------------------------------------------------------------------
 
 
 def _health(visit: RouteRequest) -> RouteAnswer:
-    return http.reply_json({"ok": True, "status": "live"})
+    answer = http.reply_json({"ok": True, "status": "live"})
+    answer.headers[PROOF_HEADER] = visit.gateway.prove(visit.request)
+    return answer
 
 
 def _ready(visit: RouteRequest) -> RouteAnswer:
@@ -309,10 +341,13 @@ def _ready(visit: RouteRequest) -> RouteAnswer:
 
 
 def _chat(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
-    ours = visit.request.headers.get("x-palinurus-events") == "1"  # `pal agent` and `pal chat --plain` are no API users
-    if not ours and not visit.host.settings.gateway.chat_completions:
+    if not visit.host.settings.gateway.chat_completions:
         return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
     return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.CHAT_DIALECT)
+
+
+def _reach(visit: RouteRequest) -> Awaitable[RouteAnswer]:  # `pal agent` and `pal chat --plain` are no API users
+    return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.TERMINAL_DIALECT)
 
 
 def _responses(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
@@ -338,27 +373,28 @@ async def _kill(visit: RouteRequest) -> RouteAnswer:
     return http.reply_json({"ok": True, "aborted": await visit.host.abort(str(key), "user")})
 
 
-CHANNELS = re.compile(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
+CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 PAGE_ROUTES = frozenset({"config", "avatar", "media", "page"})  # served for the page, and under its base path
 ROUTES: tuple[HttpRoute, ...] = (
-    HttpRoute("GET", re.compile(r"/health|/healthz"), "health", None, _health),
-    HttpRoute("GET", re.compile(r"/ready|/readyz"), "ready", None, _ready),
+    HttpRoute("GET", compile_late(r"/health|/healthz"), "health", None, _health),
+    HttpRoute("GET", compile_late(r"/ready|/readyz"), "ready", None, _ready),
     HttpRoute(
-        "POST", re.compile(r"/hooks/(?P<name>.+)"), "hook", None, lambda visit: visit.gateway.posts.answer(visit)
+        "POST", compile_late(r"/hooks/(?P<name>.+)"), "hook", None, lambda visit: visit.gateway.posts.answer(visit)
     ),
     HttpRoute("POST", CHANNELS, "channel", None, _channel),
     HttpRoute("GET", CHANNELS, "channel", None, _channel),
-    HttpRoute("GET", re.compile(r"/v1/models"), "models", "read", list_models),
-    HttpRoute("GET", re.compile(r"/v1/models/(?P<id>.+)"), "model", "read", find_model),
-    HttpRoute("POST", re.compile(r"/v1/chat/completions"), "chat", "chat", _chat),
-    HttpRoute("POST", re.compile(r"/v1/responses"), "responses", "chat", _responses),
-    HttpRoute("POST", re.compile(r"/v1/embeddings"), "embeddings", "chat", endpoints.handle_embeddings),
-    HttpRoute("POST", re.compile(r"/tools/invoke"), "invoke", "control", handle_invoke),
-    HttpRoute("GET", re.compile(r"/metrics"), "metrics", "read", _metrics),
-    HttpRoute("GET", re.compile(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", handle_history),
-    HttpRoute("GET", re.compile(r"/control-ui-config.json"), "config", "read", page.make_page_config),
-    HttpRoute("GET", re.compile(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", page.describe_avatar),
-    HttpRoute("GET", re.compile(r"/__openclaw__/assistant-media"), "media", "read", page.serve_workspace_media),
-    HttpRoute("POST", re.compile(r"/sessions/(?P<key>[^/]+)/kill"), "kill", "control", _kill),
+    HttpRoute("GET", compile_late(r"/v1/models"), "models", "read", list_models),
+    HttpRoute("GET", compile_late(r"/v1/models/(?P<id>.+)"), "model", "read", find_model),
+    HttpRoute("POST", compile_late(r"/v1/chat/completions"), "chat", "chat", _chat),
+    HttpRoute("POST", compile_late(r"/v1/responses"), "responses", "chat", _responses),
+    HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", "chat", endpoints.handle_asset),
+    HttpRoute("POST", compile_late(r"/reach/turn"), "reach", "control", _reach),
+    HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", "control", handle_invoke),
+    HttpRoute("GET", compile_late(r"/metrics"), "metrics", "read", _metrics),
+    HttpRoute("GET", compile_late(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", handle_history),
+    HttpRoute("GET", compile_late(r"/control-ui-config.json"), "config", "read", page.make_page_config),
+    HttpRoute("GET", compile_late(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", page.describe_avatar),
+    HttpRoute("GET", compile_late(r"/__openclaw__/assistant-media"), "media", "read", page.serve_workspace_media),
+    HttpRoute("POST", compile_late(r"/sessions/(?P<key>[^/]+)/kill"), "kill", "control", _kill),
     HttpRoute("GET", PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),
 )

@@ -11,7 +11,8 @@ import shutil
 import ssl
 import subprocess
 import tempfile
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError, Problem
@@ -28,7 +29,7 @@ _MAKE = (
 )
 
 
-class ServedCertificate(NamedTuple):
+class ServedCertificate(msgspec.Struct, frozen=True):
     """What a server needs to speak TLS, and what its clients know it by."""
 
     context: ssl.SSLContext

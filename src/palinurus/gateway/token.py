@@ -6,6 +6,7 @@ command line finds one that was started with --port. Knows no HTTP.
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 import stat
@@ -17,6 +18,7 @@ from palinurus.files import write_whole_file
 
 TOKEN_FILE = "gateway.token"
 LOCATION_FILE = "gateway.json"
+PROVE_HEADER, PROOF_HEADER = "x-palinurus-prove", "x-palinurus-proof"
 MIN_CHARS = 32  # a shorter file is damaged or hand-made; it is replaced
 
 
@@ -28,6 +30,16 @@ class GatewayLocation(msgspec.Struct, frozen=True):
     pid: int
     started: int = 0
     fingerprint: str = ""  # of its certificate, SHA-256 in hex; "": plain HTTP
+    proof: str = ""  # the key with which it proves that it is this gateway; made anew at each start
+
+
+def make_gateway_proof(key: str, nonce: str, address: object) -> str:
+    """What the gateway answers to `nonce` at this address (host, port, …, as sockets tell it); "" without them. Good
+    for that address alone: whoever listens at another one cannot pass it on as its own."""
+    if not key or not isinstance(address, tuple) or not 16 <= len(nonce) <= 128:
+        return ""
+    host = str(address[0]).removeprefix("::ffff:")
+    return hmac.new(key.encode(), f"gateway {nonce} {host} {address[1]}".encode(), "sha256").hexdigest()
 
 
 def read_token(home: str) -> str:

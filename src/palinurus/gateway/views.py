@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -29,7 +29,7 @@ TITLE = 80  # characters of a derived title
 PREVIEW = 160
 
 
-class SessionSnapshot(NamedTuple):
+class SessionSnapshot(msgspec.Struct, frozen=True):
     """A session as it stands on disk; `record` None: it has not begun."""
 
     key: SessionKey

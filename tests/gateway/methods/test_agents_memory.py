@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gateway.whole import place
+from palinurus.gateway.rpc import READ, WRITE, MethodError
 
 
 async def test_memories_are_found_with_their_place(tmp_path: Path) -> None:
@@ -14,3 +17,9 @@ async def test_memories_are_found_with_their_place(tmp_path: Path) -> None:
         found = await here.call("memory.search", query="Halcyon boat", minScore=0)
     assert found["agentId"] == "main" and found["results"][0]["path"] == "MEMORY.md"
     assert "Halcyon" in found["results"][0]["snippet"] and found["results"][0]["startLine"] >= 1
+
+
+async def test_the_owners_memory_is_for_the_owner(tmp_path: Path) -> None:
+    async with place(tmp_path / "h") as here, here.other(scopes=(READ, WRITE)) as reader:
+        with pytest.raises(MethodError, match=r"operator\.admin"):
+            await reader.call("memory.search", {"query": "Halcyon"})

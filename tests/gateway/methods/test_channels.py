@@ -26,7 +26,9 @@ async def place(home: Path, channel: FakeChannel) -> AsyncIterator[Place]:
     async with running(home, ScriptedModel([say("answer")], repeat=True), channel, **config) as app:
         server = GatewayServer(app, app.clock, TOKEN)
         port = await server.start("127.0.0.1", 0)
-        token.announce_location(str(home), token.GatewayLocation("127.0.0.1", port, 1))  # for the commands
+        token.announce_location(
+            str(home), token.GatewayLocation("127.0.0.1", port, 1, proof=server.proof_key)
+        )  # for the commands
         try:
             async with connect_to_gateway(server.port, app.clock, token=TOKEN) as link:
                 yield Place(app, server, link)

@@ -13,7 +13,7 @@ from flow.test_app import until
 from gateway.whole import KEY, gathered, named, place, until_over
 from palinurus.gateway.client import make_identity
 from palinurus.gateway.rpc import READ
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.factory import open_reader
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 LONG = "one two three four five six seven eight nine ten"

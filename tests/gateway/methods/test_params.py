@@ -40,7 +40,7 @@ async def test_no_params_break_a_method(tmp_path: Path, seed: int) -> None:
     async with place(tmp_path / "h", ScriptedModel([say("ok")], repeat=True)) as here:
         await here.say("hello", "k1")
         server = here.server.clients
-        server.methods = {name: method._replace(write=False) for name, method in METHODS.items()}
+        server.methods = {name: msgspec.structs.replace(method, write=False) for name, method in METHODS.items()}
         names = [name for name in METHODS for _ in range(8)]
         dice.shuffle(names)
         for name in names:

@@ -105,16 +105,15 @@ def test_without_a_session_each_request_stands_alone_with_its_context() -> None:
 
 def test_options_and_flags() -> None:
     found = good(
-        {"Idempotency-Key": "k", "x-palinurus-events": "1"},
+        {"Idempotency-Key": "k", "x-palinurus-events": "1"},  # a header makes nobody a terminal
         max_tokens=5,
         temperature=0.5,
         reasoning_effort="high",
         stream=True,
         stream_options={"include_usage": True},
     )
-    assert found.inbound.options == TurnOptions(thinking="high", max_tokens=5, temperature=0.5, strict=True)
-    assert good(reasoning_effort="high").inbound.options == TurnOptions(thinking="high")  # of others it is fitted
-    assert (found.stream, found.usage, found.events, found.keyed) == (True, True, True, True)
+    assert found.inbound.options == TurnOptions(thinking="high", max_tokens=5, temperature=0.5)
+    assert (found.stream, found.usage, found.events, found.keyed) == (True, True, False, True)
     assert found.inbound.event == "key:k"
     assert good(temperature=0).inbound.options == TurnOptions(temperature=0.0)
 

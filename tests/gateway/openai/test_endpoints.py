@@ -181,7 +181,7 @@ async def test_odd_text_survives(http: aiohttp.ClientSession, host: FakeHost) ->
 
 
 async def test_run_events_for_our_own_clients(http: aiohttp.ClientSession, host: FakeHost) -> None:
-    answer = await http.post(CHAT, json={**HELLO, "stream": True}, headers={"x-palinurus-events": "1"})
+    answer = await http.post("/reach/turn", json={**HELLO, "stream": True})
     streamed = await frames(answer)
     events = [msgspec.json.decode(d, type=RunEvent) for n, d in streamed if n == "run"]
     assert events == words("Hel", "lo")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -72,13 +73,13 @@ def test_what_breaks_a_proof(broken: device.DeviceProof, fault: device.DeviceFau
 @pytest.mark.parametrize(
     "claim",
     [
-        CLAIM._replace(scopes=("operator.admin", "operator.read")),
-        CLAIM._replace(scopes=("operator.admin",)),
-        CLAIM._replace(role="node"),
-        CLAIM._replace(token="other"),
-        CLAIM._replace(client=replace(INFO, id="openclaw-tui")),
-        CLAIM._replace(client=replace(INFO, mode="ui")),
-        CLAIM._replace(client=replace(INFO, platform="darwin")),
+        msgspec.structs.replace(CLAIM, scopes=("operator.admin", "operator.read")),
+        msgspec.structs.replace(CLAIM, scopes=("operator.admin",)),
+        msgspec.structs.replace(CLAIM, role="node"),
+        msgspec.structs.replace(CLAIM, token="other"),
+        msgspec.structs.replace(CLAIM, client=replace(INFO, id="openclaw-tui")),
+        msgspec.structs.replace(CLAIM, client=replace(INFO, mode="ui")),
+        msgspec.structs.replace(CLAIM, client=replace(INFO, platform="darwin")),
     ],
 )
 def test_every_claim_is_covered(claim: device.DeviceClaim) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
@@ -45,7 +46,7 @@ class Desk:
 
 
 def door(**changes: Any) -> GatewayPeer:
-    return GatewayPeer("/", ("127.0.0.1:18789",), (), (), "127.0.0.1")._replace(**changes)
+    return msgspec.structs.replace(GatewayPeer("/", ("127.0.0.1:18789",), (), (), "127.0.0.1"), **changes)
 
 
 def refused(outcome: object) -> tuple[str, str | None, int]:
@@ -249,18 +250,34 @@ def test_guesses_are_limited_before_anything_is_compared(address: str) -> None:
     seen = [refused(desk.connect(door(address=address), token=f"guess{n}"))[1] for n in range(200)]
     assert seen[:10] == ["AUTH_TOKEN_MISMATCH"] * 10
     assert set(seen[10:]) == {"AUTH_RATE_LIMITED"}
-    outcome = desk.connect(token=TOKEN)
+    outcome = desk.connect(token=f"x{TOKEN}")
     assert refused(outcome)[1] == "AUTH_RATE_LIMITED"
     assert isinstance(outcome, LoginRefusal) and outcome.error is not None and outcome.error.retry_after_ms
     assert isinstance(desk.connect(door(address="10.1.1.1"), token=TOKEN), ClientLogin)
+
+
+async def test_the_guesses_of_others_lock_nobody_out_who_has_a_long_token() -> None:
+    """Another user of this machine has the same address. What can be guessed has to wait all the same."""
+    desk = Desk()
+    token = await enrolled(desk, ME, (ADMIN,))
+    desk.gate.holder = desk.pairing.holder
+    weak = Desk(auth_mode="password", password=Secret("hunter2"))
+    for n in range(20):
+        desk.connect(token=f"guess{n}")
+        weak.connect(password=f"guess{n}")
+    assert refused(desk.connect(token="guess"))[1] == "AUTH_RATE_LIMITED"
+    assert isinstance(desk.connect(token=TOKEN), ClientLogin)
+    assert isinstance(desk.connect(device_token=token), ClientLogin)
+    assert refused(weak.connect(password="hunter2"))[1] == "AUTH_RATE_LIMITED"
 
 
 async def test_guessing_device_tokens_is_limited_too_and_the_window_passes() -> None:
     desk = Desk()
     for n in range(10):
         desk.connect(device_token=f"guess{n}")
-    assert refused(desk.connect(token=TOKEN))[1] == "AUTH_RATE_LIMITED"
+    assert refused(desk.connect(device_token="guess"))[1] == "AUTH_RATE_LIMITED"
     await desk.clock.advance(61)
+    assert refused(desk.connect(device_token="guess"))[1] != "AUTH_RATE_LIMITED"
     assert isinstance(desk.connect(token=TOKEN), ClientLogin)
 
 

@@ -53,7 +53,12 @@ def test_every_event_against_every_scope(event: str, scopes: tuple[str, ...]) ->
     made = hub(one, all_)
     made.broadcast(event, {})
     needed = EVENTS[event].scope
-    table = {READ: {READ, WRITE, ADMIN}, PAIRING: {PAIRING, ADMIN}, APPROVALS: {APPROVALS, ADMIN}}
+    table = {
+        READ: {READ, WRITE, ADMIN},
+        WRITE: {WRITE, ADMIN},
+        PAIRING: {PAIRING, ADMIN},
+        APPROVALS: {APPROVALS, ADMIN},
+    }
     assert bool(one.got) is (needed is None or bool(table[needed] & set(scopes)))
     assert len(all_.got) == 1
 

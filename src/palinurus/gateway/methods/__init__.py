@@ -17,6 +17,7 @@ from palinurus.gateway.methods import (
     sessions,
     setup,
     skills,
+    speech,
     system,
     tasks,
     tools,
@@ -28,6 +29,6 @@ from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
-    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup),
+    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech),
 )
 METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import stat
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -15,12 +14,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from palinurus.beneath import read_file_beneath, write_file_beneath
 from palinurus.config import rewrite
 from palinurus.core.types.keys import parse_agent_id
-from palinurus.files import read_plain_file, write_whole_file
 from palinurus.gateway.context import MainSessionParams, find_agent, require
 from palinurus.gateway.methods.config import translate_config_errors
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.patterns import compile_late
+from palinurus.tools.persona import get_persona_watches
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
 
 
@@ -42,7 +43,7 @@ async def search_memory(call: MethodCall, asked: MemorySearchParams) -> dict[str
 
 
 MAIN = "main"
-_OTHER = re.compile(r"[^a-z0-9_-]+")
+_OTHER = compile_late(r"[^a-z0-9_-]+")
 
 
 class AgentCreateParams(MethodParams, frozen=True):
@@ -245,15 +246,14 @@ async def read_agent_file(call: MethodCall, asked: AgentFileParams) -> dict[str,
     agent = find_agent(call, asked.agent_id)
     entry = _entry(agent.workspace, _known(asked.name))
     if not entry["missing"]:
-        entry["content"] = await asyncio.to_thread(_read, entry["path"])
+        entry["content"] = await asyncio.to_thread(read_workspace_text, agent.workspace, asked.name)
     return {"agentId": agent.id, "workspace": agent.workspace, "file": entry}
 
 
 async def write_agent_file(call: MethodCall, asked: AgentWriteParams) -> dict[str, Any]:
     """Replace one of them, whole or not at all."""
     agent = find_agent(call, asked.agent_id)
-    path = os.path.join(agent.workspace, _known(asked.name))
-    await asyncio.to_thread(_write, path, asked.content)
+    await asyncio.to_thread(write_workspace_text, agent.workspace, _known(asked.name), asked.content)
     entry = {**_entry(agent.workspace, asked.name), "content": asked.content}
     return {"ok": True, "agentId": agent.id, "workspace": agent.workspace, "file": entry}
 
@@ -275,19 +275,21 @@ def _entry(workspace: str, name: str) -> dict[str, Any]:
     return {**made, "missing": False, "size": found.st_size, "updatedAtMs": int(found.st_mtime * 1000)}
 
 
-def _read(path: str) -> str:
+def read_workspace_text(workspace: str, name: str) -> str:
+    """One of the files. Raises MethodError."""
     try:
-        return read_plain_file(path, 4 * LARGEST).decode("utf-8", "replace")
+        return read_file_beneath(workspace, name, 4 * LARGEST).decode("utf-8", "replace")
     except OSError as exc:
-        raise MethodError(f"{os.path.basename(path)} cannot be read: {exc.strerror or exc}") from None
+        raise MethodError(f"{name} cannot be read: {exc.strerror or exc}") from None
 
 
-def _write(path: str, content: str) -> None:
-    name = os.path.basename(path)
-    if os.path.islink(path):
+def write_workspace_text(workspace: str, name: str, content: str) -> None:
+    """Replace one of the files. Raises MethodError."""
+    if os.path.islink(os.path.join(workspace, name)):
         raise MethodError(f"{name} is a link and is not written through it")
     try:
-        write_whole_file(path, content.encode("utf-8", "replace"))
+        write_file_beneath(workspace, name, content.encode("utf-8", "replace"), sync=True)
+        get_persona_watches().accept((os.path.realpath(os.path.join(workspace, name)),))
     except OSError as exc:
         raise MethodError(f"{name} cannot be written: {exc.strerror}") from None
 
@@ -297,7 +299,7 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("agents.create", ADMIN, AgentCreateParams, create_agent),
     GatewayMethod("agents.update", ADMIN, AgentUpdateParams, update_agent),
     GatewayMethod("agents.delete", ADMIN, AgentDeleteParams, delete_agent),
-    GatewayMethod("memory.search", READ, MemorySearchParams, search_memory),
+    GatewayMethod("memory.search", ADMIN, MemorySearchParams, search_memory),
     GatewayMethod("agent.identity.get", READ, AgentIdentityParams, get_agent_identity),
     GatewayMethod("agents.files.list", READ, AgentFilesParams, list_agent_files),
     GatewayMethod("agents.files.get", READ, AgentFileParams, read_agent_file),

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from palinurus.config.rewrite import digest_config
 from palinurus.config.sections import approvals
+from palinurus.core.policy.card import to_request_payload
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.gateway import rpc
 from palinurus.gateway.clients import GatewayClients
@@ -116,6 +117,7 @@ def _named(row: ApprovalRow) -> dict[str, Any]:
         "title": ask.title,
         "description": ask.command or ask.why or ask.title,
         "severity": ask.binding.get("severity"),
+        "commandAnalysis": to_request_payload(ask)["commandAnalysis"],  # the same lines as on every other card
         "toolName": ask.tool or None,
         "toolCallId": ask.call or None,
         "allowedDecisions": list(ask.allowed),

@@ -109,7 +109,8 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
     made = _record_changes(gather_facts(here.program, key, record), here.program, wanted)
     after = change_record(record, made, now)
     if seen.record is None:
-        await here.program.store.save_session(after.row(key))
+        if not await here.program.store.save_session(after.row(key), expect=None):
+            return await patch_session(call, asked)  # somebody else has begun it meanwhile
     else:
         data = msgspec.json.encode({**made, "updatedAt": now})
         await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data=data))
@@ -226,10 +227,10 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
         if parent is not None and parent.record is not None:
             inherited = {n: v for n in lifecycle.INHERITED if (v := getattr(parent.record, n)) is not None}
             record = msgspec.structs.replace(record, **inherited, parentSessionKey=str(parent.key))
-        await here.program.store.save_session(record.row(key))
-        here.broadcaster.announce_change(str(key), "create")
-        told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
-        here.program.hooks.observe("session_start", told)
+        if await here.program.store.save_session(record.row(key), expect=None):  # else somebody has begun it meanwhile
+            here.broadcaster.announce_change(str(key), "create")
+            told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
+            here.program.hooks.observe("session_start", told)
     if asked.label or asked.model:
         await patch_session(
             call, SessionPatchParams(key=str(key), label=asked.label or UNSET, model=asked.model or UNSET)

@@ -11,7 +11,7 @@ from palinurus.core.types.inbound import Inbound, Target, TurnOptions, decode_in
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.usage import TokenUsage
-from palinurus.errors import PalinurusError
+from palinurus.errors import PalinurusError, StateError
 from palinurus.gateway import attachments
 from palinurus.gateway.context import MethodContext, SessionParams, make_sender, refuse_busy
 from palinurus.gateway.methods import agents, menus
@@ -262,8 +262,13 @@ async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[st
         errorMessage=None,
         timestamp=now,
     )
+    mark = transcript.mark()
     lines = transcript.add(note, "", now)
-    await here.program.store.write(lines)
+    try:
+        await here.program.store.write(lines, idle=str(key))
+    except StateError:  # not when cancelled: what is on its way to the disk arrives there
+        transcript.rollback(mark, lines)
+        raise
     payload = {"runId": f"inject-{lines[-1].id}", "sessionKey": str(key), "seq": 0, "state": "final"}
     shown = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": now}
     call.gateway.broadcast("chat", {**payload, "message": shown})

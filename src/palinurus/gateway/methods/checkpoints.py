@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from palinurus.gateway.context import SessionKeyParams, refuse_busy
 from palinurus.gateway.methods.change import create_branch
 from palinurus.gateway.methods.tree import append_lines
@@ -77,7 +79,7 @@ async def restore_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[
         undo, reason = make_undo_entry(point.entry.id), "checkpoint-restore"
         await append_lines(call, seen, transcript, lambda now: transcript.add_entry(undo, now), reason=reason)
     made = {"ok": True, "key": key, "sessionId": seen.record.sessionId, "entry": await here.reader.find_row(key)}
-    return {**made, "checkpoint": _shown(seen, point._replace(undone=True, counts=False))}
+    return {**made, "checkpoint": _shown(seen, msgspec.structs.replace(point, undone=True, counts=False))}
 
 
 async def _found(call: MethodCall, asked: CheckpointParams) -> tuple[SessionSnapshot, Transcript, CompactionCheckpoint]:

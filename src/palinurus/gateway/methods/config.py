@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from palinurus import __version__
-from palinurus.config import outline, paths, rewrite
+from palinurus.config import explain, paths, rewrite
 from palinurus.config.explain import KeyExplanation, explain_key
 from palinurus.config.load import ConfigReading, load_config, read_config
 from palinurus.config.rewrite import ConfigChange, StaleConfig, digest_config
@@ -68,7 +68,7 @@ async def get_config(call: MethodCall, asked: NoParams) -> dict[str, Any]:
         "resolved": shown,
         "config": shown,
         "hash": digest_config(found.data),
-        "valid": found.settings is not None,
+        "valid": not any(problem.fatal for problem in found.problems),
         "issues": _issues(found, fatal=True),
         "warnings": _issues(found, fatal=False),
         "legacyIssues": [],
@@ -123,14 +123,14 @@ async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
 
 async def get_config_schema(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """All keys there are."""
-    made = await asyncio.to_thread(outline.build_json_schema)
+    made = await asyncio.to_thread(explain.build_json_schema)
     at = datetime.fromtimestamp(call.program.clock.now() / 1000, UTC).isoformat()
-    return {"schema": made, "uiHints": outline.build_hints(), "version": __version__, "generatedAt": at}
+    return {"schema": made, "uiHints": explain.build_hints(), "version": __version__, "generatedAt": at}
 
 
 async def lookup_config_key(call: MethodCall, asked: ConfigKeyParams) -> dict[str, Any]:
     """One key and what is below it."""
-    found = await asyncio.to_thread(outline.lookup_key, asked.path)
+    found = await asyncio.to_thread(explain.lookup_key, asked.path)
     if found is None:
         raise MethodError("config schema path not found")
     return found

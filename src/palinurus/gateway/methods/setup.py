@@ -160,8 +160,9 @@ def _as_if(program: CommandContext, change: dict[str, Any]) -> Settings:
     file = paths.locate_config_file(home)
     raw = _laid(read_config(file, home, program.environ).raw, change)
     made = judge_config(msgspec.json.encode(raw).decode(), file, home, program.environ)
-    if made.settings is None:
-        first = next(problem for problem in made.problems if problem.fatal)
+    first = next((problem for problem in made.problems if problem.fatal), None)
+    if made.settings is None or first is not None:
+        assert first is not None
         raise MethodError(f"{first.path}: {first.message}" if first.path else first.message)
     return made.settings
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.errors import BadRequest, NotFound
+from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.gateway.context import SessionKeyParams, refuse_busy
 from palinurus.gateway.methods.change import create_branch
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, NonEmpty, NoParams
@@ -52,10 +52,11 @@ async def append_lines(
     assert record is not None
     refuse_busy(call, key)
     now, mark = program.clock.now(), transcript.mark()
+    lines = make(now)
     try:
-        await program.store.write(make(now))
-    except BaseException:
-        transcript.rollback(mark)
+        await program.store.write(lines, idle=key)
+    except StateError:  # not when cancelled: what is on its way to the disk arrives there
+        transcript.rollback(mark, lines)
         raise
     data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
     await program.store.touch(SessionRow(key, seen.key.agent, record.sessionId, now, data=data))
@@ -120,7 +121,7 @@ async def clean_up_sessions(call: MethodCall, asked: NoParams) -> dict[str, Any]
     for action in done:
         if action.key:
             call.context.broadcaster.announce_change(action.key, "delete")
-    return {"ok": True, "actions": [action._asdict() for action in done], "bytes": sum_freed_bytes(done)}
+    return {"ok": True, "actions": [msgspec.structs.asdict(action) for action in done], "bytes": sum_freed_bytes(done)}
 
 
 METHODS: tuple[GatewayMethod, ...] = (

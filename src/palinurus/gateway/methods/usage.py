@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -53,7 +53,7 @@ class UsageKeyParams(MethodParams, frozen=True):
     limit: Count = LOGS
 
 
-class UsageWindow(NamedTuple):
+class UsageWindow(msgspec.Struct, frozen=True):
     """Whole days, both ends included, in one time zone; in milliseconds, `end` is not inside any more."""
 
     first: date

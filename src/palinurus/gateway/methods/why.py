@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ from palinurus.gateway.methods.usage import sum_spent
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
+from palinurus.patterns import compile_late
 from palinurus.services.facts import gather_facts
 from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.record import SessionRecord
@@ -62,7 +62,7 @@ def _mark(line: dict[str, Any]) -> _Mark:
 # they stand for the session's next run, and say so with `asOf`.
 
 SHOWN = 2000  # characters of a result
-_TOOK = re.compile(r"(\d+) ms$")
+_TOOK = compile_late(r"(?<!\d)(\d+) ms$")
 _MEMORY = frozenset({"memory_search", "memory_get"})
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from palinurus.agent.settle import extract_answer
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.stream.answer import collect_visible_text
+from palinurus.core.jsonschema import list_unsupported
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.inbound import ClientTool, Inbound, Sender, Target, TurnOptions
+from palinurus.core.types.inbound import AnswerForm, ClientTool, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_model_ref, parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import ModelFailure
@@ -21,6 +21,7 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.http import HttpFault, RouteRequest, decode_body, make_bad_request, reply_json
 from palinurus.gateway.openai.messages import OpenAiConversation, OpenAiMessage, read_conversation
 from palinurus.gateway.port import ModelFinder
+from palinurus.patterns import compile_late, decode_late
 from palinurus.store.port import InboxRow
 
 OURS = ("openclaw", "palinurus", "agent")  # first word of a model name that means an agent, not a model
@@ -29,7 +30,15 @@ USER = 128  # characters
 KEY = 255
 GAP = "\n\n"  # between the texts of two messages of one run
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = compile_late(r"[A-Za-z0-9_-]{1,64}")
+STOPS = 4
+# What is not served, with the value that asks for nothing; _NOTHING does as well.
+_UNSERVED: dict[str, Any] = {
+    "n": 1, "logprobs": False, "top_logprobs": 0, "logit_bias": {}, "presence_penalty": 0, "frequency_penalty": 0,
+    "modalities": ["text"], "audio": None, "prediction": None, "web_search_options": None, "function_call": "none",
+    "tool_choice": "auto",
+}  # fmt: skip
+_NOTHING: tuple[Any, ...] = (None, [], {})
 _FINISH = {"length": "length", "max_turns": "length"}  # why a run ended -> OpenAI's word; the rest is "stop"
 
 
@@ -42,6 +51,13 @@ class _Options(msgspec.Struct, frozen=True):
     include_usage: bool = False
 
 
+class ResponseFormat(msgspec.Struct, frozen=True):
+    """`response_format` of a completion; `text.format` of a response has the second form's fields beside its type."""
+
+    type: str = "text"
+    json_schema: dict[str, Any] | None = None
+
+
 class _Body(msgspec.Struct, frozen=True):
     messages: list[OpenAiMessage]
     model: str = "openclaw"
@@ -52,12 +68,28 @@ class _Body(msgspec.Struct, frozen=True):
     max_completion_tokens: int | None = None
     temperature: float | None = None
     reasoning_effort: str | None = None
+    top_p: float | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    response_format: ResponseFormat | None = None
     n: int | None = None
     tools: list[_Tool] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    # Refused unless they say what is the case anyway.
     functions: list[Any] | None = None
+    function_call: Any = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    logit_bias: dict[str, Any] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    modalities: list[str] | None = None
+    audio: Any = None
+    prediction: Any = None
+    web_search_options: Any = None
 
 
-class OpenAiRequest(NamedTuple):
+class OpenAiRequest(msgspec.Struct, frozen=True):
     """A request understood."""
 
     inbound: Inbound
@@ -68,7 +100,7 @@ class OpenAiRequest(NamedTuple):
     keyed: bool  # the client sent an idempotency key
 
 
-class OpenAiReply(NamedTuple):
+class OpenAiReply(msgspec.Struct, frozen=True):
     """What a settled message is answered with."""
 
     text: str = ""
@@ -77,7 +109,8 @@ class OpenAiReply(NamedTuple):
     calls: tuple[ToolCall, ...] = ()  # of the client's own tools
 
 
-_DECODER = msgspec.json.Decoder(_Body)
+_DECODER = decode_late(_Body)
+NOBODY = Sender("nobody")  # a request says nothing of who sends it: the credential does (`endpoints.name_sender`)
 
 
 def parse_completion(
@@ -87,7 +120,7 @@ def parse_completion(
     body = decode_body(_DECODER, data)
     if isinstance(body, HttpFault):
         return body
-    fault = _unsupported(body)
+    fault = _unsupported(body) or _refuse_form(body.response_format)
     if fault:
         return fault
     where = _where(body, headers, settings)
@@ -104,21 +137,33 @@ def parse_completion(
     idempotency = headers.get("Idempotency-Key", "")
     if len(idempotency) > KEY:
         return make_bad_request(f"Idempotency-Key is longer than {KEY} characters", code="bad_idempotency_key")
-    events = headers.get("x-palinurus-events", "") == "1"  # our own terminal: a person types there
     inbound = Inbound(
-        Target("terminal" if events else "http"),
-        Sender("operator", owner=True),
+        Target("http"),
+        NOBODY,
         event=f"key:{idempotency}" if idempotency else f"once:{uuid.uuid4()}",
         text=told.text,
         at=now,
         images=told.images,
         session=str(key),
         agent=key.agent,
-        options=msgspec.structs.replace(options, strict=events and bool(options.thinking)),
+        options=options,
         push=False,
     )
     usage = body.stream_options is not None and body.stream_options.include_usage
-    return OpenAiRequest(inbound, body.model, bool(body.stream), usage, events=events, keyed=bool(idempotency))
+    return OpenAiRequest(inbound, body.model, bool(body.stream), usage, events=False, keyed=bool(idempotency))
+
+
+def parse_terminal_turn(
+    data: bytes, headers: Mapping[str, str], settings: Settings, catalog: ModelFinder, now: int
+) -> OpenAiRequest | HttpFault:
+    """The same from the owner's own terminal, where a person types: commands act, run events are shown."""
+    found = parse_completion(data, headers, settings, catalog, now=now)
+    if isinstance(found, HttpFault):
+        return found
+    options = found.inbound.options
+    options = msgspec.structs.replace(options, strict=bool(options.thinking))
+    inbound = msgspec.structs.replace(found.inbound, target=Target("terminal"), options=options)
+    return msgspec.structs.replace(found, inbound=inbound, events=True)
 
 
 def _unsupported(body: _Body) -> HttpFault | None:
@@ -130,8 +175,14 @@ def _unsupported(body: _Body) -> HttpFault | None:
             return make_bad_request(
                 "only function tools with a plain name are supported", "tools", code="unsupported_parameter"
             )
-    if body.n not in (None, 1):
-        return make_bad_request("only n=1 is supported", "n", code="unsupported_parameter")
+    for name in _UNSERVED:
+        if (value := getattr(body, name)) not in _NOTHING and value != _UNSERVED[name]:
+            return make_bad_request(f"{name} is not supported", name, code="unsupported_parameter")
+    stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
+    if len(stops) > STOPS or not all(0 < len(text) <= 200 for text in stops):
+        return make_bad_request(f"stop: up to {STOPS} texts of 1 to 200 characters", "stop", code="invalid_value")
+    if body.top_p is not None and not 0 < body.top_p <= 1:
+        return make_bad_request("must be above 0 and at most 1", "top_p", code="invalid_value")
     tokens = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
     if tokens is not None and not 0 < tokens <= 10_000_000:
         return make_bad_request("must be a positive number of tokens", "max_tokens", code="invalid_value")
@@ -142,6 +193,27 @@ def _unsupported(body: _Body) -> HttpFault | None:
     if len(body.messages) > MESSAGES:
         return make_bad_request(f"more than {MESSAGES} messages", "messages", code="invalid_value")
     return None
+
+
+def _refuse_form(asked: ResponseFormat | None) -> HttpFault | None:
+    """A form that cannot be promised is refused, never ignored."""
+    if asked is None or asked.type in ("text", "json_object"):
+        return None
+    param = "response_format"
+    if asked.type != "json_schema" or asked.json_schema is None:
+        text = f"{param}: type is one of text, json_object and json_schema, which needs json_schema"
+        return make_bad_request(
+            text, param, code="unsupported_parameter" if asked.json_schema is None else "invalid_value"
+        )
+    wrong = list_unsupported(asked.json_schema.get("schema"))
+    return make_bad_request("; ".join(wrong), f"{param}.json_schema", code="unsupported_schema") if wrong else None
+
+
+def _read_form(asked: ResponseFormat | None) -> AnswerForm | None:
+    if asked is None or asked.type == "text":
+        return None
+    given = asked.json_schema or {}
+    return AnswerForm(given.get("schema"), str(given.get("name") or "answer")[:64])
 
 
 def _where(body: _Body, headers: Mapping[str, str], settings: Settings) -> tuple[SessionKey, bool] | HttpFault:
@@ -206,6 +278,10 @@ def _options(body: _Body, told: OpenAiConversation, model: str, stateful: bool) 
         body.reasoning_effort or "",
         max_tokens=body.max_completion_tokens or body.max_tokens,
         temperature=body.temperature,
+        top_p=body.top_p,
+        stop=(body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ()),
+        seed=body.seed,
+        answer=_read_form(body.response_format),
         context=() if stateful else tuple(told.context),
         system=told.system,
         client_tools=tuple(tool.function for tool in body.tools or () if tool.function is not None),
@@ -215,20 +291,12 @@ def _options(body: _Body, told: OpenAiConversation, model: str, stateful: bool) 
 # --- answers --------------------------------------------------------------------------------------------------
 
 
-def extract_answer(end: AgentEnd | None, row: InboxRow) -> str:
-    """What the agent said in this turn, the same words a stream carries."""
-    if row.outcome == "silent":
-        return ""
-    if end is None:
-        return row.note
-    return collect_visible_text([m for m in end.messages if isinstance(m, AssistantMessage)]) or row.note
-
-
 def make_reply(ask: OpenAiRequest, end: AgentEnd | None, row: InboxRow, usage: TokenUsage) -> OpenAiReply:
     """The answer to a settled message. When the agent stopped at a tool of the client's, the client is to call it."""
     finish = _FINISH.get(end.end, "stop") if end else "stop"
     calls = _waiting(ask, end)
-    return OpenAiReply(extract_answer(end, row), "tool_calls" if calls else finish, usage, calls)
+    text = extract_answer(end, row, ask.inbound.options.answer)
+    return OpenAiReply(text, "tool_calls" if calls else finish, usage, calls)
 
 
 def _waiting(ask: OpenAiRequest, end: AgentEnd | None) -> tuple[ToolCall, ...]:

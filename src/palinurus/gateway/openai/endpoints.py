@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import re
 import struct
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from aiohttp import web
@@ -31,6 +30,8 @@ from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
 from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
 from palinurus.gateway.port import GatewayHost, ModelFinder
+from palinurus.late import load_part
+from palinurus.patterns import compile_late
 from palinurus.store.port import Acceptance, InboxRow
 
 EMBEDDING_MODEL = "all-minilm-l6-v2"
@@ -77,9 +78,21 @@ def _as(asked: _Body, row: list[float]) -> Any:
     return base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode()
 
 
+async def handle_asset(visit: RouteRequest) -> web.StreamResponse | HttpFault:
+    """What models make besides answers: embeddings, speech, transcriptions (`audio.py`)."""
+    what = visit.request.path.rpartition("/")[2]
+    if what == "embeddings":
+        return await handle_embeddings(visit)
+    handler = load_part("audio").get(what)
+    if handler is None:
+        return HttpFault(404, f"there is no /v1/audio/{what}", "not_found", code="not_found")
+    made: web.StreamResponse | HttpFault = await handler(visit)
+    return made
+
+
 log = logging.getLogger(__name__)
 
-_MADE = re.compile(r"agent:[^:]+:openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MADE = compile_late(r"agent:[^:]+:openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class OutcomeWaits:
@@ -131,7 +144,7 @@ class _Last:
             self.end = event
 
 
-class OpenAiDialect(NamedTuple):
+class OpenAiDialect(msgspec.Struct, frozen=True):
     """How one interface reads requests and writes answers."""
 
     read: Callable[[bytes, Mapping[str, str], Settings, ModelFinder, int], OpenAiRequest | HttpFault]
@@ -146,6 +159,7 @@ CHAT_DIALECT = OpenAiDialect(
     lambda ident, created, ask: CompletionStream(ident, created, ask.model, events=ask.events, usage=ask.usage),
     completions.render_completion,
 )
+TERMINAL_DIALECT = msgspec.structs.replace(CHAT_DIALECT, read=completions.parse_terminal_turn)
 RESPONSES_DIALECT = OpenAiDialect(
     responses.parse_response_request,
     lambda ask: responses.make_response_id(ask.inbound.session),
@@ -154,10 +168,11 @@ RESPONSES_DIALECT = OpenAiDialect(
 )
 
 
-def limit_sender(inbound: Inbound, caller: HttpCaller | None) -> Inbound:
-    """Whoever calls with less than the owner's rights is not the owner for tools and memory either."""
+def name_sender(inbound: Inbound, caller: HttpCaller | None) -> Inbound:
+    """The message with its sender: the owner's where the credential has the owner's rights, else a client with what it
+    may do, who is not the owner for tools and memory either."""
     if caller is not None and "control" in caller.scopes:
-        return inbound
+        return msgspec.structs.replace(inbound, sender=Sender("operator", owner=True))
     scopes = tuple(sorted(ROUTE_SCOPES[one] for one in caller.scopes)) if caller is not None else ()
     sender = Sender(caller.principal if caller is not None else "nobody", allowed=True, scopes=scopes)
     return msgspec.structs.replace(inbound, sender=sender)
@@ -174,7 +189,7 @@ async def handle_completion(
     ask = dialect.read(data, request.headers, host.settings, host.catalog, clock.now())
     if isinstance(ask, HttpFault):
         return ask
-    ask = ask._replace(inbound=limit_sender(ask.inbound, visit.caller))
+    ask = msgspec.structs.replace(ask, inbound=name_sender(ask.inbound, visit.caller))
     ident = dialect.ident(ask)
     created = clock.now() // 1000
     if ask.stream:
@@ -199,6 +214,7 @@ async def handle_completion(
 async def _streamed(
     request: web.BaseRequest, host: GatewayHost, ask: OpenAiRequest, frames: AnswerStream, waits: OutcomeWaits
 ) -> web.StreamResponse | HttpFault:
+    frames.held = ask.inbound.options.answer is not None
     accepted = await _submit(host, ask, frames)
     if isinstance(accepted, HttpFault):
         return accepted

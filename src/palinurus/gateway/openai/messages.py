@@ -5,7 +5,7 @@ A model of ours sees the client's own tools as the agent sees its own; what they
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -49,7 +49,7 @@ class OpenAiMessage(msgspec.Struct, frozen=True):
     tool_call_id: str | None = None
 
 
-class OpenAiConversation(NamedTuple):
+class OpenAiConversation(msgspec.Struct, frozen=True):
     """A request's messages understood."""
 
     text: str  # what is said now

@@ -20,6 +20,7 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.http import HttpFault, decode_body, make_bad_request
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, parse_completion
 from palinurus.gateway.port import ModelFinder
+from palinurus.patterns import decode_late
 
 SESSION = "x-openclaw-session-key"
 
@@ -56,6 +57,10 @@ class _Reasoning(msgspec.Struct, frozen=True):
 
 class _Format(msgspec.Struct, frozen=True):
     type: str = "text"
+    name: str = "answer"
+    schema: dict[str, Any] | None = None
+    description: str | None = None
+    strict: bool | None = None
 
 
 class _Text(msgspec.Struct, frozen=True):
@@ -75,11 +80,12 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reasoning: _Reasoning | None = None
     text: _Text | None = None
     tools: list[_Tool] | None = None
-    # Taken without effect: they say how a hosted service should work, not what the answer must be.
     tool_choice: Any = None
-    parallel_tool_calls: bool | None = None
-    max_tool_calls: int | None = None
     top_p: float | None = None
+    top_logprobs: int | None = None
+    max_tool_calls: int | None = None  # refused
+    # Taken without effect: they say how a hosted service should work, not what the answer must be.
+    parallel_tool_calls: bool | None = None
     metadata: dict[str, Any] | None = None
     store: bool | None = None
     truncation: str | None = None
@@ -90,7 +96,7 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream_options: dict[str, Any] | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Body)
+_DECODER = decode_late(_Body)
 
 
 def parse_response_request(
@@ -100,8 +106,11 @@ def parse_response_request(
     body = decode_body(_DECODER, data, strict=True)
     if isinstance(body, HttpFault):
         return body
-    if body.text is not None and body.text.format is not None and body.text.format.type != "text":
-        return make_bad_request("only plain text can be asked for", "text.format", code="unsupported_parameter")
+    if body.max_tool_calls is not None:
+        return make_bad_request("max_tool_calls is not supported", "max_tool_calls", code="unsupported_parameter")
+    if any("logprobs" in name for name in body.include or ()):
+        return make_bad_request("logprobs are not supported", "include", code="unsupported_parameter")
+    form = body.text.format if body.text is not None else None
     messages = _messages(body)
     if isinstance(messages, HttpFault):
         return messages
@@ -118,10 +127,20 @@ def parse_response_request(
         "user": body.user,
         "max_completion_tokens": body.max_output_tokens,
         "temperature": body.temperature,
+        "top_p": body.top_p,
+        "top_logprobs": body.top_logprobs,
+        "tool_choice": body.tool_choice,
+        "response_format": _format(form) if form is not None else None,
         "reasoning_effort": body.reasoning.effort if body.reasoning else None,
         "tools": [_function(tool) for tool in body.tools or ()] or None,
     }
     return parse_completion(msgspec.json.encode(chat), headers, settings, catalog, now=now)
+
+
+def _format(form: _Format) -> dict[str, Any]:
+    """In the words of a completion."""
+    named = {"name": form.name, "schema": form.schema}
+    return {"type": form.type, "json_schema": named if form.schema is not None else None}
 
 
 def _function(tool: _Tool) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class AnswerStream:
         self.finished = False
         self.writing = False  # the writer waits for the client
         self.end: AgentEnd | None = None
+        self.held = False  # the answer must have a form: it is told when it has
         self.overflow: Callable[[], None] | None = None  # called once when a client does not read
         self._live = LiveText()
         self._events = events
@@ -48,7 +49,7 @@ class AnswerStream:
         if self._deaf:
             return
         for kind, text in self._live.feed(event):
-            if kind == "text" and text:
+            if kind == "text" and text and not self.held:
                 self._speak(text)
         if type(event) is MessageStart:
             self._gap = self._spoken

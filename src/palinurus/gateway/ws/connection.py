@@ -134,7 +134,8 @@ class ClientConnection:
 
     async def _login(self, peer: GatewayPeer) -> bool:
         nonce = str(uuid.uuid4())
-        challenge = frames.encode_json({"nonce": nonce, "ts": self._gateway.clock.now()})
+        proof = {"proof": peer.proof} if peer.proof else {}
+        challenge = frames.encode_json({"nonce": nonce, "ts": self._gateway.clock.now(), **proof})
         self.push(frames.encode_event_head("connect.challenge"), challenge, frames.encode_event_tail())
         data = await self._next()
         if data is None or self._ending is not None:

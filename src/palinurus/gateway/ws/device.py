@@ -9,7 +9,6 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 from nacl.bindings import crypto_sign_open
@@ -31,7 +30,7 @@ class DeviceProof(msgspec.Struct, frozen=True, rename="camel"):
     nonce: str = ""
 
 
-class DeviceClaim(NamedTuple):
+class DeviceClaim(msgspec.Struct, frozen=True):
     """Everything a signature covers besides the device itself."""
 
     client: ClientDescription
@@ -40,7 +39,7 @@ class DeviceClaim(NamedTuple):
     token: str
 
 
-class DeviceFault(NamedTuple):
+class DeviceFault(msgspec.Struct, frozen=True):
     """Why a proof does not hold: what people read, details.code, details.reason."""
 
     message: str

@@ -6,11 +6,12 @@ No I/O. Events are built from three pieces, so that one encoded payload serves e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
 from palinurus.gateway.rpc import MethodError, NonEmpty
+from palinurus.patterns import decode_late
 
 PROTOCOL = 4
 BEFORE_LOGIN = 64 * 1024  # bytes a peer may send before it has logged in, all frames together
@@ -29,14 +30,14 @@ class RequestFrame(msgspec.Struct, frozen=True):
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class BadFrame(NamedTuple):
+class BadFrame(msgspec.Struct, frozen=True):
     """A frame that is JSON but no request: answer under `id`, keep the connection."""
 
     id: str
     message: str
 
 
-_request = msgspec.json.Decoder(RequestFrame)
+_request = decode_late(RequestFrame)
 _any = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 

@@ -6,7 +6,7 @@ Order: frame, protocol, origin of a browser, limiter, credential, device, role, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -44,7 +44,7 @@ class ConnectParams(msgspec.Struct, frozen=True, rename="camel"):
     resume: ResumePoint | None = None  # ours: where a client was before it lost its connection
 
 
-class LoginRefusal(NamedTuple):
+class LoginRefusal(msgspec.Struct, frozen=True):
     """No login. `error` is sent under `id` (when there is one), then the socket closes."""
 
     id: str
@@ -52,7 +52,7 @@ class LoginRefusal(NamedTuple):
     close: int = POLICY
 
 
-class ClientLogin(NamedTuple):
+class ClientLogin(msgspec.Struct, frozen=True):
     """A client that may come in. `enrol`: make the device known and give it a token of its own."""
 
     id: str
@@ -63,7 +63,7 @@ class ClientLogin(NamedTuple):
     enrol: PairedDevice | None = None
 
 
-class PairingNeeded(NamedTuple):
+class PairingNeeded(msgspec.Struct, frozen=True):
     """A device that proved itself but asks for more than it has: a person must say yes."""
 
     id: str
@@ -103,7 +103,7 @@ class Handshake:
         found = self._judge(asked, now)
         if isinstance(found, MethodError):
             return LoginRefusal(request.id, found)
-        return found._replace(id=request.id)
+        return msgspec.structs.replace(found, id=request.id)
 
     def _judge(self, asked: ConnectParams, now: int) -> ClientLogin | PairingNeeded | MethodError:
         if asked.role not in ("operator", "node"):
@@ -111,7 +111,11 @@ class Handshake:
         if asked.client.id in BROWSERS and not self._peer.origins:
             details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED", "reason": "origin missing or invalid"}
             return MethodError(_ORIGIN, details=details)
-        wait = 0.0 if self._auth.mode in ("none", "trusted-proxy") else self._auth.wait(self._peer)
+        given = asked.auth or ConnectAuth()
+        sure = self._auth.mode in ("none", "trusted-proxy") or any(
+            map(self._auth.is_sure, (given.token or "", given.device_token or ""))
+        )
+        wait = 0.0 if sure else self._auth.wait(self._peer)
         if wait > 0:
             return _auth("rate_limited", "AUTH_RATE_LIMITED", "wait_then_retry", wait=wait)
         how = self._credential(asked, now)

@@ -11,7 +11,7 @@ import asyncio
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -35,7 +35,7 @@ class ResumePoint(msgspec.Struct, frozen=True, rename="camel"):
     conn_id: str = ""
 
 
-class PastEvent(NamedTuple):
+class PastEvent(msgspec.Struct, frozen=True):
     """An event that was sent. `topics` None and `conn` "": to everybody (numbered)."""
 
     pos: int
@@ -74,7 +74,7 @@ class Ring:
         return [self._past[index] for index in range(len(self._past) - missing, len(self._past))]
 
 
-class ClosedConnection(NamedTuple):
+class ClosedConnection(msgspec.Struct, frozen=True):
     """A connection that ended: whose it was and what it followed."""
 
     owner: tuple[str, str]  # principal, device
