@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
-import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from cli.place import SRC
+from nursery import run_program
+from palinurus.testing.server import ModelServer
 
 
 @pytest.fixture(autouse=True)
@@ -34,18 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def pal(home: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run `pal` as a program."""
-
-    def call(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "palinurus", *args],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "PYTHONPATH": SRC},
-        )
-
-    return call
+    return run_program
 
 
 @pytest.fixture
@@ -55,3 +46,17 @@ def demo(home: Path) -> Path:
     (home / "palinurus.json").write_text('{agents: {defaults: {model: "builtin/demo"}}}')
     (home / "palinurus.json").chmod(0o600)
     return home
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    """A provider in a thread of its own: the commands run their own loops."""
+    made, loop = ModelServer(), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(made.start(), loop).result(60)
+    yield made
+    asyncio.run_coroutine_threadsafe(made.stop(), loop).result(60)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(60)
+    loop.close()

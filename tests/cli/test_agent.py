@@ -25,6 +25,12 @@ def test_json(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [t["ok"] for t in found["tools"]] == [True]
 
 
+def test_a_command_that_fails_is_not_ok(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_agent(["--json", "-m", "run ls /nope"]) == 0
+    (tool,) = json.loads(capsys.readouterr().out)["tools"]
+    assert (tool["name"], tool["ok"], tool["exitCode"]) == ("exec", False, 2)
+
+
 def test_a_failure_has_a_code_and_a_reason(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_agent(["--local", "-m", "hi", "--model", "nobody/nothing"]) == 1
     assert "nobody" in capsys.readouterr().err
@@ -45,3 +51,20 @@ def test_the_time_limit_stops_the_turn(demo: Path, capsys: pytest.CaptureFixture
 def test_wrong_lines(demo: Path, argv: list[str]) -> None:
     with pytest.raises(BadRequest):
         run_agent(argv)
+
+
+def test_a_reply_that_fits_a_schema(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "required": ["sails"], "properties": {"sails": {"type": "integer"}}}')
+    (demo / "workspace").mkdir(parents=True)
+    (demo / "workspace" / "boat.json").write_text('{"name": "Argo", "sails": 2}')
+    assert run_agent(["--local", "-m", "read boat.json", "--schema", str(schema)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"name": "Argo", "sails": 2}
+    assert run_agent(["--local", "-m", "list files", "--schema", str(schema)]) == 1
+    assert "had the form that was asked for" in capsys.readouterr().err
+    for text, word in (("{", "not JSON"), ('{"if": {}}', "not supported"), ("[]", "must be an object")):
+        schema.write_text(text)
+        with pytest.raises(BadRequest, match=word):
+            run_agent(["--local", "-m", "x", "--schema", str(schema)])
+    with pytest.raises(BadRequest, match="No such file"):
+        run_agent(["--local", "-m", "x", "--schema", str(tmp_path / "missing")])

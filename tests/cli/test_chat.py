@@ -64,9 +64,10 @@ class Terminal:
 
     def until(self, text: str) -> None:
         """Read until `text` has been shown."""
+        end = time.monotonic() + 90
         while text not in self.seen:
             ready = select.select([self.fd], [], [], 20)[0]
-            assert ready, f"waited for {text!r}, saw {self.seen[-500:]!r}"
+            assert ready and time.monotonic() < end, f"waited for {text!r}, saw {self.seen[-3000:]!r}"
             self.seen += self._decode(os.read(self.fd, 65536))
         self.seen = self.seen.split(text, 1)[1]
 

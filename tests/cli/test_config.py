@@ -48,9 +48,9 @@ def test_set_get_unset(home: Path, capsys: Out) -> None:
         ("tools.fs.workspaceOnly", "true", True),
         ("gateway.auth.token", "123456", "123456"),
         ("agents.defaults.timeFormat", "24", "24"),
-        ("ui.assistant.name", "true", "true"),
+        ("session.mainKey", "true", "true"),
         ("channels.telegram.allowFrom", "[1]", [1]),
-        ("ui.assistant.name", "", ""),
+        ("session.mainKey", "", ""),
     ],
 )
 def test_values_are_json5_or_text(home: Path, key: str, text: str, stored: object) -> None:
@@ -65,7 +65,7 @@ def test_json_value_is_strict(home: Path) -> None:
     with pytest.raises(BadRequest, match="is not JSON5"):
         run_config(["set", "agents.defaults.model", "openai/gpt", "--json-value"])
     with pytest.raises(ConfigError):
-        run_config(["set", "ui.assistant.name", "5", "--json-value"])
+        run_config(["set", "session.mainKey", "5", "--json-value"])
     with pytest.raises(BadRequest) as caught:
         run_config(["set", "gateway.auth.token", CANARY, "--json-value"])
     assert CANARY not in str(caught.value)
@@ -86,16 +86,16 @@ def test_secrets_are_masked_unless_asked_for(home: Path, capsys: Out) -> None:
 
 
 def test_get_json(home: Path, capsys: Out) -> None:
-    write(home, "{ui: {assistant: {name: 'é'}}}")
-    run_config(["get", "ui.assistant.name"])
+    write(home, "{session: {mainKey: 'é'}}")
+    run_config(["get", "session.mainKey"])
     assert capsys.readouterr().out == "é\n"
-    run_config(["get", "ui", "--json"])
-    assert json.loads(capsys.readouterr().out) == {"assistant": {"name": "é"}}
+    run_config(["get", "session", "--json"])
+    assert json.loads(capsys.readouterr().out) == {"mainKey": "é"}
 
 
 def test_get_what_is_not_there(home: Path) -> None:
     with pytest.raises(NotFound, match="is not set"):
-        run_config(["get", "ui.assistant.name"])
+        run_config(["get", "agents.defaults.contextTokens"])
     with pytest.raises(NotFound, match="did you mean 'gateway'"):
         run_config(["get", "gatway"])
 
@@ -117,6 +117,42 @@ def test_explain(home: Path, capsys: Out) -> None:
     assert "value:  1800" in out
     assert "from:   default" in out
     assert "applies at once" in out
+
+
+def test_explain_of_a_section_lists_its_keys_with_the_values_in_force(home: Path, capsys: Out) -> None:
+    write(home, "{agents: {defaults: {heartbeat: {target: 'last'}}}, gateway: {auth: {token: 'canary-3010299'}}}")
+    run_config(["explain", "agents.defaults.heartbeat"])
+    told = capsys.readouterr().out
+    assert 'every = "30m"' in told and 'target = "last"' in told and "(none)" not in told
+    assert "How often the agent looks by itself" in told
+    run_config(["explain", "tools.exec"])
+    assert "backgroundMs = 10000" in capsys.readouterr().out
+    run_config(["explain", "gateway.auth"])
+    assert CANARY not in (told := capsys.readouterr().out) and "token" in told
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("agents.defaults.heartbeat.every", '"30m"'),
+        ("gateway.handshakeTimeoutMs", "15000"),
+        ("tools.exec.cleanupMs", "1800000"),
+        ("session.maintenance.pruneAfter", '"30d"'),
+        ("session.mainKey", '"main"'),
+        ("agents.defaults.subagents.archiveAfterMinutes", "60"),
+    ],
+)
+def test_explain_says_the_value_in_force_as_it_would_be_written(home: Path, capsys: Out, key: str, value: str) -> None:
+    run_config(["explain", key])
+    assert f"  value:  {value}\n  from:   default\n" in capsys.readouterr().out
+    run_config(["set", key, value])  # what is shown can be written
+
+
+@pytest.mark.parametrize(("key", "hint"), [("nope.key", "nope"), ("sesion.scope", "did you mean 'session'")])
+def test_a_key_that_is_not_known_is_not_written(home: Path, key: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=hint):
+        run_config(["set", key, "1"])
+    assert not (home / "palinurus.json").exists()
 
 
 def test_validate(home: Path, capsys: Out) -> None:
@@ -156,11 +192,11 @@ def test_validate_names_keys_that_stand_twice(home: Path, capsys: Out) -> None:
 
 
 def test_lost_comments_are_told(home: Path, capsys: Out) -> None:
-    write(home, "{ // c\n ui: {}, ui: {assistant: {}}}")
-    run_config(["set", "ui.assistant.name", "x"])
+    write(home, "{ // c\n session: {}, session: {scope: 'global'}}")
+    run_config(["set", "session.mainKey", "x"])
     assert capsys.readouterr().err == ""
-    write(home, "{ // c\n ui: {assistant: {name: 'y'}}, ui: {}}")
-    run_config(["set", "ui.assistant.name", "x"])
+    write(home, "{ // c\n session: {mainKey: 'y'}, session: {}}")
+    run_config(["set", "session.mainKey", "x"])
     assert "comments are gone" in capsys.readouterr().err
 
 

@@ -18,7 +18,7 @@ from palinurus.core.schedule.fire import EverySchedule, MissedSpan
 from palinurus.errors import BadRequest
 from palinurus.gateway import token
 from palinurus.gateway.server import GatewayServer
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.testing.model import ScriptedModel, say
 
 TOKEN = "t" * 43
@@ -112,7 +112,7 @@ async def test_a_running_gateway_does_it(home: Path) -> None:
     async with running(home, model, **changes) as app:
         server = GatewayServer(app, SystemClock(), TOKEN)
         port = await server.start("127.0.0.1", 0)
-        token.announce_location(str(home), token.GatewayLocation("127.0.0.1", port, 1))
+        token.announce_location(str(home), token.GatewayLocation("127.0.0.1", port, 1, proof=server.proof_key))
 
         async def ask(*words: str) -> str:
             return await cron.perform_cron_command(app.settings, SystemClock(), options.parse_args(list(words)))

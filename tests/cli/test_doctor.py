@@ -14,7 +14,7 @@ from palinurus.core.schedule.fire import AtSchedule
 from palinurus.core.schedule.job import CronJob, CronJobState, CronPayload
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.services.approvals import KIND, ApprovalRow
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.triggers.jobs import JOB, STATE
 from ports import reserve_port
 

@@ -60,8 +60,14 @@ models status
 models thinking builtin/demo
 models pull
 models probe builtin/demo
+models use builtin/demo
+models set builtin/demo
+models add nobody
+models fallbacks
 policy list
 policy explain exec
+policy why none
+security audit
 prompt show
 why cache
 usage
@@ -92,6 +98,7 @@ mcp list
 mcp test none
 mcp add mine -- true
 mcp remove mine
+mcp trust none
 mcp serve
 memory search word
 memory get MEMORY.md

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +75,50 @@ def test_a_reader_that_leaves_is_no_error(home: object) -> None:
 
 def test_module_has_no_heavy_names() -> None:
     assert not hasattr(entry, "argparse")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"printf 'hello caf\351' | $PAL agent --local -m -",
+        r"$PAL agent --local -m $'hello caf\351'",
+        r"printf 'hello caf\351\n' | $PAL chat --plain --local",
+    ],
+)
+def test_bytes_that_are_no_text_are_replaced(demo: Path, line: str) -> None:
+    done = run_line(demo, line)
+    assert done.returncode == 0 and b"built-in demo" in done.stdout, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "line", ["$PAL chat --local <&-", "$PAL agent --local -m 'list files' >&-", "$PAL config validate <&- >&- 2>&-"]
+)
+def test_closed_streams_lead_nowhere(demo: Path, line: str) -> None:
+    done = run_line(demo, line)
+    assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr.decode()
+
+
+def run_line(home: Path, line: str) -> subprocess.CompletedProcess[bytes]:
+    environ = {**os.environ, "PYTHONPATH": SRC, "PALINURUS_HOME": str(home), "PAL": f"{sys.executable} -m palinurus"}
+    return subprocess.run(["bash", "-c", line], env=environ, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(("argv", "code"), [(["--version"], 0), (["no-such-command"], 64)])
+def test_a_program_of_its_own_ends_with_its_code_and_what_was_registered(argv: list[str], code: int) -> None:
+    """It does not take its modules apart at the end; all output and every exit handler are there."""
+    program = (
+        "import atexit, sys; from palinurus.cli.main import main; atexit.register(lambda: print('bye'));"
+        f"sys.argv = ['pal', *{argv!r}]; print('x' * 100_000); main(); print('not reached')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == code and done.stdout.startswith("x" * 100_000) and done.stdout.endswith("bye\n")
+    assert "not reached" not in done.stdout
+
+
+def test_threads_that_still_run_are_waited_for() -> None:
+    program = (
+        "import sys, threading, time; from palinurus.cli.main import main; sys.argv = ['pal', '--version'];"
+        "threading.Thread(target=lambda: (time.sleep(0.3), print('done'))).start(); sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.endswith("done\n")

@@ -14,8 +14,8 @@ from palinurus.clock import SystemClock
 from palinurus.core.memory.results import MemoryOptions
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest, NotFound
+from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, Settlement
-from palinurus.store.sqlite import open_store
 from palinurus.workspace.memory.history import MemoryAuthor
 from palinurus.workspace.memory.memory import AgentMemory, MemoryChange
 

@@ -63,6 +63,11 @@ def test_a_turn_with_a_tool() -> None:
     assert text == "I look.\n⚙ read notes.txt … ok 12 ms\nDone.\n"
 
 
+def test_a_command_that_says_it_failed_is_not_ok() -> None:
+    failed = ToolEnd("a", "exec", ToolResult("a", "exec", (TextBlock("x"),), details={"exitCode": 2}), False, 12)
+    assert shown(start("a", "ls /nope"), failed) == "⚙ read ls /nope … exit 2 12 ms\n"
+
+
 def test_tools_side_by_side_keep_their_lines() -> None:
     text = shown(start("a", "one"), start("b", "two"), end("b"), end("a", error=True))
     assert text == "⚙ read one …\n⚙ read two … ok 12 ms\n⚙ read one … failed 12 ms\n"

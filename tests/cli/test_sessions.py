@@ -14,10 +14,9 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import read_transcript
+from palinurus.store.factory import open_reader, open_store
 from palinurus.store.port import SessionRow
-from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.lock import take_lock
-from palinurus.store.sqlite.reader import open_reader
 from palinurus.testing.clock import FakeClock
 
 KEY = "agent:main:bench"

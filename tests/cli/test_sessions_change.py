@@ -17,10 +17,9 @@ from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.sessions.files import append_lines, list_session_files, place_file
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, read_transcript
+from palinurus.store.factory import open_reader, open_store
 from palinurus.store.port import InboxItem, TranscriptLine
-from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.lock import take_lock
-from palinurus.store.sqlite.reader import open_reader
 from palinurus.testing.clock import FakeClock
 
 KEY = SessionKey("main", "talk")

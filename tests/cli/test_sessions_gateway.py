@@ -37,7 +37,7 @@ async def test_rewind_label_branch_import_reset_delete_cleanup(
     async with running(home, ScriptedModel([say("One."), say("Two."), say("Three.")]), **secret) as app:
         server = GatewayServer(app, SystemClock(), TOKEN)
         port = await server.start("127.0.0.1", 0)
-        token.announce_location(str(home), token.GatewayLocation("127.0.0.1", port, 1))
+        token.announce_location(str(home), token.GatewayLocation("127.0.0.1", port, 1, proof=server.proof_key))
         for text in ("first", "second"):
             accepted = await app.submit(inbound(text, event=text, session="agent:main:talk"))
             await app.wait(accepted.id)

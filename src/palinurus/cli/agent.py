@@ -10,11 +10,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.cli.args import CommandParser, load_settings, resolve_session_key, to_json
+import msgspec
+
+from palinurus.cli.args import CommandParser, load_settings, read_message_text, resolve_session_key, to_json
 from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
+from palinurus.core.jsonschema import list_unsupported
 from palinurus.core.types.events import AgentStart, RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.errors import BadRequest
 
@@ -24,13 +27,14 @@ TIMED_OUT = 124  # as timeout(1)
 def run_agent(argv: list[str]) -> int:
     """Parse, send, print."""
     args = _parser().parse_args(argv)
-    text = sys.stdin.read() if args.message == "-" else args.message
+    text = read_message_text(args.message)
     if not text.strip():
         raise BadRequest("the message is empty", fix="pal agent -m TEXT, or -m - to read it from stdin")
     environ = dict(os.environ)
     loaded = load_settings(environ)
     where = resolve_session_key(loaded.settings, args.session, args.agent)
-    message = CliMessage(text, str(where), where.agent, args.model, thinking=args.thinking)
+    schema = _read_schema(args.schema) if args.schema else None
+    message = CliMessage(text, str(where), where.agent, args.model, thinking=args.thinking, schema=schema)
     return asyncio.run(_talk(loaded, environ, message, args))
 
 
@@ -41,10 +45,25 @@ def _parser() -> CommandParser:
     parser.add_argument("--agent", default="", help="which agent (default: the default one)")
     parser.add_argument("--model", default="", help="provider/model for this turn")
     parser.add_argument("--thinking", default="", metavar="LEVEL", help="thinking level for this turn")
+    parser.add_argument("--schema", default="", metavar="FILE", help="the reply is JSON that fits this JSON schema")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--local", action="store_true", help="run in this process, not through a gateway")
     parser.add_argument("--timeout", type=float, default=0.0, help="seconds after which the turn is stopped")
     return parser
+
+
+def _read_schema(file: str) -> dict[str, Any]:
+    """Raises BadRequest for what is no schema, or one that cannot be promised."""
+    try:
+        with open(file, "rb") as source:
+            found = msgspec.json.decode(source.read())
+    except OSError as exc:
+        raise BadRequest(f"{file}: {exc.strerror}") from None
+    except msgspec.DecodeError as exc:
+        raise BadRequest(f"{file} is not JSON: {exc}") from None
+    if wrong := list_unsupported(found):
+        raise BadRequest(f"{file}: {'; '.join(wrong)}")
+    return dict(found)
 
 
 class _Seen:
@@ -59,7 +78,9 @@ class _Seen:
         if isinstance(event, AgentStart):
             self.model = event.model
         elif isinstance(event, ToolEnd):
-            self.tools.append({"name": event.name, "ok": not event.is_error, "durationMs": event.took_ms})
+            code = event.result.exit_code
+            told = {"name": event.name, "ok": not event.is_error and not code, "durationMs": event.took_ms}
+            self.tools.append(told | ({"exitCode": code} if code else {}))
 
 
 async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: CliMessage, args: argparse.Namespace) -> int:
@@ -89,7 +110,7 @@ async def _turn(
 
     loop.add_signal_handler(signal.SIGINT, stop, "interrupted")
     timer = loop.call_later(args.timeout, stop, "timeout") if args.timeout > 0 else None
-    live = sys.stdout.isatty() and not args.json
+    live = sys.stdout.isatty() and not args.json and not args.schema
     view = TerminalView(sys.stdout if live else sys.stderr, environ, tools=sys.stderr.isatty())
     outcome: CliOutcome | None = None
     try:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import msgspec
 
@@ -17,6 +18,7 @@ from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core import durations
+from palinurus.core.text import repair_surrogates
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.vendor import Vendor
 from palinurus.errors import BadRequest, NotFound, PalinurusError
@@ -34,7 +36,12 @@ class CommandParser(argparse.ArgumentParser):
         raise BadRequest(message, fix=f"`{self.prog} --help`")
 
 
-class Verb(NamedTuple):
+def read_message_text(given: str) -> str:
+    """What somebody says on the command line; "-" reads it from stdin. Bytes that are no text are replaced."""
+    return repair_surrogates(sys.stdin.read() if given == "-" else given)
+
+
+class Verb(msgspec.Struct, frozen=True):
     """One verb of a command: the function that does it, what it does in words, its arguments (`make_arg`)."""
 
     run: Callable[..., Any]

@@ -9,12 +9,13 @@ import argparse
 import asyncio
 import getpass
 import os
-import re
 import sys
 import uuid
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.app.channels import make_signin_kit
 from palinurus.channels import CHANNELS, LOGINS, load_signin_action
@@ -28,10 +29,11 @@ from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
+from palinurus.patterns import compile_late
 from palinurus.tools.web.egress import EgressGuard
 
 
-class ChannelNeed(NamedTuple):
+class ChannelNeed(msgspec.Struct, frozen=True):
     """A key that a channel cannot do without. `env`: the variable that usually holds it."""
 
     key: str
@@ -68,7 +70,7 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
     ),
     "spool": (ChannelNeed("dir", "a folder for messages, such as ~/spool"),),
 }
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_NAME = compile_late(r"[A-Za-z0-9_-]{1,40}")
 
 
 def run_channels(argv: list[str]) -> int:

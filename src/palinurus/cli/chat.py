@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -157,7 +157,7 @@ def _screen(environ: Mapping[str, str]) -> Any:
         return None
 
 
-class AsideOutcome(NamedTuple):
+class AsideOutcome(msgspec.Struct, frozen=True):
     """What became of a message typed while a run was going. `outcome` None: it was not accepted."""
 
     outcome: CliOutcome | None

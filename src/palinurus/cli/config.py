@@ -13,7 +13,7 @@ from palinurus.config import paths, relaxed
 from palinurus.config.check import describe_key
 from palinurus.config.explain import explain_key, find_effective, resolve_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, show_path
-from palinurus.config.load import find_doubles, find_unread, load_config, read_config
+from palinurus.config.load import find_doubles, load_config, read_config
 from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret, mask_secrets
 from palinurus.errors import BadRequest, NotFound
@@ -62,7 +62,7 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
     _warn(loaded.fallback)
     found = explain_key(loaded, asked.key)
     rows = [
-        ("value", "(none)" if found.value is None else to_json(found.value, pretty=True)),
+        ("value", ("" if found.keys else "(none)") if found.value is None else to_json(found.value, pretty=True)),
         ("from", found.source),
         ("change", "applies at once" if found.live else "needs a restart of the gateway"),
         ("note", found.note),
@@ -72,6 +72,10 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
     for name, text in rows:
         if text:
             print(f"  {name + ':':8}{text}".replace("\n", "\n          "))
+    for line in found.keys:
+        shown = "" if line.value is None else to_json(line.value)
+        said = f"{line.name} = {shown[:40]}" if shown else line.name
+        print(f"  {said:<44}{line.about}".rstrip())
     for problem in loaded.problems:
         if problem.path == found.key:
             print(f"  problem: {problem}")
@@ -81,7 +85,7 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
 def _validate(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
     file = paths.locate_config_file(home)
     reading = read_config(file, home, environ)
-    problems = reading.problems + find_doubles(reading, file) + find_unread(reading, file)
+    problems = reading.problems + find_doubles(reading, file) + reading.inert
     for problem in problems:
         print(f"{'error' if problem.fatal else 'warning'}: {problem}")
     fatal = sum(problem.fatal for problem in problems)

@@ -24,7 +24,7 @@ from palinurus.core import durations
 from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.services.inbox import InboxPort
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 from palinurus.triggers.events import SystemEvents
 from palinurus.triggers.ports import TriggerPort

@@ -4,8 +4,10 @@ answer at once; commands are loaded from the table when they are run.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
+import io
 import os
 import sys
 
@@ -61,6 +63,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
+    "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
     "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
@@ -86,7 +89,9 @@ PARTS: dict[str, str] = {
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
     "other": "palinurus.cli.plugins:run_plugin_command",  # commands that plugins bring
+    "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
+_HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home
 
 _HELP = """Palinurus, a personal AI agent that runs on your own machine.
 
@@ -101,8 +106,30 @@ usage: pal [--home DIR] [COMMAND] [options]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command. Returns the exit code."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    """Run one command. Returns the exit code; as a program of its own (without `argv`) it ends here."""
+    _mend_streams()
+    code = _find_and_run(list(sys.argv[1:] if argv is None else argv))
+    if argv is None:
+        _leave(code)
+    return code
+
+
+def _leave(code: int) -> None:
+    """End without taking a thousand modules apart, which was a sixth of a one-shot command. What is registered for the
+    end is done. With threads that still run, or output that nobody takes, Python ends in its own way."""
+    threads = sys.modules.get("threading")
+    if threads is not None and threads.active_count() > 1:
+        return
+    try:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (OSError, ValueError, AttributeError):
+        return
+    os._exit(code)
+
+
+def _find_and_run(args: list[str]) -> int:
     while args and args[0].split("=", 1)[0] == "--home":
         name, equals, value = args.pop(0).partition("=")
         if not equals:
@@ -119,9 +146,29 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         args = [args[1], "--help"]
     name = args.pop(0) if args and not args[0].startswith("-") else "chat"
+    if _is_inside() and not {"-h", "--help"} & set(args) and [name, *args[:1]] not in _HOMELESS:
+        return _run(PARTS["inside"], [name, *args])
     if name not in COMMANDS:
         return _run(PARTS["other"], [name, *args])
     return _run(COMMANDS[name][0], args)
+
+
+def _is_inside() -> bool:
+    """Were we started by a command of the agent? Who names a home means that one."""
+    return os.environ.get("OPENCLAW_SHELL") == "exec" and not os.environ.get("PALINURUS_HOME")
+
+
+def _mend_streams() -> None:
+    """A stream that is closed leads nowhere, and bytes that are no text are replaced: neither ends a command."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+        elif isinstance(stream, io.TextIOWrapper):
+            try:
+                stream.reconfigure(errors="replace")
+            except OSError:  # somebody has read from it already
+                pass
 
 
 def render_help() -> str:
@@ -139,6 +186,7 @@ def load_part(where: str) -> object:
         __import__(module)
     finally:
         if collecting:
+            gc.freeze()  # else the next object that is made has all of them looked through at once
             gc.enable()
     return getattr(sys.modules[module], attribute)
 
@@ -147,6 +195,7 @@ def _run(where: str, args: list[str]) -> int:
     expected: type[Exception] = load_part("palinurus.errors:PalinurusError")  # type: ignore[assignment]
     if spec := os.environ.get("PALINURUS_CRASH"):  # set by the crash tests only
         load_part("palinurus.crashpoints:arm_crashpoint")(spec)  # type: ignore[operator]
+    load_part("palinurus.late:postpone_package")("aiohttp")  # type: ignore[operator]
     try:
         code = load_part(where)(args)  # type: ignore[operator]
         sys.stdout.flush()

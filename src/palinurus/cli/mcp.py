@@ -35,6 +35,7 @@ from palinurus.config.sections.mcp import McpServerSettings, McpSettings
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.gateway.rpc import READ, WRITE, ClientDescription
+from palinurus.tools.mcp.pins import digest_tool
 from palinurus.tools.mcp.server import McpServer
 from palinurus.tools.web.egress import EgressGuard
 
@@ -122,6 +123,11 @@ async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
             {"name": tool.name, "description": tool.description, "readOnly": tool.effect == "pure"}
             for tool in table.values()
         ]
+        told["changed"] = [
+            {"name": str(one["name"]), "digest": digest_tool(one), "description": str(one.get("description") or "")}
+            for one in server.listed
+            if one.get("name") in made.waiting[name]
+        ]
     else:
         told |= {"problem": server.problem, "fix": _fix(server), "output": server.noise[-2000:]}
     await made.close()
@@ -150,6 +156,10 @@ def _lines(told: dict[str, Any]) -> list[str]:
     lines = [f"{told['name']}: connected in {told['seconds']} s ({what})"]
     for one in told["tools"]:
         lines.append(f"  {one['name']}{' (read-only)' if one['readOnly'] else ''}  {one['description'][:100]}")
+    for one in told["changed"]:
+        lines.append(f"  ! {one['name']} is not what it was, and waits: {one['description'][:1000]}")
+    if told["changed"]:
+        lines.append(f"  `pal mcp trust {told['name']}` takes it as it is now")
     return [*lines, f"{len(told['tools'])} tools"]
 
 
@@ -184,6 +194,13 @@ def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     return 0
 
 
+def _trust(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
+    if not mcp.make_mcp_pins(loaded.settings).forget(asked.name):
+        raise NotFound(f"nothing is remembered of an MCP server {asked.name!r}", fix="`pal mcp list`")
+    print(strip_controls(f"{asked.name} is taken as it is when it is next connected; start a running gateway again"))
+    return 0
+
+
 def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     serve = load_extra("server", "mcp", ("mcp", "mcp_types", "anyio"), "MCP")
     target = str(resolve_session_key(loaded.settings, asked.session, asked.agent))
@@ -213,6 +230,7 @@ VERBS = {
             make_arg("--cwd", default=""),
         ),
     ),
+    "trust": Verb(_trust, "take its tools as they are now: those that changed wait for this", (_NAMED,)),
     "remove": Verb(_remove, "take one out of the config", (_NAMED,)),
     "serve": Verb(
         _serve,

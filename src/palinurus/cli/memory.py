@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,19 +21,20 @@ from palinurus.clock import SystemClock
 from palinurus.core.memory.results import MemoryRefusal, cite_hit, write_excerpt_hint
 from palinurus.core.types.inbound import decode_inbound
 from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.patterns import compile_late
 from palinurus.providers.local.fetch import fetch_weights
 from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
+from palinurus.store.factory import open_reader
 from palinurus.store.port import InboxRow
-from palinurus.store.sqlite.reader import open_reader
 from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.history import MemoryVersion
 from palinurus.workspace.memory.memory import AgentMemory
 
-_PLACE = re.compile(r"(.+?)(?:[:#]L?(\d{1,9})(?:-L?\d{1,9})?)?")
+_PLACE = compile_late(r"(.+?)(?:[:#]L?(\d{1,9})(?:-L?\d{1,9})?)?")
 _ITEMS = 1000  # messages of a session looked through for the one that made a change
 
 
-class MemoryCommand(NamedTuple):
+class MemoryCommand(msgspec.Struct, frozen=True):
     """A command with the memory it is about."""
 
     memory: AgentMemory

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import uuid
-from typing import Any, NamedTuple
+from typing import Any
 
-from palinurus.cli.args import CommandParser, load_settings, to_json
+import msgspec
+
+from palinurus.cli.args import CommandParser, load_settings, read_message_text, to_json
 from palinurus.cli.reach.gateway import call_gateway
 from palinurus.cli.render import strip_controls
 
 
-class MessageActionRow(NamedTuple):
+class MessageActionRow(msgspec.Struct, frozen=True):
     """`words` names what the rest of the line is; `needs` are options it cannot do without."""
 
     about: str
@@ -79,7 +80,7 @@ def _asked(argv: list[str]) -> argparse.Namespace:
 
 
 def _params(asked: argparse.Namespace) -> dict[str, Any]:
-    words = sys.stdin.read() if asked.words == ["-"] else " ".join(asked.words)
+    words = read_message_text(" ".join(asked.words))
     given = {
         "target": asked.to,
         "threadId": asked.thread,

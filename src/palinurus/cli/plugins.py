@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from palinurus.config.rewrite import set_config_key
 from palinurus.config.sections.plugins import PluginEntry
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, ConfigError, NotFound
+from palinurus.patterns import compile_late
 from palinurus.plugins import scripts
 from palinurus.plugins.api import PluginContributions
 from palinurus.plugins.hooks import Hooks
@@ -31,7 +31,7 @@ from palinurus.plugins.load import list_config_problems, load_plugin
 from palinurus.plugins.manifest import BrokenPlugin, PluginManifest, explain_unused, find_plugins
 
 TEMPLATE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "plugins", "template")
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_NAME = compile_late(r"[a-z][a-z0-9-]{0,31}")
 
 
 def run_plugins(argv: list[str]) -> int:
@@ -72,7 +72,7 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     others = scripts.find_scripts(here)
     if asked.json:
         told = [{**_plain(one), "enabled": not why, "reason": why} for one, why in rows]
-        print(to_json({"plugins": told, "scripts": [s._asdict() for s in others]}))
+        print(to_json({"plugins": told, "scripts": [msgspec.structs.asdict(s) for s in others]}))
         return 0
     width = max((len(one.id) for one, _ in rows), default=0)
     for one, why in rows:
@@ -224,7 +224,7 @@ def _one(here: Settings, name: str) -> PluginManifest | BrokenPlugin:
 
 
 def _plain(one: PluginManifest | BrokenPlugin) -> dict[str, Any]:
-    return dict(msgspec.to_builtins(one)) if isinstance(one, PluginManifest) else one._asdict()
+    return dict(msgspec.to_builtins(one)) if isinstance(one, PluginManifest) else msgspec.structs.asdict(one)
 
 
 _NAMED = make_arg("name")

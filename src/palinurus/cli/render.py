@@ -131,7 +131,7 @@ class TerminalView:
         words = self._started.pop(event.id, strip_controls(event.name))
         if not self._tools:
             return
-        state = self.style("failed", "red") if event.is_error else self.style("ok", "green")
+        state = self.style(*tell_tool_state(event.is_error, event.result.exit_code))
         if self._line == event.id:
             self._write(f" {state} {self.style(format_milliseconds(event.took_ms), 'dim')}\n")
             self._line = ""
@@ -149,6 +149,11 @@ class TerminalView:
         self._out.write(text)
         self._out.flush()
         self._column = 0 if text.endswith("\n") else 1
+
+
+def tell_tool_state(failed: bool, code: int) -> tuple[str, str]:
+    """How a tool's call went, and its colour. A command that says it failed has failed, though the tool has not."""
+    return (f"exit {code}", "red") if code else ("failed", "red") if failed else ("ok", "green")
 
 
 def format_milliseconds(ms: int) -> str:

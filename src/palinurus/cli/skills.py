@@ -115,7 +115,7 @@ def describe_skills(stock: SkillStock, place: InstalledSkills) -> dict[str, Any]
     rows = [(skill, ()) for skill in stock.ready] + list(stock.waiting)
     return {
         "skills": [{**msgspec.to_builtins(skill), "eligible": not why, "reasons": list(why)} for skill, why in rows],
-        "invalid": [one._asdict() for one in stock.found.broken],
+        "invalid": [msgspec.structs.asdict(one) for one in stock.found.broken],
         "shadowed": [{"name": one.name, "path": one.path, "source": one.source} for one in stock.found.shadowed],
         "drift": place.drift(),
         "listed": len(stock.offer.skills),

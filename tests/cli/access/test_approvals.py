@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from nursery import Program
 from palinurus.cli.access.approvals import run_approvals
 from palinurus.clock import SystemClock
 from palinurus.config.sections import approvals
 from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.services.approvals import ApprovalBoard
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from ports import reserve_port
 
 
@@ -120,12 +120,7 @@ def test_a_broken_file_is_said(demo: Path, capsys: pytest.CaptureFixture[str]) -
 def test_beside_a_gateway_the_gateway_answers(demo: Path, pal: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """The store is locked by it, so an answer that arrives can only have come through it."""
     ident = asked(demo)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "palinurus", "gateway", "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = Program("gateway", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         assert process.stdout is not None
         while not (demo / "gateway.json").exists():

@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Settings:
 async def gateway(home: Settings) -> AsyncIterator[GatewayServer]:
     server = GatewayServer(FakeHost(home), clock, TOKEN)
     port = await server.start("127.0.0.1", 0)
-    token.announce_location(home.home, token.GatewayLocation("127.0.0.1", port, 1))
+    token.announce_location(home.home, token.GatewayLocation("127.0.0.1", port, 1, proof=server.proof_key))
     yield server
     await server.stop()
 
@@ -84,7 +84,8 @@ async def test_no_gateway_and_a_strange_gateway(gateway: GatewayServer, home: Se
     token.announce_location(home.home, token.GatewayLocation("127.0.0.1", 9, 1))
     with pytest.raises(GatewayUnreachable):
         await perform_device_command(home, clock, "list", "")
-    token.announce_location(home.home, token.GatewayLocation("127.0.0.1", gateway.port, 1))
+    place = token.GatewayLocation("127.0.0.1", gateway.port, 1, proof=gateway.proof_key)
+    token.announce_location(home.home, place)
     with pytest.raises(Unauthorized):
         await perform_device_command(settings(home.home, token=Secret("another")), clock, "list", "")
 

@@ -16,7 +16,7 @@ from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.errors import BadRequest
 from palinurus.inbox.pairing import ChatPairing
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.testing.channel import FakeChannel
 from support import inbound
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from gateway.host import FakeHost
 from palinurus.cli.gateway import daemon, dashboard
 from palinurus.clock import SystemClock
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import token
+from palinurus.gateway.server import GatewayServer
 
 
 def test_the_link_carries_the_token_in_its_fragment_only(
@@ -19,9 +26,30 @@ def test_the_link_carries_the_token_in_its_fragment_only(
 ) -> None:
     monkeypatch.setenv("PALINURUS_HOME", str(tmp_path))
     secret = token.ensure_token(str(tmp_path))
-    token.announce_location(str(tmp_path), token.GatewayLocation("127.0.0.1", 18789, 1))
-    assert dashboard.run_dashboard(["--no-open"]) == 0
-    assert capsys.readouterr().out == f"http://127.0.0.1:18789/#token={secret}\n"
+    with serving(secret) as server:
+        place = token.GatewayLocation("127.0.0.1", server.port, os.getpid(), proof=server.proof_key)
+        token.announce_location(str(tmp_path), place)
+        assert dashboard.run_dashboard(["--no-open"]) == 0
+        assert capsys.readouterr().out == f"http://127.0.0.1:{server.port}/#token={secret}\n"
+        token.announce_location(str(tmp_path), msgspec.structs.replace(place, proof="0" * 64))
+        with pytest.raises(GatewayUnreachable, match="cannot prove"):  # another program at our port gets no link
+            dashboard.run_dashboard(["--no-open"])
+
+
+@contextmanager
+def serving(secret: str) -> Iterator[GatewayServer]:
+    """A gateway in a loop of its own: the command has one, too."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = GatewayServer(FakeHost(), SystemClock(), secret)
+    try:
+        asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0), loop).result(60)
+        yield server
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(60)
 
 
 def test_a_gateway_that_was_killed_has_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

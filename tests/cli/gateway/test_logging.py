@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.place import SRC
+from nursery import Program
 from palinurus.cli.gateway.logs import ScrubbingFormatter
 from palinurus.config.load import load_config
 from palinurus.config.sections.session import LoggingSettings
@@ -23,13 +21,7 @@ def life(home: Path, **logging: Any) -> tuple[str, list[dict[str, Any]]]:
     agents = {"defaults": {"model": "builtin/demo"}}
     config = {"agents": agents, "zebra-4711": 1, "logging": logging}
     (home / "palinurus.json").write_text(json.dumps(config))
-    running = subprocess.Popen(
-        [sys.executable, "-m", "palinurus", "gateway", "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": SRC},
-    )
+    running = Program("gateway", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert running.stdout is not None
     for line in running.stdout:
         if "stop " in line:

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from palinurus.cli.gateway.logs import ScrubbingFormatter, collect_secrets, start_logging
+from palinurus.cli.gateway.logs import ScrubbingFormatter, start_logging
+from palinurus.config.secrets import collect_secrets
 from palinurus.config.sections.gateway import GatewaySettings
 from palinurus.config.sections.models import ProviderSettings
 from palinurus.config.settings import AgentSettings, Secret, Settings

@@ -83,3 +83,18 @@ def test_a_gateway_begins_again_in_its_process_where_it_was(tmp_path: Path) -> N
         process.kill()
         process.wait()
         log.close()
+
+
+async def test_a_changed_file_is_waited_for_as_long_as_the_config_says(tmp_path: Path) -> None:
+    write(tmp_path / "h", gateway={"reload": {"debounceMs": 30_000}})
+    loaded, clock = load_config(str(tmp_path / "h"), {}), FakeClock()
+    waiting = asyncio.ensure_future(watch_config(loaded, {}, clock))
+    write(tmp_path / "h", session={"mainKey": "harbour"})
+    for _ in range(20):
+        await run_ready_tasks()
+        await clock.advance(1)
+    assert not waiting.done()
+    for _ in range(20):
+        await run_ready_tasks()
+        await clock.advance(1)
+    assert "session.main_key" in (await waiting).restart

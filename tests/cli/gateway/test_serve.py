@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from cli.place import SRC
+from nursery import Program
 from palinurus.cli.gateway.serve import run_gateway
 from palinurus.errors import ConfigError, GatewayUnreachable
 
@@ -28,14 +29,8 @@ class Process:
     """A gateway on a port of the system's choice."""
 
     def __init__(self, port: int = 0) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "palinurus", "gateway", "--port", str(port)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": SRC},
-            umask=0,
-        )
+        pipe = subprocess.PIPE
+        self.process = Program("gateway", "--port", str(port), stdout=pipe, stderr=pipe, umask=0)
         assert self.process.stdout is not None
         self.said = ""
         for line in self.process.stdout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -10,7 +11,11 @@ from typing import Any
 import pytest
 
 from palinurus.cli.look.preview import run_policy
-from palinurus.errors import BadRequest
+from palinurus.core.types.approval import ApprovalRequest, CommandRule
+from palinurus.errors import BadRequest, NotFound
+from palinurus.services.approvals import ApprovalBoard
+from palinurus.store.factory import open_store
+from palinurus.testing.clock import FakeClock
 
 CONFIG: dict[str, Any] = {
     "models": {
@@ -65,7 +70,8 @@ def test_explain_in_words(home: Path, capsys: pytest.CaptureFixture[str]) -> Non
             "channels.telegram.groups.-5.toolsBySender.id:7.deny",
         ),
         (["memory_get", "--session", "agent:main:subagent:x"], 8, "tools.subagents.tools"),
-        (["exec", "--channel", "telegram", "--group", "-5", "--sender", "8"], None, ""),
+        (["exec", "--channel", "telegram", "--group", "-5", "--sender", "8"], 0, "tools.trustFrom"),
+        (["read", "--channel", "telegram", "--group", "-5", "--sender", "8"], None, ""),
     ],
 )
 def test_explain_for_an_occasion(args: list[str], layer: int | None, key: str, capsys: Any) -> None:
@@ -92,3 +98,30 @@ def test_names_that_do_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_lines(argv: list[str]) -> None:
     with pytest.raises(BadRequest):
         run_policy(argv)
+
+
+def test_why_a_call_was_asked_about(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ApprovalRequest(
+        "tool", "main", "s", "r", call="call-7", tool="pay", title="use pay", why="because",
+        facts=(("recipient", "UK1  (from bill.txt, not from you)"),), taint=("plugin:bank",),
+        rules=(CommandRule("tool:pay", ("recipient=UK1", "amount<=5")),),
+    )  # fmt: skip
+
+    async def ask() -> None:
+        store = await open_store(str(home), FakeClock())
+        await ApprovalBoard(store, FakeClock()).ask(asked)
+        await store.close()
+
+    asyncio.run(ask())
+    assert run_policy(["why", "call-7"]) == 0
+    said = capsys.readouterr().out
+    for part in (
+        "pay: use pay",
+        "recipient: UK1  (from bill.txt, not from you)",
+        "plugin:bank",
+        "amount<=5",
+        "pending",
+    ):
+        assert part in said
+    with pytest.raises(NotFound):
+        run_policy(["why", "call-8"])

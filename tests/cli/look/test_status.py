@@ -11,7 +11,7 @@ from palinurus.cli.agent import run_agent as agent
 from palinurus.cli.look.status import run_status
 from palinurus.clock import SystemClock
 from palinurus.core.schedule.heartbeat import HeartbeatState
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.triggers.heartbeat import KIND
 from palinurus.triggers.scheduler import SWITCH
 

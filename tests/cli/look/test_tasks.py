@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 
-from cli.place import SRC
+from nursery import Program
 
 HOOK = "hook-token-that-is-long"
 
@@ -20,9 +19,8 @@ HOOK = "hook-token-that-is-long"
 def gateway(home: Path, crash: str = "") -> subprocess.Popen[str]:
     """Started, and listening when this returns."""
     (home / "gateway.json").unlink(missing_ok=True)
-    env = {**os.environ, "PYTHONPATH": SRC, **({"PALINURUS_CRASH": crash} if crash else {})}
-    command = [sys.executable, "-m", "palinurus", "gateway", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    env = {**os.environ, **({"PALINURUS_CRASH": crash} if crash else {})}
+    process = Program("gateway", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
     assert process.stdout is not None
     while not (home / "gateway.json").exists():
         assert process.poll() is None, process.stdout.read()

@@ -12,8 +12,8 @@ from palinurus.cli.args import parse_since
 from palinurus.cli.look.usage import build_usage_report, format_usage, run_usage
 from palinurus.clock import SystemClock
 from palinurus.errors import BadRequest
+from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, Settlement, UsageRow
-from palinurus.store.sqlite import open_store
 
 DAY = 86_400_000
 

@@ -15,8 +15,8 @@ from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.errors import BadRequest, NotFound
+from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, SessionRow, Settlement
-from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.inbox import make_ledger_call
 from palinurus.testing.model import make_model_info

@@ -9,8 +9,8 @@ import pytest
 
 from palinurus.cli.look.why import run_trace
 from palinurus.errors import NotFound
+from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, Settlement, TraceStep
-from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.inbox import make_ledger_call, make_reply_part
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from gateway.host import TOKEN, FakeHost, settings, words
@@ -22,6 +24,7 @@ from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, GatewayUnreachable, Unauthorized
 from palinurus.gateway import token
+from palinurus.gateway.client import LoginOptions, connect_gateway
 from palinurus.gateway.server import GatewayServer
 
 HI = CliMessage("hi", "agent:main:main", "main")
@@ -41,7 +44,11 @@ async def server(host: FakeHost) -> AsyncIterator[GatewayServer]:
 
 
 def remote(server: GatewayServer, secret: str = TOKEN) -> HttpAgentClient:
-    return HttpAgentClient(http.GatewayEndpoint("127.0.0.1", server.port, secret), SystemClock())
+    return HttpAgentClient(lambda: endpoint(server, secret), SystemClock())
+
+
+def endpoint(server: GatewayServer, secret: str = TOKEN) -> http.GatewayEndpoint:
+    return http.GatewayEndpoint("127.0.0.1", server.port, secret, proof=server.proof_key)
 
 
 async def told(client: HttpAgentClient, message: CliMessage = HI) -> tuple[list[RunEvent], CliOutcome]:
@@ -62,7 +69,7 @@ async def test_our_own_terminal_needs_no_openai_endpoint(host: FakeHost, tmp_pat
     gateway = GatewayServer(host, SystemClock(), TOKEN)
     await gateway.start("127.0.0.1", 0)
     assert (await told(remote(gateway)))[1].text == "Hello"
-    address = http.GatewayEndpoint("127.0.0.1", gateway.port, TOKEN)
+    address = http.GatewayEndpoint("127.0.0.1", gateway.port, TOKEN, proof=gateway.proof_key)
     assert (await http.send_request(address, "POST", "/v1/chat/completions", b"{}")).status == 404
     await gateway.stop()
 
@@ -91,12 +98,14 @@ async def test_a_gateway_that_restarts_is_asked_again_and_the_message_is_sent_on
 ) -> None:
     host.hold = asyncio.Event()
     host.note = "Hello"
-    asking = asyncio.ensure_future(told(remote(server)))
+    running = [server]
+    asking = asyncio.ensure_future(told(HttpAgentClient(lambda: endpoint(running[-1]), SystemClock())))
     while not host.seen:
         await asyncio.sleep(0)
     await server.stop()
     second = GatewayServer(host, SystemClock(), TOKEN)
     await second.start("127.0.0.1", server.port)
+    running.append(second)
     host.hold.set()
     _, outcome = await asyncio.wait_for(asking, 60)
     assert (outcome.text, len(host.seen)) == ("Hello", 1)
@@ -121,9 +130,59 @@ async def test_something_else_on_the_port_is_no_gateway_and_sees_no_token() -> N
 
     other = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = other.sockets[0].getsockname()[1]
-    assert not await http.is_gateway_alive(http.GatewayEndpoint("127.0.0.1", port, TOKEN))
+    for proof in ("", "a" * 64):
+        address = http.GatewayEndpoint("127.0.0.1", port, TOKEN, proof=proof)
+        assert not await http.is_gateway_alive(address)
+        with pytest.raises(GatewayUnreachable, match="no gateway"):
+            await http.send_request(address, "POST", "/reach/turn", b"{}")
     assert seen and TOKEN.encode() not in seen
     other.close()
+
+
+@pytest.mark.parametrize("proof", ["", "0" * 64], ids=["no key is known", "another gateway's key"])
+async def test_the_websocket_is_not_logged_in_at_a_gateway_that_proves_nothing(
+    server: GatewayServer, proof: str
+) -> None:
+    url = f"ws://127.0.0.1:{server.port}"
+    with pytest.raises(GatewayUnreachable, match="cannot prove"):
+        await connect_gateway(url, SystemClock(), LoginOptions(token=TOKEN, proof=proof or "-"))
+    link = await connect_gateway(url, SystemClock(), LoginOptions(token=TOKEN, proof=server.proof_key))
+    await link.close()
+
+
+async def test_who_listens_elsewhere_cannot_pass_the_gateways_proof_on(server: GatewayServer) -> None:
+    """A relay on another port of the same loopback: the proof names the address at which it was asked for."""
+    seen = b""
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        inner, outer = await asyncio.open_connection("127.0.0.1", server.port)
+        while head := await reader.read(65536):
+            seen += head
+            outer.write(head)
+            writer.write(await inner.read(65536))
+        writer.close()
+
+    other = await asyncio.start_server(relay, "127.0.0.1", 0)
+    port = other.sockets[0].getsockname()[1]
+    with pytest.raises(GatewayUnreachable, match="cannot prove"):
+        await http.send_request(
+            http.GatewayEndpoint("127.0.0.1", port, TOKEN, proof=server.proof_key), "POST", "/reach/turn", b"{}"
+        )
+    assert b"healthz" in seen and TOKEN.encode() not in seen
+    other.close()
+
+
+async def test_both_loopbacks_are_taken(server: GatewayServer) -> None:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            pass
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    with pytest.raises(OSError, match="in use"), socket.create_server(("::1", server.port), family=socket.AF_INET6):
+        pass
+    async with aiohttp.ClientSession() as session, session.get(f"http://[::1]:{server.port}/healthz") as answer:
+        assert answer.status == 200
 
 
 def test_where_a_gateway_is(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ async def test_a_gateway_that_runs_is_used_and_left_running(demo: Path) -> None:
         os.makedirs(demo, exist_ok=True)
         (demo / "gateway.token").write_text(own._secret)
         (demo / "gateway.token").chmod(0o600)
-        place = token.GatewayLocation("127.0.0.1", own._gateway.port, os.getpid(), SystemClock().now())
+        place = token.GatewayLocation("127.0.0.1", own._gateway.port, os.getpid(), proof=own._gateway.proof_key)
         token.announce_location(str(demo), place)
         house = await find_connection_source(load_settings(environ), environ, SystemClock(), False)
         assert isinstance(house, RunningGateway) and str(own._gateway.port) in house.where

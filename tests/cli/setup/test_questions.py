@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,20 +35,6 @@ class Script(list[str]):
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A provider in a thread of its own: the questions run their own loops."""
-    made, loop = ModelServer(), asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(made.start(), loop).result(10)
-    yield made
-    asyncio.run_coroutine_threadsafe(made.stop(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(5)
-    loop.close()
-
-
-@pytest.fixture
 def fresh(home: Path, server: ModelServer) -> Path:
     run_setup(["--non-interactive"])
     base = server.url.removesuffix("/v1")
@@ -76,7 +59,7 @@ def test_a_key_is_tried_and_kept(fresh: Path, server: ModelServer) -> None:
     text = (fresh / "palinurus.json").read_text()
     assert "// mine" in text and (fresh / "palinurus.json").stat().st_mode & 0o077 == 0
     again = Script([])
-    assert first(fresh, again).model() == [] and "anthropic/claude" in again.heard and "Who shall" not in again.heard
+    assert first(fresh, again).model() == [] and "Enter to keep anthropic/claude" in again.heard
 
 
 def test_a_wrong_key_says_why_and_asks_again(fresh: Path, server: ModelServer) -> None:

@@ -84,6 +84,11 @@ class Seat:
         """The texts of one kind."""
         return [block.text for block in self.blocks if block.kind == kind]
 
+    def screen(self) -> str:
+        """The letters a person sees, row by row."""
+        rows = self.chat.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows)
+
     @property
     def status(self) -> str:
         """The line at the bottom."""

@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from textual import events
+
 from cli.tui.screen import seat
 from gateway.whole import KEY
 from palinurus.cli.tui.app import ChatScreen, ScreenStart
 from palinurus.cli.tui.blocks import AnswerWidget
-from palinurus.cli.tui.composer import OURS, CompletionMenu
+from palinurus.cli.tui.composer import OURS, CompletionMenu, gather_completion_words
 from palinurus.cli.tui.dialogs import Picker
 from palinurus.clock import SystemClock
 from palinurus.errors import StateLocked
@@ -60,16 +62,55 @@ async def test_a_tool_is_a_card_that_unfolds_and_escape_sequences_are_text(tmp_p
         await here.until(lambda: "line 2[" in str(card.render()))
 
 
+async def test_an_edit_shows_what_it_changed_and_a_failed_command_how_it_ended(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "app.py").write_text("one\ntwo\nthree\n")
+    edit = {"path": "app.py", "edits": [{"oldText": "two", "newText": "2\n2b"}]}
+    model = ScriptedModel(
+        [
+            call_tools(("edit", edit)),
+            call_tools(("write", {"path": "new.txt", "content": "\n".join(f"row {n}" for n in range(30))})),
+            call_tools(("exec", {"command": "ls /nope"})),
+            say("Done."),
+        ]
+    )
+    async with seat(tmp_path, model) as here:
+        await here.type("go")
+        await here.until(lambda: here.said("words") == ["Done."])
+        cards = [str(card.render()) for card in here.chat.query(".tool")]
+        assert cards[0].startswith("⚙ edit app.py ok") and "\n  -two\n  +2\n  +2b\n   three" in cards[0]
+        assert cards[1].startswith("⚙ write new.txt ok") and "+row 19" in cards[1] and "… 10 more below" in cards[1]
+        assert cards[2].startswith("⚙ exec ls /nope exit 2 ")
+        await here.house.cut()  # read again from disk it looks the same
+        await here.until(lambda: len(here.house.lines) == 2 and len(here.chat.query(".tool")) == 3)
+        await here.until(lambda: str(next(iter(here.chat.query(".tool"))).render()).split(" ok")[0] == "⚙ edit app.py")
+        assert "+2b" in str(next(iter(here.chat.query(".tool"))).render())
+
+
 async def test_lines_stay_lines_and_files_are_no_addresses(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([say("see NOTES.md\nand then")])) as here:
         await here.type("hi")
         await here.until(lambda: here.said("words") and not here.chat.remote.talk.run)
+        await here.until(lambda: "and then" in here.screen())
         drawn = str(here.chat.query_one("MarkdownParagraph").render())
         assert drawn == "see NOTES.md\nand then"
         assert "@click" not in repr(here.chat.query_one("MarkdownParagraph").render())
         words = here.chat.query_one(AnswerWidget)
         words.post_message(AnswerWidget.LinkClicked(words, "https://x.test/\x1b[31m"))
         await here.until(lambda: here.chat.clipboard == "https://x.test/[31m")
+
+
+async def test_long_lines_of_code_wrap_and_links_say_where_they_lead(tmp_path: Path) -> None:
+    code = "def fib(n: int) -> int:  # " + " ".join(f"word{n}" for n in range(20)) + " END"
+    model = ScriptedModel(
+        [say(f"```python\n{code}\n```\nSee [the page](https://example.org/a?b=c) and <https://x.org/>.")]
+    )
+    async with seat(tmp_path, model, size=(60, 20)) as here:
+        await here.type("go")
+        await here.until(lambda: here.said("words"))
+        await here.until(lambda: "the page (https://example.org/a?b=c)" in here.screen())
+        seen = here.screen()
+        assert "word9" in seen and "END" in seen and seen.count("https://x.org/") == 1, seen
 
 
 async def test_leaving_before_anybody_is_there(tmp_path: Path) -> None:
@@ -149,7 +190,7 @@ async def test_completion_and_commands(tmp_path: Path) -> None:
         assert here.chat.composer.text == "/think "
         await here.pilot.press("h", "i")
         await here.until(lambda: [offer.label for offer in menu.found] == ["high"])
-        await here.pilot.press("enter")
+        await here.pilot.press("down", "enter")
         assert here.chat.composer.text == "/think high"
         await here.pilot.press("enter")
         await here.until(lambda: here.said("note") == ["Thinking level set to high."])
@@ -158,6 +199,26 @@ async def test_completion_and_commands(tmp_path: Path) -> None:
         await here.pilot.press("/", "t", "escape")
         assert not menu.display and here.chat.composer.text == "/t"
         await here.pilot.press("ctrl+c")
+        assert here.chat.composer.text == ""
+
+
+async def test_enter_sends_what_was_typed_even_where_a_longer_word_is_offered(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([]), **THINKER) as here:
+        here.chat.composer.known = gather_completion_words([{"name": "think"}], [], ["high", "highest"])
+        await here.pilot.press(*"/think", "space", *"high")
+        await here.until(lambda: [one.label for one in here.chat.query_one(CompletionMenu).found] == ["highest"])
+        await here.pilot.press("enter")
+        await here.until(lambda: here.said("note") == ["Thinking level set to high."])
+
+
+async def test_enter_right_behind_the_last_letter_sends_the_whole_line(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([]), **THINKER) as here:
+        here.chat.composer.box.insert("/think hig")
+        await here.until(lambda: here.chat.query_one(CompletionMenu).display)
+        box = here.chat.composer.box
+        box.insert("h")  # the box tells of its change later than the key comes
+        await box._on_key(events.Key("enter", None))
+        await here.until(lambda: here.said("note") == ["Thinking level set to high."])
         assert here.chat.composer.text == ""
 
 
@@ -320,3 +381,26 @@ async def test_a_small_terminal_still_shows_all_parts(tmp_path: Path) -> None:
         await here.until(lambda: here.said("words"))
         assert here.chat.query_one("#status").region.bottom == 10
         assert here.chat.composer.box.region.height >= 1 and here.chat.talk.region.height >= 3
+
+
+async def test_page_up_at_the_top_shows_what_came_before_down_to_the_first_message(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([say("Begun.")])) as here:
+        await here.type("the very first")
+        await here.until(lambda: here.said("words") == ["Begun."])
+        for n in range(140):
+            await here.here.call("chat.inject", sessionKey="main", message=f"note {n}")
+        await here.house.cut()  # it comes back, and reads the session again
+        await here.until(lambda: any("note 139" in text for text in here.said("words")))
+        await here.until(lambda: not any(text.endswith("note 10") for text in here.said("words")))
+
+        async def look_up() -> bool:
+            await here.pilot.press("pageup")
+            await here.pilot.pause(0.05)
+            return here.said("user") == ["the very first"]
+
+        for _ in range(100):
+            if await look_up():
+                break
+        assert [b.text for b in here.blocks if b.kind == "user"] == ["the very first"]
+        words = here.said("words")
+        assert len(words) == 141 and words[0] == "Begun." and words[-1].endswith("note 139")

@@ -11,7 +11,6 @@ import os
 import shutil
 import uuid
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 
@@ -27,11 +26,11 @@ from palinurus.core.types.approval import CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.inbox.commands.owner import DECISION_WORDS, list_questions
 from palinurus.services.approvals import KIND, ApprovalRow
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.factory import open_reader
 from palinurus.tools.commands.environ import build_search_path
 
 
-class ApprovalsCommand(NamedTuple):
+class ApprovalsCommand(msgspec.Struct, frozen=True):
     loaded: LoadedConfig
     options: argparse.Namespace
 

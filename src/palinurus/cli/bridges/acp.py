@@ -15,6 +15,7 @@ from palinurus.cli.args import CommandParser, load_extra, load_settings, resolve
 from palinurus.cli.gateway import logs
 from palinurus.cli.reach.gateway import open_link
 from palinurus.clock import SystemClock
+from palinurus.config.secrets import collect_secrets
 from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE, ClientDescription
 
 
@@ -28,7 +29,7 @@ def run_acp(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     environ = dict(os.environ)
     settings = load_settings(environ).settings
-    logs.start_logging(logging.DEBUG if args.verbose else logging.WARNING, logs.collect_secrets(settings))
+    logs.start_logging(logging.DEBUG if args.verbose else logging.WARNING, collect_secrets(settings))
     serve = load_extra("bridge", "acp", ("acp",), "the Agent Client Protocol")
     target = resolve_session_key(settings, args.session, args.agent)
 

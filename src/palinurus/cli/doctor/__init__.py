@@ -28,6 +28,7 @@ CHECKS: tuple[Callable[[DoctorCase], Iterator[DoctorFinding]], ...] = (
     checks.check_transcripts,
     checks.check_port,
     checks.check_auth,
+    checks.check_settings,
     checks.check_containment,
     checks.check_approvals,
     checks.check_model,
@@ -37,6 +38,7 @@ CHECKS: tuple[Callable[[DoctorCase], Iterator[DoctorFinding]], ...] = (
     checks.check_jobs,
     checks.check_web_page,
     checks.check_screen,
+    checks.check_browser,
     checks.check_disk,
 )
 
@@ -95,7 +97,8 @@ def _answers(case: DoctorCase) -> Iterator[DoctorFinding]:
     ask: Any = part(PARTS["tried"])
     ref, problem = asyncio.run(ask(case.loaded.settings, case.environ))
     if problem:
-        yield DoctorFinding("fail", f"model: {ref} does not answer: {problem}", "`pal setup` tries another")
+        fix = "`pal models use PROVIDER/MODEL` takes another"
+        yield DoctorFinding("fail", f"model: {ref} does not answer: {problem}", fix)
     else:
         yield DoctorFinding("ok", f"model: {ref} answers")
 
@@ -125,6 +128,8 @@ def _config(home: str, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     if loaded.fallback:
         yield DoctorFinding("fail", f"config: {loaded.fallback}", "correct the file; `pal config validate` checks it")
     for problem in loaded.problems:
-        yield DoctorFinding("warn", f"config: {problem}", "`pal config validate` lists every problem")
+        yield DoctorFinding(
+            "fail" if problem.fatal else "warn", f"config: {problem}", "`pal config validate` lists every problem"
+        )
     if not loaded.fallback and not loaded.problems:
         yield DoctorFinding("ok", f"config: {file}" if os.path.exists(file) else "config: none, defaults apply")

@@ -11,7 +11,7 @@ import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ from palinurus.clock import SystemClock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
 from palinurus.config.sections import approvals as rules
+from palinurus.config.sections.browser import BrowserSettings
+from palinurus.config.sections.weakening import list_weaknesses
 from palinurus.core.schedule.job import CronJob, CronJobState
 from palinurus.core.text import format_bytes
 from palinurus.core.types.keys import SessionKey
@@ -31,8 +33,9 @@ from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.page import PAGE_FOLDER
 from palinurus.services.approvals import KIND, ApprovalRow
 from palinurus.sessions.scan import scan_transcript
+from palinurus.store.factory import open_reader
 from palinurus.store.sqlite import lock as locks
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.tools.browser.offer import explain_absence, find_chromium
 from palinurus.tools.commands.environ import build_search_path
 from palinurus.triggers.jobs import JOB, STATE
 from palinurus.workspace import bootstrap
@@ -171,7 +174,7 @@ def check_disk(case: DoctorCase) -> Iterator[DoctorFinding]:
 # What a check looks at, and what it says.
 
 
-class DoctorFinding(NamedTuple):
+class DoctorFinding(msgspec.Struct, frozen=True):
     """One line of the report. `repair` does what `fix` says, when that is safe."""
 
     level: Literal["ok", "warn", "fail"]
@@ -180,7 +183,7 @@ class DoctorFinding(NamedTuple):
     repair: Callable[[], object] | None = None
 
 
-class DoctorCase(NamedTuple):
+class DoctorCase(msgspec.Struct, frozen=True):
     """What the checks look at. `loaded` is None when the config cannot be used."""
 
     home: str
@@ -224,12 +227,17 @@ def check_auth(case: DoctorCase) -> Iterator[DoctorFinding]:
         loose = exc.message.startswith(path)
         yield DoctorFinding("fail", f"auth: {exc.message}", exc.fix, (lambda: os.chmod(path, 0o600)) if loose else None)
         return
-    if settings.gateway.auth_mode == "none":
-        yield DoctorFinding(
-            "warn", "auth: none; every program on this machine can use the agent", "gateway.auth.mode = token"
-        )
-    else:
+    if settings.gateway.auth_mode != "none":  # which check_settings tells
         yield DoctorFinding("ok", f"auth: {settings.gateway.auth_mode}")
+
+
+def check_settings(case: DoctorCase) -> Iterator[DoctorFinding]:
+    """Is a setting weaker than it needs to be? A warning each: the owner may mean it (`pal security audit`)."""
+    found = list_weaknesses(case.loaded.settings) if case.loaded else ()
+    for one in found:
+        yield DoctorFinding("warn", f"security: {one.key}: {one.what}", one.fix)
+    if case.loaded and not found:
+        yield DoctorFinding("ok", "security: no setting is weaker than it needs to be")
 
 
 def check_containment(case: DoctorCase) -> Iterator[DoctorFinding]:
@@ -269,7 +277,7 @@ def check_workspace(case: DoctorCase) -> Iterator[DoctorFinding]:
                 "warn",
                 f"workspace: {path} does not exist yet",
                 "`pal setup`",
-                lambda path=path, skip=agent.skip_bootstrap: bootstrap.ensure_workspace(path, skip),  # type: ignore[misc]
+                lambda path=path, one=agent: bootstrap.ensure_workspace(path, one.skip_bootstrap, one.skip_files),  # type: ignore[misc]
             )
         elif not os.access(path, os.W_OK | os.X_OK):
             yield DoctorFinding("fail", f"workspace: {path} cannot be written", "check its owner and mode")
@@ -380,3 +388,12 @@ def check_screen(case: DoctorCase) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", "chat: full screen")
     else:
         yield DoctorFinding("warn", "chat: line by line; the full screen is not installed", "`pal extras add tui`")
+
+
+def check_browser(case: DoctorCase) -> Iterator[DoctorFinding]:
+    """Is there a browser for agents?"""
+    settings = case.loaded.settings.browser if case.loaded else BrowserSettings()
+    program = find_chromium(settings, case.environ)
+    why = explain_absence(settings, program)
+    named = bool(why and settings.enabled and settings.executable)  # what somebody asked for is missing
+    yield DoctorFinding("warn" if named else "ok", f"browser: {program if not why else f'none ({why})'}")

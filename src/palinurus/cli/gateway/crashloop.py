@@ -26,11 +26,6 @@ WINDOW_MS = 300_000  # … in so many milliseconds are a loop
 PROVEN_SECONDS = 60.0  # so long must a gateway run for its config to be called proven
 
 
-def locate_proven_config(home: str) -> str:
-    """The copy of the config that ran well."""
-    return paths.locate_config_file(home) + ".proven"
-
-
 def count_start(home: str, now: int) -> int:
     """Count this start, which may be the first in this home. Returns how many there were lately, this one included."""
     starts = [at for at in _starts(home) if now - WINDOW_MS < at <= now]
@@ -48,11 +43,12 @@ def forget_starts(home: str) -> None:
 
 def keep_proven_config(home: str, source: str) -> None:
     """This config file ran well: keep a copy. A missing file is a config too: then there is nothing to keep."""
+    proven = paths.locate_proven_config(paths.locate_config_file(home))
     try:
         with open(source or paths.locate_config_file(home), "rb") as handle:
             data = handle.read()
-        if files.read_file(locate_proven_config(home)) != data:
-            write_whole_file(locate_proven_config(home), data, sync=False)
+        if files.read_file(proven) != data:
+            write_whole_file(proven, data, sync=False)
     except OSError as exc:
         log.warning("the config that runs could not be kept: %s", exc)
 
@@ -61,7 +57,8 @@ def choose_config(loaded: LoadedConfig, count: int, environ: Mapping[str, str]) 
     """What to start with: what was loaded, or after too many bad starts the proven copy, if that is another."""
     if count <= STARTS:
         return loaded
-    home, file = loaded.settings.home, locate_proven_config(loaded.settings.home)
+    home = loaded.settings.home
+    file = paths.locate_proven_config(paths.locate_config_file(home))
     now, then = files.read_file(loaded.source or loaded.file), files.read_file(file)
     if then == now:
         log.error("start %d in five minutes, with a config that ran well before: the cause is elsewhere", count)

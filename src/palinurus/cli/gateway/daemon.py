@@ -14,8 +14,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from xml.sax.saxutils import escape
+
+import msgspec
 
 from palinurus.cli.args import CommandParser
 from palinurus.cli.reach.http import GatewayEndpoint
@@ -35,7 +37,7 @@ T = TypeVar("T")
 Call = Callable[[Sequence[str]], tuple[int, str]]
 
 
-class ServiceSite(NamedTuple):
+class ServiceSite(msgspec.Struct, frozen=True):
     """The machine and the home a verb works on; tests bring their own."""
 
     environ: Mapping[str, str]

@@ -4,13 +4,14 @@ Prints it, and opens a browser when there is a screen. Starts nothing.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import webbrowser
 
 from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.gateway.daemon import find_running_gateway
-from palinurus.cli.reach.http import GatewayEndpoint
+from palinurus.cli.reach.http import GatewayEndpoint, is_gateway_alive
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway import token
@@ -31,7 +32,8 @@ def run_dashboard(argv: list[str]) -> int:
 
 
 def build_dashboard_link(settings: Settings) -> str:
-    """Where the page of the running gateway is; the page takes the token out of its address at once."""
+    """Where the page of the running gateway is; the page takes the token out of its address at once. Not given before
+    the gateway has proved itself. Raises GatewayUnreachable, BadRequest."""
     if not settings.gateway.page:
         raise BadRequest("the web page is switched off", fix="set gateway.controlUi.enabled to true")
     place = find_running_gateway(settings.home)
@@ -39,5 +41,10 @@ def build_dashboard_link(settings: Settings) -> str:
         raise GatewayUnreachable("no gateway of this home is running", fix="start it: `pal gateway`")
     secret = settings.gateway.token.reveal() or token.read_token(settings.home)
     fragment = f"#token={secret}" if settings.gateway.auth_mode == "token" and secret else ""
-    address = GatewayEndpoint(place.host, place.port, "", place.fingerprint)
+    address = GatewayEndpoint(place.host, place.port, "", place.fingerprint, proof=place.proof)
+    if not asyncio.run(is_gateway_alive(address)):
+        raise GatewayUnreachable(
+            f"what answers at {address.url} cannot prove to be the gateway of this home",
+            fix="`pal gateway restart`; if another program has the port, end that first",
+        )
     return f"{address.url}{settings.gateway.page_base}/{fragment}"

@@ -18,10 +18,10 @@ from typing import TextIO
 import msgspec
 
 from palinurus.config.sections.session import LoggingSettings, compile_pattern
-from palinurus.config.settings import Secret
+from palinurus.patterns import compile_late
 
-_SHAPES = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}|\b(?:sk|pk|ghp|gho|xox[abpr]|AIza)[-_]?[\w-]{16,}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SHAPES = compile_late(r"(?i)(bearer\s+)[\w.~+/=-]{8,}|\b(?:sk|pk|ghp|gho|xox[abpr]|AIza)[-_]?[\w-]{16,}")
+_CONTROL = compile_late(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 LEVELS = {
     "silent": logging.CRITICAL + 10,
     "fatal": logging.CRITICAL,
@@ -146,16 +146,3 @@ def start_logging(
             old.close()
     root.handlers[:] = handlers
     root.setLevel(min(handler.level for handler in handlers))
-
-
-def collect_secrets(value: object) -> list[str]:
-    """Every Secret inside a struct, list, tuple or dict."""
-    if isinstance(value, Secret):
-        return [value.reveal()] if value else []
-    if isinstance(value, msgspec.Struct):
-        return [s for name in value.__struct_fields__ for s in collect_secrets(getattr(value, name))]
-    if isinstance(value, dict):
-        return [s for item in value.values() for s in collect_secrets(item)]
-    if isinstance(value, (list, tuple)):
-        return [s for item in value for s in collect_secrets(item)]
-    return []

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -21,15 +20,15 @@ from palinurus.errors import ConfigError
 log = logging.getLogger(__name__)
 
 EVERY = 1.0  # seconds between two looks
-SETTLE = 0.3  # a file must be this long as it is: editors write in steps
 
 # Settings whose reader asks for them at every request, so a new value acts at once.
 LIVE = frozenset(
-    f"gateway.{name}" for name in ("chat_completions", "responses", "drain", "reload", "tools", "page")
+    f"gateway.{name}"
+    for name in ("chat_completions", "responses", "drain", "deferral", "reload", "debounce", "tools", "page")
 ) | {"version"}
 
 
-class ConfigReload(NamedTuple):
+class ConfigReload(msgspec.Struct, frozen=True):
     """A new config. `restart`: the settings that act only after one; empty: all of it acts live."""
 
     loaded: LoadedConfig
@@ -73,7 +72,7 @@ async def watch_config(loaded: LoadedConfig, environ: Mapping[str, str], clock: 
         stamp = _stamp(loaded.file)
         if stamp == seen:
             continue
-        await clock.sleep(SETTLE)
+        await clock.sleep(loaded.settings.gateway.debounce)  # editors write in steps
         if _stamp(loaded.file) != stamp:
             continue
         seen = stamp
@@ -87,6 +86,8 @@ async def watch_config(loaded: LoadedConfig, environ: Mapping[str, str], clock: 
             continue
         change = judge_config(loaded.settings, fresh)
         if change.live or change.restart:
+            for problem in fresh.problems:
+                log.warning("config: %s", problem)
             return change
 
 

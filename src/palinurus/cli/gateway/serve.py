@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,12 +26,16 @@ from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
+from palinurus.config.secrets import collect_secrets
+from palinurus.config.sections.weakening import list_weaknesses
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError, PalinurusError, Problem
 from palinurus.gateway import token
+from palinurus.gateway.listener import raise_descriptor_limit
 from palinurus.gateway.server import GatewayServer
 from palinurus.gateway.tls import format_fingerprint
 from palinurus.tools.commands.environ import hide_process
+from palinurus.tools.sandbox.probe import detect_support
 from palinurus.workspace import bootstrap
 
 log = logging.getLogger(__name__)
@@ -57,6 +62,8 @@ def run_gateway(argv: list[str]) -> int:
         hint = "set gateway.mode to 'local' to run it here"
         raise ConfigError((Problem("gateway.mode", "'remote' says that the gateway runs elsewhere", hint=hint),))
     hide_process()
+    # what this machine has is found out beside everything else: a process has to be started for it
+    threading.Thread(target=detect_support, name="probe", daemon=True).start()
     secret = _secret(settings)
     _log(args.verbose, secret, settings)
     _report(loaded)
@@ -69,12 +76,14 @@ def _secret(settings: Settings) -> str:
 
 
 def _contained(settings: Settings) -> None:
-    """Say what holds the commands of agents, and what does not."""
+    """Say what holds the commands of agents, what does not, and which settings are weaker than they need to be."""
     for agent in settings.agents.values():
         held = describe_containment(agent)
         log.log(logging.INFO if held.contained else logging.WARNING, "commands of %s: %s", agent.id, held.what)
         for gap in held.gaps if not held.contained else ():
             log.warning("commands of %s: %s; fix: %s", agent.id, gap.what, gap.fix)
+    for weak in list_weaknesses(settings):
+        log.warning("%s: %s; fix: %s", weak.key, weak.what, weak.fix)
 
 
 async def serve_until_stopped(
@@ -107,30 +116,36 @@ async def _life(
     settings = loaded.settings
     app = build_app(loaded, environ, clock)
     app.restart = lambda seconds: _later(stop, seconds)
+    raise_descriptor_limit()
     gateway = GatewayServer(app, clock, secret)
     proving: asyncio.Task[None] | None = None
     traced: Callable[[], None] | None = None
+    drain = settings.gateway.drain
     try:
         await app.start()
         traced = _traced(app, settings)
         port = await gateway.start(settings.gateway.bind, settings.gateway.port)
         loaded = _with(loaded, None, port)  # clients look for us where we were
         host = token.to_reachable_host(settings.gateway.bind)
-        place = token.GatewayLocation(host, port, os.getpid(), clock.now(), fingerprint=gateway.fingerprint)
+        proof = {"fingerprint": gateway.fingerprint, "proof": gateway.proof_key}
+        place = token.GatewayLocation(host, port, os.getpid(), clock.now(), **proof)
         token.announce_location(settings.home, place)
         _welcome(app, settings, place)
         await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
         # What start-up made lives as long as the process: the collector need not look at it again and again.
+        gc.unfreeze()  # what was loaded has not been looked through yet
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         proving = asyncio.ensure_future(_proved(loaded, clock))
         after = await _reason(app, loaded, environ, clock, stop=stop)
-        log.info("stopping: running turns get %g s; a second signal ends them at once", settings.gateway.drain)
+        told = app.settings.gateway
+        drain = told.drain if after is None or told.deferral is None else told.deferral
+        log.info("stopping: running turns get %g s; a second signal ends them at once", drain)
     finally:
         if proving is not None:
             proving.cancel()
-        await _down(app, gateway, settings, stop)
+        await _down(app, gateway, drain, stop)
         if traced is not None:
             await asyncio.to_thread(traced)
         gc.unfreeze()
@@ -140,14 +155,14 @@ async def _life(
 
 def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
     """Have runs told as OpenTelemetry spans, if that is asked for. Returns the function that sends the last ones."""
-    if not settings.gateway.spans:
+    if settings.gateway.spans is None:
         return None
     try:
         spans: Any = load_part(PARTS["spans"])
     except ModuleNotFoundError as exc:
         log.warning("diagnostics.otel: %s is not installed; fix: `pal extras add otel`", exc.name)
         return None
-    made = spans()
+    made = spans(settings.gateway.spans)
     app.follow(made)
     close: Callable[[], None] = made.close
     return close
@@ -219,10 +234,10 @@ def _signals() -> asyncio.Queue[int]:
     return heard
 
 
-async def _down(app: App, gateway: GatewayServer, settings: Settings, stop: asyncio.Queue[int]) -> None:
+async def _down(app: App, gateway: GatewayServer, drain: float, stop: asyncio.Queue[int]) -> None:
     await gateway.close()
-    token.withdraw_location(settings.home, os.getpid())
-    draining = asyncio.ensure_future(app.stop("signal", settings.gateway.drain))
+    token.withdraw_location(app.settings.home, os.getpid())
+    draining = asyncio.ensure_future(app.stop("signal", drain))
     again = asyncio.ensure_future(stop.get())
     await asyncio.wait({draining, again}, return_when=asyncio.FIRST_COMPLETED)
     if not draining.done():
@@ -244,7 +259,7 @@ def _with(loaded: LoadedConfig, bind: str | None, port: int | None) -> LoadedCon
 
 
 def _log(verbose: bool, secret: str, settings: Settings) -> None:
-    known, rules = [secret, *logs.collect_secrets(settings)], settings.logging
+    known, rules = [secret, *collect_secrets(settings)], settings.logging
     level = logging.DEBUG if verbose else logs.LEVELS[rules.console_level or rules.level]
     file = rules.file or paths.locate_log_file(settings.home)
     logs.start_logging(level, known, structured=settings.gateway.json_logs, file=file, rules=rules)

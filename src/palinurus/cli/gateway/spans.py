@@ -1,7 +1,8 @@
 """Runs, model calls and tool calls as OpenTelemetry spans. The only file that knows `opentelemetry` (extra `otel`).
 
 Follows the inbox like every other face. Names, times, counts and outcomes are told; what people or models wrote
-never is. Where spans go is said by the environment variables every OpenTelemetry program obeys (OTEL_EXPORTER_OTLP_…).
+never is. Where spans go is said by diagnostics.otel, or by the environment variables every OpenTelemetry program obeys
+(OTEL_EXPORTER_OTLP_…).
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Span, StatusCode, set_span_in_context
 
 from palinurus import __version__
+from palinurus.config.sections.gateway import SpanSettings
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEvent, ToolEnd, ToolStart
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage
@@ -32,10 +35,10 @@ class _Open:
 class OtelSpans:
     """Implements `inbox.feed.Follower`; `close` sends what waits."""
 
-    def __init__(self, processor: SpanProcessor | None = None) -> None:
-        resource = Resource.create({"service.name": "palinurus", "service.version": __version__})
-        self._provider = TracerProvider(resource=resource)
-        self._provider.add_span_processor(processor or BatchSpanProcessor(OTLPSpanExporter()))
+    def __init__(self, settings: SpanSettings, processor: SpanProcessor | None = None) -> None:
+        resource = Resource.create({"service.name": settings.service, "service.version": __version__})
+        self._provider = TracerProvider(resource=resource, sampler=ParentBased(TraceIdRatioBased(settings.share)))
+        self._provider.add_span_processor(processor or _make_processor(settings))
         self._tracer = self._provider.get_tracer("palinurus", __version__)
         self._open: dict[str, _Open] = {}
 
@@ -92,6 +95,14 @@ class OtelSpans:
             if failed:
                 span.set_status(StatusCode.ERROR)
             span.end()
+
+
+def _make_processor(settings: SpanSettings) -> SpanProcessor:
+    """What the config leaves out the exporter takes from the environment."""
+    headers = {name: value.reveal() for name, value in settings.headers.items()} or None
+    exporter = OTLPSpanExporter(endpoint=settings.address or None, headers=headers)
+    wait = settings.flush * 1000 if settings.flush else None
+    return BatchSpanProcessor(exporter, schedule_delay_millis=wait)
 
 
 def _used(span: Span, message: AssistantMessage) -> None:

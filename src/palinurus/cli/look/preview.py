@@ -1,5 +1,6 @@
 """`pal prompt show`: the system prompt a run would send now, byte for byte, and what each section weighs.
 `pal policy explain TOOL` and `pal policy list`: which tools it would get, who decided, and what would change it.
+`pal policy why CALL`: why a call was asked about.
 
 Both go through the very `RunPreparer` that runs go through, with the state read only.
 """
@@ -12,7 +13,7 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -20,12 +21,14 @@ from palinurus.agent.plan.prepare import PreparerParts, RunPreparer, RunRefusal
 from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.app.channels import open_channels
-from palinurus.app.parts import make_web_tools
+from palinurus.app.parts import make_budgets, make_pictures, make_voice_tool, make_voices, make_web_tools
 from palinurus.app.plugins import load_contributions
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, to_json
+from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.sections.policy import find_key_source
 from palinurus.config.settings import Settings
+from palinurus.core.policy.card import explain_question
 from palinurus.core.policy.decide import KeyLocator, ToolVerdict, describe_tool_verdict, explain_tool_verdict
 from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
@@ -36,9 +39,11 @@ from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
+from palinurus.services.approvals import KIND, ApprovalRow
 from palinurus.sessions.transcript import Transcripts
+from palinurus.store.factory import open_reader
 from palinurus.store.port import RunClaim, SessionRow, Store, StoreRecord
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
 from palinurus.tools.commands.environ import build_child_env, build_search_path
 from palinurus.tools.program import gateway
@@ -57,6 +62,8 @@ def run_policy(argv: list[str]) -> int:
     """Exit code: 0, or 1 if the tool that was asked about is not offered. Raises BadRequest, ConfigError."""
     asked = parse_verb("policy", "Which tools a run gets, and why.", VERBS, argv)
     loaded = load_settings(os.environ)
+    if asked.run is _why:
+        return int(asked.run(asked, loaded.settings))
     seen = asyncio.run(preview_run(loaded.settings, os.environ, build_policy_message(asked), loaded.raw))
     return int(asked.run(asked, seen, partial(find_key_source, loaded.settings)))
 
@@ -75,6 +82,22 @@ def _explain(asked: argparse.Namespace, seen: PlanPreview, where: KeyLocator) ->
     return 0 if body["available"] else 1
 
 
+def _why(asked: argparse.Namespace, settings: Settings) -> int:
+    """Raises NotFound."""
+    with open_reader(settings.home) as reader:
+        rows = [msgspec.json.decode(one.data, type=ApprovalRow) for one in reader.list_records(KIND)]
+    found = [row for row in rows if row.ask.call == asked.call or row.id.startswith(asked.call.lower())]
+    if not found:
+        raise NotFound(
+            f"nothing was asked about {asked.call[:60]!r} in the last day", fix="calls that passed ask nothing"
+        )
+    for row in sorted(found, key=lambda row: row.created):
+        outcome = f"{row.decision or row.state}{f' by {row.by}' if row.by else ''}"
+        lines = explain_question(row.ask, outcome)
+        print(to_json(row.requested_payload()) if asked.json else strip_controls("\n".join(lines)))
+    return 0
+
+
 _WHOSE = (
     make_arg("--agent", default="", help="default: the default agent"),
     make_arg("--session", default="", metavar="KEY", help="default: the one such a message would get"),
@@ -86,9 +109,11 @@ _WHOSE = (
     JSON,
 )
 _TOOL = make_arg("tool", metavar="TOOL")
+_CALL = make_arg("call", metavar="CALL", help="the id of the call, or the beginning of the question's")
 VERBS = {
     "explain": Verb(_explain, "the way of one tool through the eight layers", (_TOOL, *_WHOSE)),
     "list": Verb(_list, "all tools, with who keeps the others away", _WHOSE),
+    "why": Verb(_why, "why a call asked, and which of its values was judged how", (_CALL, JSON)),
 }
 
 
@@ -181,7 +206,7 @@ def build_prompt_message(settings: Settings, asked: argparse.Namespace) -> Inbou
     )
 
 
-class PlanPreview(NamedTuple):
+class PlanPreview(msgspec.Struct, frozen=True):
     """The plan of a run that is not run, and what the policy said about its tools."""
 
     plan: RunPlan
@@ -215,8 +240,11 @@ async def preview_run(
     sources = PromptSources(settings, environ, raw, path=build_search_path())
     family = WebToolset(settings.web, clock)
     web = make_web_tools(settings, catalog, family, cast(Model, None))
+    browser = BrowserOffer(settings.browser, settings.home, environ, family.egress, clock=clock)
     lines = open_channels(settings, store, clock, family.egress, given=others, wanted=_unwanted)
     chats = OutboxPost(settings, store, lines, clock, wake=lambda _: None)
+    voices = make_voices(settings, catalog, store, build_child_env(environ, {}), channels=lines)
+    pictures = make_pictures(settings, catalog, make_budgets(settings, store, clock))
     parts = PreparerParts(
         settings,
         catalog,
@@ -227,9 +255,11 @@ async def preview_run(
                 cast(SessionStatusPort, None),
                 cast(SessionsAndAgents, None),
                 cast(SubagentsPort, None),
-                web=web,
+                web={**web, **browser.tools()},
                 schedules=cast(SchedulerPort, object()),
             ),
+            **make_voice_tool(settings, voices),
+            **(pictures.make_tools(family.egress) if pictures is not None else {}),
             **tool.make_message_tool(chats, settings.messaging),
             **gateway.make_gateway_tool(gateway.GatewayControl(settings.home, environ)),
         },
@@ -238,7 +268,7 @@ async def preview_run(
         clock=clock,
         env=build_child_env(environ, {}),
         hooks=Hooks(),
-        prompts=PromptBuilder(settings, catalog, lambda a, k: PromptSupply(*sources(a, k))),
+        prompts=PromptBuilder(settings, catalog, lambda a, k: PromptSupply(*sources(a, k)), speech=voices.find_mode),
         sources=sources,
     )
     claim = RunClaim("preview", str(where.key), where.lane, b"", at=clock.now(), attempts=1)

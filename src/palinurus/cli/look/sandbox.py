@@ -9,7 +9,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -29,12 +29,13 @@ _FEW = 3  # paths of one folder that are named one by one
 _WORDS = {
     "none": "nothing: commands run with all rights of this user",
     "landlock": "Landlock and a filter of system calls",
+    "namespaces": "namespaces of its own (files, processes), Landlock and a filter of system calls",
     "bubblewrap": "bubblewrap (namespaces), Landlock for ports, and a filter of system calls",
     "docker": "a Docker container",
 }
 
 
-class CommandContainment(NamedTuple):
+class CommandContainment(msgspec.Struct, frozen=True):
     """How an agent's commands are held, in a line, and what is missing."""
 
     what: str
@@ -86,7 +87,7 @@ def _parser() -> CommandParser:
 
 def _json(where: ToolSandbox) -> str:
     body: dict[str, Any] = {"workspace": where.workspace, **msgspec.to_builtins(where.cell)}
-    body["gaps"] = [gap._asdict() for gap in list_gaps(detect_support(), where.cell.kind)]
+    body["gaps"] = [msgspec.structs.asdict(gap) for gap in list_gaps(detect_support(), where.cell.kind)]
     return to_json(body, pretty=True)
 
 

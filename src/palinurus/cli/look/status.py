@@ -24,7 +24,7 @@ from palinurus.errors import GatewayUnreachable, NotFound, StateError
 from palinurus.gateway.tls import format_fingerprint
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.factory import open_reader
 from palinurus.triggers.heartbeat import KIND as HEARTBEAT
 from palinurus.triggers.jobs import JOB
 from palinurus.triggers.scheduler import SWITCH
@@ -119,7 +119,7 @@ async def _ready(address: http.GatewayEndpoint) -> dict[str, Any] | None:
     if not await http.is_gateway_alive(address):
         return None
     try:
-        answer = await http.send_request(address._replace(token=""), "GET", "/readyz")
+        answer = await http.send_request(msgspec.structs.replace(address, token=""), "GET", "/readyz")
         try:
             found = msgspec.json.decode(await answer.read_body())
             return found if isinstance(found, dict) else {}

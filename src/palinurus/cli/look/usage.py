@@ -16,8 +16,8 @@ from palinurus.clock import SystemClock
 from palinurus.config import paths
 from palinurus.errors import NotFound
 from palinurus.providers.prices import load_prices
+from palinurus.store.factory import open_reader
 from palinurus.store.port import UsageRow
-from palinurus.store.sqlite.reader import open_reader
 
 
 class UsageReportLine(msgspec.Struct, rename="camel"):

@@ -24,8 +24,8 @@ from palinurus.agent.promptcache import (
 from palinurus.cli.args import CommandParser, read_session_key, to_json
 from palinurus.config.paths import find_home
 from palinurus.errors import NotFound
+from palinurus.store.factory import StateReader, open_reader
 from palinurus.store.port import InboxRow, SessionRow, TraceStep, UsageRow
-from palinurus.store.sqlite.reader import StateReader, open_reader
 
 CALLS = 10  # of the ledger that are shown
 

@@ -1,6 +1,6 @@
 """`pal models`: which models there are, and where their keys come from. Shows names of variables, never values.
 
-`thinking` and `pull` have files of their own.
+`thinking`, `pull` and `use`, `add`, `fallbacks` (`choose`) have files of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
-from palinurus.cli.models import pull, thinking
+from palinurus.cli.models import choose, pull, thinking
 from palinurus.clock import SystemClock
 from palinurus.config import load, paths
 from palinurus.core.types.model import ModelFailure, ModelSpec
@@ -58,6 +58,10 @@ PARTS: dict[str, Callable[[list[str]], int]] = {
     "thinking": thinking.run_models_thinking,
     "pull": pull.run_models_pull,
     "probe": run_models_probe,
+    "use": choose.run_models_use,
+    "set": choose.run_models_use,  # OpenClaw's word
+    "add": choose.run_models_add,
+    "fallbacks": choose.run_models_fallbacks,
 }
 
 
@@ -73,7 +77,8 @@ def run_models(argv: list[str]) -> int:
         default="list",
         help="list (default); status: the default and where keys come from; "
         "thinking REF: its levels and what each sends; pull [NAME]: fetch a model that runs here; "
-        "probe REF: does it call tools?",
+        "probe REF: does it call tools? use REF: make it the default; add PROVIDER or ADDRESS; "
+        "fallbacks [add|remove|clear]",
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
@@ -154,7 +159,7 @@ def _lines(told: dict[str, Any]) -> str:
     ]
     wide = [max((len(row[n]) for row in rows), default=0) for n in range(4)]
     lines = ["  ".join([*(row[n].ljust(wide[n]) for n in range(4)), row[4]]).rstrip() for row in rows]
-    return "\n".join([*lines, "", "* is the default; change it with agents.defaults.model or `pal setup`"])
+    return "\n".join([*lines, "", "* is the default; `pal models use PROVIDER/MODEL` changes it"])
 
 
 def _report(told: dict[str, Any]) -> str:

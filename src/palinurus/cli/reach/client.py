@@ -19,6 +19,7 @@ from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
+from palinurus.patterns import decode_late
 
 TRIES = 20  # a gateway that restarts is asked again for the outcome, half a second apart
 PAUSE = 0.5
@@ -32,6 +33,7 @@ class CliMessage(msgspec.Struct, frozen=True):
     agent: str
     model: str = ""
     thinking: str = ""
+    schema: dict[str, Any] | None = None  # the answer must be JSON that fits it
 
 
 class CliOutcome(msgspec.Struct, frozen=True):
@@ -74,7 +76,7 @@ async def connect_agent(
     address = http.find_gateway_address(loaded.settings)
     found = await http.is_gateway_alive(address)
     if found and not local:
-        return HttpAgentClient(address, clock)
+        return HttpAgentClient(lambda: http.find_gateway_address(loaded.settings), clock)
     start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
     try:
         return await start(loaded, environ, clock)
@@ -84,23 +86,24 @@ async def connect_agent(
 
 
 class HttpAgentClient:
-    """A running gateway."""
+    """A running gateway, looked for anew with each request: one that restarted proves itself with another key."""
 
-    def __init__(self, address: http.GatewayEndpoint, clock: Clock) -> None:
-        self.where = f"gateway at {address.url}"
-        self._address = address
+    def __init__(self, find: Callable[[], http.GatewayEndpoint], clock: Clock) -> None:
+        self.where = f"gateway at {find().url}"
+        self._find = find
         self._clock = clock
 
     async def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
         headers = {
             "Content-Type": "application/json",
-            "x-palinurus-events": "1",
             "x-openclaw-session-key": message.session,
             "Idempotency-Key": str(uuid.uuid4()),  # asking again after a break can never send it twice
         }
         if message.model:
             headers["x-openclaw-model"] = message.model
         asked = {"model": "openclaw", "stream": True, "messages": [{"role": "user", "content": message.text}]}
+        if message.schema is not None:
+            asked["response_format"] = {"type": "json_schema", "json_schema": {"schema": message.schema}}
         body = msgspec.json.encode({**asked, "reasoning_effort": message.thinking or None})
         for left in range(TRIES, 0, -1):
             try:
@@ -118,7 +121,7 @@ class HttpAgentClient:
         self, body: bytes, headers: dict[str, str], message: CliMessage
     ) -> AsyncIterator[RunEvent | CliOutcome]:
         """One request. Ends without an Outcome if the connection breaks off."""
-        answer = await http.send_request(self._address, "POST", "/v1/chat/completions", body, headers=headers)
+        answer = await http.send_request(self._find(), "POST", "/reach/turn", body, headers=headers)
         try:
             if answer.status != 200:
                 _refused(answer.status, await answer.read_body())
@@ -140,7 +143,7 @@ class HttpAgentClient:
             answer.close()
 
     async def abort(self, session: str) -> None:
-        answer = await http.send_request(self._address, "POST", f"/sessions/{quote(session, safe='')}/kill")
+        answer = await http.send_request(self._find(), "POST", f"/sessions/{quote(session, safe='')}/kill")
         await answer.read_body()
         answer.close()
 
@@ -148,7 +151,7 @@ class HttpAgentClient:
         return
 
 
-_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(RunEvent)
+_decoder: msgspec.json.Decoder[Any] = decode_late(RunEvent)
 
 
 def _failed(ended: CliOutcome | None, message: CliMessage, error: Mapping[str, Any]) -> CliOutcome | None:

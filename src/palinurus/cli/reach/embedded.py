@@ -21,6 +21,7 @@ from palinurus.cli.reach.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
+from palinurus.config.secrets import collect_secrets
 from palinurus.config.sections.gateway import TlsSettings
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.gateway.auth import GatewayAuth
@@ -69,7 +70,7 @@ class OpenedProgram:
 
 async def open_program(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> OpenedProgram:
     """The program with nothing running. Raises StateError kinds, ConfigError."""
-    logs.start_logging(logging.WARNING, logs.collect_secrets(loaded.settings))
+    logs.start_logging(logging.WARNING, collect_secrets(loaded.settings))
     app = await start_app(loaded, environ, clock, run=False)
     clients = GatewayClients(app, clock, GatewayAuth(app.settings.gateway, secrets.token_urlsafe(32), clock.monotonic))
     try:
@@ -108,7 +109,7 @@ async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str
     """Start it. Raises StateError kinds, ConfigError."""
     settings = loaded.settings
     file = settings.logging.file or paths.locate_log_file(settings.home)
-    logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file, rules=settings.logging)
+    logs.start_logging(logging.WARNING, collect_secrets(settings), file=file, rules=settings.logging)
     ours = replace(settings.gateway, bind=LOOPBACK, auth_mode="token", tls=TlsSettings())
     app = await start_app(replace(loaded, settings=replace(settings, gateway=ours)), environ, clock)
     secret = secrets.token_urlsafe(32)

@@ -61,7 +61,15 @@ async def open_link(
     Raises Unauthorized, GatewayUnreachable."""
     address = find_gateway_address(settings)
     kind = "password" if settings.gateway.auth_mode == "password" else "token"
-    options |= {kind: secret} if url else {kind: address.token, "fingerprint": address.fingerprint}
+    options |= (
+        {kind: secret}
+        if url
+        else {
+            kind: address.token,
+            "fingerprint": address.fingerprint,
+            "proof": address.proof or "-",
+        }
+    )
     connect, login, identity = (cast(Any, load_part(PARTS[name])) for name in ("connect", "login", "identity"))
     options["identity"] = identity(settings.home)
     try:

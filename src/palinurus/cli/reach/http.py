@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import os
 import ssl
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.config.settings import Settings
 from palinurus.errors import GatewayUnreachable
@@ -23,13 +25,14 @@ ALIVE_SECONDS = 2.0
 NOBODY = "0" * 64  # the fingerprint of no certificate
 
 
-class GatewayEndpoint(NamedTuple):
+class GatewayEndpoint(msgspec.Struct, frozen=True):
     """Where the gateway is, and what opens it."""
 
     host: str
     port: int
     token: str = ""
     fingerprint: str = ""  # of its certificate; "": plain HTTP
+    proof: str = ""  # the key with which it proves itself; "": none is known
 
     @property
     def url(self) -> str:
@@ -76,7 +79,9 @@ async def send_request(
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await _connect(address)
-    except (OSError, TimeoutError) as exc:
+            if address.token and not address.fingerprint:
+                await _prove(address, reader, writer)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as exc:
         raise GatewayUnreachable(
             f"no gateway answers at {address.url}: {exc or 'timed out'}", fix="`pal gateway` starts one"
         ) from None
@@ -108,16 +113,31 @@ async def _connect(address: GatewayEndpoint) -> tuple[asyncio.StreamReader, asyn
     raise ConnectionRefusedError("it has another certificate than the gateway of this home")
 
 
+async def _prove(address: GatewayEndpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Ask on this very connection, before anything secret goes over it. Raises ConnectionRefusedError."""
+    nonce = os.urandom(16).hex()
+    host = address.url.partition("://")[2]
+    writer.write(f"GET /healthz HTTP/1.1\r\nHost: {host}\r\n{token.PROVE_HEADER}: {nonce}\r\n\r\n".encode())
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    found = dict(line.split(": ", 1) for line in head.split("\r\n") if ": " in line)
+    await reader.readexactly(min(int(found.get("content-length", "0")), 4096))
+    wanted = token.make_gateway_proof(address.proof, nonce, writer.get_extra_info("peername"))
+    if not hmac.compare_digest(found.get(token.PROOF_HEADER, ""), wanted or "-"):
+        writer.close()
+        raise ConnectionRefusedError("it cannot prove to be the gateway of this home; nothing was sent to it")
+
+
 async def is_gateway_alive(address: GatewayEndpoint) -> bool:
-    """Does a gateway answer there? The token is not sent."""
+    """Does the gateway of this home answer there, and prove it? The token is not sent."""
     try:
         async with asyncio.timeout(ALIVE_SECONDS):
-            answer = await send_request(address._replace(token=""), "GET", "/healthz")
+            reader, writer = await _connect(address)
             try:
-                return answer.status == 200 and b'"live"' in await answer.read_body()
+                await _prove(address, reader, writer)
+                return True
             finally:
-                answer.close()
-    except (GatewayUnreachable, OSError, TimeoutError):
+                writer.close()
+    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return False
 
 
@@ -130,7 +150,7 @@ def find_gateway_address(settings: Settings) -> GatewayEndpoint:
     else:
         secret = gateway.token.reveal() or token.read_token(settings.home)
     if place is not None:
-        return GatewayEndpoint(place.host, place.port, secret, place.fingerprint)
+        return GatewayEndpoint(place.host, place.port, secret, place.fingerprint, proof=place.proof)
     unknown = NOBODY if gateway.tls.enabled else ""
     return GatewayEndpoint(token.to_reachable_host(gateway.bind), gateway.port, secret, unknown)
 

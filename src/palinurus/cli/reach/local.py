@@ -6,14 +6,14 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping
 
+from palinurus.agent.settle import extract_answer
 from palinurus.app import App, build_app
 from palinurus.cli.reach.client import CliMessage, CliOutcome
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
+from palinurus.core.types.inbound import AnswerForm, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.openai.completions import extract_answer
 from palinurus.tools.commands.environ import hide_process
 from palinurus.workspace import bootstrap
 
@@ -63,7 +63,8 @@ class LocalAgentClient:
         if error and end is not None and end.failure is not None:
             error = end.failure.message
         usage = end.usage if end is not None else TokenUsage()
-        yield CliOutcome(row.id, row.session, str(row.outcome), extract_answer(end, row), usage=usage, error=error)
+        text = extract_answer(end, row, self._inbound(message).options.answer)
+        yield CliOutcome(row.id, row.session, str(row.outcome), text, usage=usage, error=error)
 
     def _inbound(self, message: CliMessage) -> Inbound:
         return Inbound(
@@ -74,7 +75,12 @@ class LocalAgentClient:
             at=self._clock.now(),
             session=message.session,
             agent=message.agent,
-            options=TurnOptions(message.model, message.thinking, strict=bool(message.thinking)),
+            options=TurnOptions(
+                message.model,
+                message.thinking,
+                strict=bool(message.thinking),
+                answer=AnswerForm(message.schema) if message.schema is not None else None,
+            ),
             push=False,
         )
 

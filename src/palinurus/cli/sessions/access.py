@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.cli.args import read_session_key
 from palinurus.cli.render import strip_controls
@@ -12,10 +13,10 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.errors import NotFound
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.factory import open_reader
 
 
-class SessionOnDisk(NamedTuple):
+class SessionOnDisk(msgspec.Struct, frozen=True):
     """A session that exists. `path` is relative to home, `file` absolute."""
 
     key: SessionKey

@@ -9,6 +9,8 @@ import asyncio
 import os
 from typing import Any
 
+import msgspec
+
 from palinurus.cli.args import load_settings, read_session_key, to_json
 from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
@@ -19,7 +21,7 @@ from palinurus.sessions import files, tree
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import read_transcript
 from palinurus.sessions.upkeep import UpkeepAction, plan_upkeep, sum_freed_bytes
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.factory import open_reader
 
 
 def _change(doing: str, method: str, params: dict[str, Any], idle: str = "") -> dict[str, Any]:
@@ -107,7 +109,7 @@ def clean_sessions(home: str, asked: argparse.Namespace) -> None:
         done = _change("clean up", "sessions.cleanup", {})["actions"]
         actions = tuple(UpkeepAction(**action) for action in done)
     if asked.json:
-        print(to_json([action._asdict() for action in actions]))
+        print(to_json([msgspec.structs.asdict(action) for action in actions]))
         return
     for action in actions:
         kept = "  (kept as .deleted)" if action.keep else ""

@@ -7,6 +7,8 @@ import os
 import sys
 from typing import Any
 
+import msgspec
+
 from palinurus.cli.args import parse_since, read_session_key, to_json
 from palinurus.cli.render import strip_controls
 from palinurus.cli.sessions.access import SessionOnDisk, find_session, warn_unreadable
@@ -21,8 +23,8 @@ from palinurus.sessions import tree as trees
 from palinurus.sessions.entries import to_iso, to_millis
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import read_transcript
+from palinurus.store.factory import open_reader
 from palinurus.store.port import SessionRow
-from palinurus.store.sqlite.reader import open_reader
 
 FORMATS = ("jsonl", *exports.FORMATS)
 
@@ -42,7 +44,7 @@ def search_sessions(home: str, asked: argparse.Namespace) -> None:
     if found.note:
         print(f"note: {strip_controls(found.note)}; the files were read instead", file=sys.stderr)
     if asked.json:
-        rows = [{**hit._asdict(), "key": keys.get(hit.path.partition(".jsonl")[0])} for hit in found.hits]
+        rows = [{**msgspec.structs.asdict(hit), "key": keys.get(hit.path.partition(".jsonl")[0])} for hit in found.hits]
         print(to_json(rows))
         return
     if not found.hits:

@@ -102,7 +102,7 @@ def _files(settings: Settings) -> list[str]:
     made = []
     for agent in settings.agents.values():
         there = os.path.isdir(agent.workspace)
-        names = bootstrap.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+        names = bootstrap.ensure_workspace(agent.workspace, agent.skip_bootstrap, agent.skip_files)
         made += [agent.workspace] if not there else []
         made += [os.path.join(agent.workspace, name) for name in names]
         if not agent.skip_bootstrap:

@@ -8,15 +8,18 @@ import asyncio
 import getpass
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from palinurus.cli.look.status import find_model_in_use
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
+from palinurus.config.edit import put_value
+from palinurus.config.keypath import get_at, parse_path
 from palinurus.config.load import load_config
-from palinurus.config.rewrite import set_config_key
+from palinurus.config.rewrite import adjust_config
 from palinurus.config.sections.models import ModelSettings, ProviderSettings
 from palinurus.config.settings import Secret, Settings
 from palinurus.errors import PalinurusError
@@ -29,7 +32,7 @@ from palinurus.providers.discovery import API, SERVER, explain_silence, inspect_
 DEFAULT = "agents.defaults.model"
 
 
-class SetupCandidate(NamedTuple):
+class SetupCandidate(msgspec.Struct, frozen=True):
     """A model and what the config must say for it. `ready`: nothing more is needed, no key either."""
 
     provider: str
@@ -63,18 +66,19 @@ def parse_candidate(settings: Settings, environ: Mapping[str, str], text: str) -
 
 def add_candidate_key(candidate: SetupCandidate, secret: str) -> SetupCandidate:
     """With this key."""
-    written = {f"models.providers.{candidate.provider}.apiKey": secret, **candidate.written}
-    return candidate._replace(written=written, ready=True)
+    written = {**candidate.written, f"models.providers.{candidate.provider}.apiKey": secret}
+    return msgspec.structs.replace(candidate, written=written, ready=True)
 
 
-async def ask_server(address: str) -> SetupCandidate | str:
+async def ask_server(address: str, name: str = SERVER, key: str = "") -> SetupCandidate | str:
     """The server at an address: it is asked what it has, the first model is taken. Why not, if it does not say."""
-    found = await inspect_server(address)
+    found = await inspect_server(address, key)
     if isinstance(found, str):
         return found
-    ref = f"{SERVER}/{found.models[0]}"
-    written = {f"models.providers.{SERVER}": found.entry, DEFAULT: ref}
-    return SetupCandidate(SERVER, ref, written, True, address=found.base, models=found.models)
+    ref = f"{name}/{found.models[0]}"
+    written = {f"models.providers.{name}": found.entry, DEFAULT: ref}
+    made = SetupCandidate(name, ref, written, True, address=found.base, models=found.models)
+    return add_candidate_key(made, key) if key else made
 
 
 async def try_candidate(settings: Settings, environ: Mapping[str, str], candidate: SetupCandidate) -> str:
@@ -93,20 +97,37 @@ def _with(settings: Settings, candidate: SetupCandidate) -> Settings:
     if not candidate.written:
         return settings
     now = settings.providers.get(candidate.provider) or ProviderSettings(candidate.provider)
-    secret = candidate.written.get(f"models.providers.{candidate.provider}.apiKey")
-    if secret:
-        now = replace(now, api_key=Secret(secret))
     if candidate.address:
         listed = tuple(ModelSettings(one) for one in candidate.models)
         now = ProviderSettings(candidate.provider, candidate.address, API, models=listed)
+    secret = candidate.written.get(f"models.providers.{candidate.provider}.apiKey")
+    if secret:
+        now = replace(now, api_key=Secret(secret))
     return replace(settings, providers={**settings.providers, candidate.provider: now})
+
+
+def write_candidate(home: str, environ: Mapping[str, str], made: SetupCandidate) -> list[str]:
+    """Into the config, in one write: which keys, without secret values. Fallbacks beside the default model stay.
+    Raises PalinurusError."""
+
+    def lay(raw: Any) -> Any:
+        for key, value in made.written.items():
+            path = parse_path(key)
+            if key == DEFAULT and isinstance(get_at(raw, path), dict):
+                path = (*path, "primary")
+            raw = put_value(raw, path, value)
+        return raw
+
+    adjust_config(home, environ, lay)
+    default = [f"{DEFAULT} = {made.ref}"] if DEFAULT in made.written else []
+    return [*(key for key in made.written if key != DEFAULT), *default]
 
 
 SHOWN = 6  # providers named in the question
 WIDTH = 78
 
 
-class SetupPerson(NamedTuple):
+class SetupPerson(msgspec.Struct, frozen=True):
     """Somebody to ask. `hidden` does not show what is typed. All raise EOFError when nobody is there any more."""
 
     ask: Callable[[str], str]
@@ -132,18 +153,18 @@ class SetupQuestions:
         self._person = person
 
     def model(self) -> list[str]:
-        """Who answers. Asked only while it would be the demo; what was written, without values that are secret."""
+        """Who answers; what was written, without values that are secret. Enter keeps what there is."""
         person, settings = self._person, load_config(self._home, self._environ).settings
         name, source = asyncio.run(find_model_in_use(settings, self._environ))
+        keep = "for the demo for now"
         if "/" in name and not name.startswith("builtin/"):
-            person.say(f"model {strip_controls(name)}" + (f", key from {source}" if source else ""))
-            return []
+            keep = f"to keep {strip_controls(name)}" + (f" (key from {source})" if source else "")
         found = list_keyed_providers(settings, self._environ)
         names = ", ".join(found[:SHOWN])
         person.say(
             f"1. Who shall answer? A provider that you have an API key for\n   ({names}, …),\n"
             "   `local` for a small one on this machine, the address of a model server\n"
-            "   (http://…), or Enter for the demo for now."
+            f"   (http://…), or Enter {keep}."
         )
         kept: SetupCandidate | None = None
         while True:
@@ -175,12 +196,10 @@ class SetupQuestions:
 
     def _write(self, made: SetupCandidate) -> list[str]:
         try:
-            for key, value in made.written.items():
-                set_config_key(self._home, self._environ, key, value)
+            return write_candidate(self._home, self._environ, made)
         except PalinurusError as exc:
             self._person.say(f"   the config was not changed: {strip_controls(exc.message)}")
             return []
-        return [*(key for key in made.written if key != DEFAULT), f"{DEFAULT} = {made.ref}"]
 
     def workspace(self, default: str) -> str:
         """Where the agent works; "" for where it would anyway."""

@@ -11,8 +11,9 @@ import os
 import signal
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+import msgspec
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Markdown, Static
@@ -41,6 +42,8 @@ Screen { layers: base; }
 #log > * { margin: 0 0 1 0; height: auto; width: 1fr; }
 #log .user { background: $boost; padding: 0 1; }
 #log .words { padding: 0; margin: 0 0 0 0; }
+#log MarkdownFence { overflow: hidden hidden; }
+#log MarkdownFence > Label { width: 1fr; }
 #log .thought { color: $text-muted; padding: 0 1; }
 #log .tool { border-left: thick $primary-muted; padding: 0 1; }
 #log .note { color: $text-muted; padding: 0 1; }
@@ -73,7 +76,7 @@ Ctrl-Y         copy the last answer
 Ctrl-C, Ctrl-D stop, clear, leave"""
 
 
-class ScreenStart(NamedTuple):
+class ScreenStart(msgspec.Struct, frozen=True):
     """What a screen begins with. `enter` finds the agent; it may take its time."""
 
     enter: Callable[[], Awaitable[ConnectionSource]]
@@ -150,7 +153,7 @@ class ChatScreen(App[None]):
         if told.fresh:
             await self.talk.clear()
             await self.talk.show([self.remote.talk.note(self._greeting())])
-        await self.talk.show(told.blocks)
+        await (self.talk.show_above if told.earlier else self.talk.show)(told.blocks)
         if told.asked is not None:
             asked = parse_question(told.asked, self.remote.session)
             self._questions[asked.id] = asked
@@ -162,12 +165,7 @@ class ChatScreen(App[None]):
             self.composer.known = gather_completion_words(
                 remote.commands, names, [str(one["id"]) for one in remote.levels]
             )
-        running = bool(self.remote.talk.run)
-        if running and self._since is None:
-            self._since = self._clock.monotonic()
-        elif not running and self._since is not None:
-            self._since = None
-            await self.talk.settle()
+        self._since = (self._since or self._clock.monotonic()) if self.remote.talk.run else None
         self._beat()
 
     def _greeting(self) -> str:
@@ -263,6 +261,8 @@ class ChatScreen(App[None]):
         """A page back or forth."""
         if way < 0:
             self.talk.release_anchor()
+            if self.talk.scroll_target_y <= 0:
+                self.remote.look_back()
             self.talk.scroll_page_up()
         else:
             self.talk.scroll_page_down()

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Markdown, Static
-from textual.widgets.markdown import MarkdownStream
 
-from palinurus.cli.render import format_milliseconds
+from palinurus.cli.render import format_milliseconds, tell_tool_state
 from palinurus.cli.tui.conversation import ConversationBlock
 
 # The conversation on the screen: blocks by id, the newest below, following the end until somebody scrolls up.
@@ -29,6 +30,7 @@ class ConversationLog(VerticalScroll, can_focus=False):
         super().__init__(id="log")
         self._pieces: dict[str, Piece] = {}
         self._turn = asyncio.Lock()  # what one caller draws is drawn before the next one begins
+        self._looked = 0  # pieces that came by looking back: they are not counted
         self.unfolded = False
 
     def on_mount(self) -> None:
@@ -38,9 +40,8 @@ class ConversationLog(VerticalScroll, can_focus=False):
     async def clear(self) -> None:
         """Everything goes."""
         async with self._turn:
-            for shown in self._pieces.values():
-                await shown.end()
             self._pieces.clear()
+            self._looked = 0
             await self.remove_children()
             self.anchor()
 
@@ -61,21 +62,28 @@ class ConversationLog(VerticalScroll, can_focus=False):
                 made.unfolded = self.unfolded
             fresh.append(made)
         if fresh:
-            for last in list(self._pieces.values())[-len(fresh) - 1 : -len(fresh)]:
-                await last.end()
             await self.mount_all(fresh[-MOST:])
             await self._trim()
 
+    async def show_above(self, blocks: Iterable[ConversationBlock]) -> None:
+        """New pieces above all others but the greeting; what is seen stays where it is."""
+        async with self._turn:
+            made = {block.id: make_block_widget(block) for block in blocks if block.id not in self._pieces}
+            below = self.virtual_size.height - self.scroll_y
+            greeting = dict(list(self._pieces.items())[:1])
+            self._pieces = {**greeting, **made, **self._pieces}
+            self._looked += len(made)
+            await self.mount_all(list(made.values()), after=0 if self.children else None)
+            for seconds in SETTLING:  # Markdown grows after it was put there
+                self.set_timer(seconds, partial(self._stay, below))
+
+    def _stay(self, below: float) -> None:
+        self.scroll_to(y=max(0.0, self.virtual_size.height - below), animate=False)
+
     async def _trim(self) -> None:
-        old = list(self._pieces)[: max(0, len(self._pieces) - MOST)]
+        old = list(self._pieces)[: max(0, len(self._pieces) - MOST - self._looked)]
         gone = [self._pieces.pop(ident) for ident in old]
         await self.remove_children([one for one in gone if one.is_attached])
-
-    async def settle(self) -> None:
-        """A run is over: what grew has grown."""
-        async with self._turn:
-            for shown in self._pieces.values():
-                await shown.end()
 
     def fold(self) -> None:
         """Show all of every tool and thought, or no longer."""
@@ -89,9 +97,12 @@ class ConversationLog(VerticalScroll, can_focus=False):
         return spoken[-1] if spoken else ""
 
 
+SETTLING = (0.02, 0.15, 0.5)  # seconds
 FOLDED = 6  # lines of a tool's output that are shown unasked
 UNFOLDED = 400
+DIFF = 20  # lines of a change
 THOUGHT = 1  # lines
+DIFF_STYLES = {"+": "$success", "-": "$error", "@": "$accent", "*": "bold"}
 
 _STATES = {"sending": " (sending)", "waiting": " (waiting)", "taken": " (taken in)", "failed": " (not sent)"}
 
@@ -114,9 +125,6 @@ class BlockWidget(Static):
 
     def fold(self, unfolded: bool) -> None:
         """Show all, or the beginning. Most have nothing to fold."""
-
-    async def end(self) -> None:
-        """Nothing more comes."""
 
 
 class UserWidget(BlockWidget):
@@ -155,21 +163,36 @@ class ToolWidget(FoldableWidget):
     """A tool at work: what it was asked, the end of what it says, how it went."""
 
     def draw_block(self, block: ConversationBlock) -> Content:
-        mark, style = {"done": ("ok", "$success"), "failed": ("failed", "$error")}.get(block.state, ("…", "$warning"))
+        running = block.state == "running"
+        mark, colour = ("…", "warning") if running else tell_tool_state(block.state == "failed", block.code)
         clock = f" {format_milliseconds(block.took)}" if block.took else ""
+        style = {"red": "$error", "green": "$success"}.get(colour, "$warning")
         head = Content.assemble("⚙ ", Content.styled(block.head, "bold"), " ", Content.styled(mark, style), clock)
+        if block.diff:
+            return Content.assemble(head, *self._changed(block.diff))
         lines = block.text.rstrip().split("\n") if block.text.strip() else []
         most = UNFOLDED if self.unfolded else FOLDED
         rest = len(lines) - most
-        told = [f"  … {rest} lines before (Ctrl-O)"] if rest > 0 else []
+        told = [f"  … {rest} more above (Ctrl-O)"] if rest > 0 else []
         told += [f"  {line}" for line in lines[-most:]]
         return Content.assemble(head, Content.styled("\n" + "\n".join(told), "dim")) if told else head
 
+    def _changed(self, diff: str) -> Iterable[Content]:
+        """Lines of a diff from its top, coloured: what was there, what is there now."""
+        lines = diff.split("\n")
+        most = UNFOLDED if self.unfolded else DIFF
+        for line in lines[:most]:
+            yield Content.styled(f"\n  {line}", DIFF_STYLES.get(line[:1], "dim"))
+        if len(lines) > most:
+            yield Content.styled(f"\n  … {len(lines) - most} more below (Ctrl-O)", "dim")
+
 
 def _parser() -> MarkdownIt:
-    """GitHub's Markdown, but a bare `NOTES.md` is a file and no address, and lines end where they do on the page."""
+    """GitHub's Markdown, but a bare `NOTES.md` is a file and no address, lines end where they do on the page, and
+    where a link leads is said behind its words."""
     parser = MarkdownIt("gfm-like", {"linkify": False}).disable("linkify")
     parser.core.ruler.push("breaks", _breaks)
+    parser.core.ruler.push("addresses", _addresses)
     return parser
 
 
@@ -180,35 +203,54 @@ def _breaks(state: StateCore) -> None:
                 child.type = "hardbreak"
 
 
+def _addresses(state: StateCore) -> None:
+    for token in state.tokens:
+        shown: list[Token] = []
+        href = words = ""
+        for child in token.children or ():
+            shown.append(child)
+            if child.type == "link_open":
+                href, words = str(child.attrGet("href") or ""), ""
+            elif child.type == "link_close":
+                if href.removeprefix("mailto:") != words:
+                    shown.append(Token("text", "", 0, content=f" ({href})"))
+            else:
+                words += child.content
+        token.children = shown or token.children
+
+
 class AnswerWidget(Markdown):
     """What the agent says, as Markdown that grows."""
 
     def __init__(self, block: ConversationBlock) -> None:
-        super().__init__(block.text, classes="words", open_links=False, parser_factory=_parser)
+        super().__init__(classes="words", open_links=False, parser_factory=_parser)
         self.block = block
-        self._stream: MarkdownStream | None = None
+        self._drawn: str | None = None  # None until there is a place to draw on: Textual mixes up what comes earlier
+        self._turn = asyncio.Lock()  # whoever waits here draws all that came meanwhile, in one go
+
+    def on_markdown_table_of_contents_updated(self, event: Markdown.TableOfContentsUpdated) -> None:
+        """Textual has drawn its own beginning, which is empty: what is drawn from now on stays."""
+        event.stop()
+        if self._drawn is None:
+            self._drawn = ""
+            self.run_worker(self.show(self.block))  # not awaited: it may be removed meanwhile
 
     async def show(self, block: ConversationBlock) -> None:
         """More of it, or something else."""
-        before, self.block = self.block.text, block
-        if block.text == before:
-            return
-        if block.text.startswith(before):
-            if self._stream is None:
-                self._stream = Markdown.get_stream(self)
-            await self._stream.write(block.text[len(before) :])
-        else:
-            await self.end()
-            await self.update(block.text)
+        self.block = block
+        async with self._turn:
+            drawn, text = self._drawn, self.block.text
+            if drawn is None or text == drawn or not self.is_attached:
+                return
+            self._drawn = text
+            if not text.startswith(drawn):
+                drawn = ""
+                await self.update("")
+            # Never by `update` alone: Textual takes the last line of what that draws for a whole block.
+            await self.append(text[len(drawn) :])
 
     def fold(self, unfolded: bool) -> None:
         """There is nothing to fold."""
-
-    async def end(self) -> None:
-        """Nothing more comes."""
-        if self._stream is not None:
-            stream, self._stream = self._stream, None
-            await stream.stop()
 
 
 Piece = BlockWidget | AnswerWidget

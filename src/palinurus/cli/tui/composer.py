@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -80,7 +81,7 @@ OURS = (
 )
 
 
-class LineCompletion(NamedTuple):
+class LineCompletion(msgspec.Struct, frozen=True):
     """A way to go on: what the line becomes, and what people see."""
 
     line: str
@@ -88,7 +89,7 @@ class LineCompletion(NamedTuple):
     about: str = ""
 
 
-class CompletionWords(NamedTuple):
+class CompletionWords(msgspec.Struct, frozen=True):
     """What can be typed. `arguments`: command -> the words it takes."""
 
     commands: Sequence[tuple[str, str]] = OURS
@@ -169,23 +170,42 @@ class Composer(Vertical):
 
     def on_text_area_changed(self) -> None:
         """Offer what could follow."""
-        self.query_one(CompletionMenu).offer(complete_line(self.text, self.known))
+        self.current_menu()
+
+    def current_menu(self) -> CompletionMenu:
+        """The list as it is for what stands in the box now: a key may come before the box has told of its change."""
+        menu = self.query_one(CompletionMenu)
+        menu.offer(self.text, complete_line(self.text, self.known))
+        return menu
 
 
 class CompletionMenu(OptionList):
     """What could follow. Shown only when there is something."""
 
     found: tuple[LineCompletion, ...] = ()
+    picked = False  # somebody went through the list: Enter takes the marked row then
+    _text = ""
 
-    def offer(self, found: list[LineCompletion]) -> None:
-        """Show these."""
-        self.found = tuple(found)
+    def offer(self, text: str, found: list[LineCompletion]) -> None:
+        """Show these for `text`; for a text that has its list already nothing changes."""
+        if text == self._text:
+            return
+        self._text, self.found, self.picked = text, tuple(found), False
         self.clear_options()
         for one in found:
             self.add_option(Option(Content.assemble(one.label, Content.styled(f"  {one.about}", "dim"))))
         self.display = bool(found)
         if found:
             self.highlighted = 0
+
+    def hide(self) -> None:
+        """Until something else is typed."""
+        self.found, self.display = (), False
+
+    def move(self, down: bool) -> None:
+        """To the next row."""
+        self.picked = True
+        (self.action_cursor_down if down else self.action_cursor_up)()
 
     def current_completion(self) -> LineCompletion | None:
         """The one that is marked."""
@@ -209,7 +229,7 @@ class ComposerBox(TextArea):
             await super()._on_key(event)
 
     def _handled(self, key: str) -> bool:
-        menu = self.parent.query_one(CompletionMenu) if self.parent is not None else None
+        menu = self.parent.current_menu() if isinstance(self.parent, Composer) else None
         if menu is not None and menu.display and self._menu(menu, key):
             return True
         if key == "enter":
@@ -232,13 +252,13 @@ class ComposerBox(TextArea):
     def _menu(self, menu: CompletionMenu, key: str) -> bool:
         offer = menu.current_completion()
         if key in ("up", "down"):
-            (menu.action_cursor_up if key == "up" else menu.action_cursor_down)()
+            menu.move(key == "down")
         elif key == "escape":
-            menu.offer([])
-        elif key == "tab" or (key == "enter" and offer is not None and offer.line.strip() != self.text.strip()):
-            self.text = offer.line if offer is not None else self.text
+            menu.hide()
+        elif offer is not None and (key == "tab" or (key == "enter" and (menu.picked or " " not in self.text))):
+            self.text = offer.line
             self.move_cursor(self.document.end)
-        else:
+        else:  # Enter sends what was typed: only the beginning of a command's name is no line yet
             return False
         return True
 

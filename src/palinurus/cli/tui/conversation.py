@@ -13,6 +13,7 @@ import msgspec
 
 from palinurus.cli.render import strip_controls
 from palinurus.core.text import cut_line
+from palinurus.core.types.messages import read_exit_code
 
 Kind: TypeAlias = Literal["user", "words", "thought", "tool", "note", "error"]
 State: TypeAlias = Literal["", "sending", "waiting", "taken", "failed", "running", "done"]
@@ -26,7 +27,9 @@ KEPT = 1000  # lines of transcript whose ids are remembered
 
 
 class ConversationBlock(msgspec.Struct, frozen=True):
-    """One piece of the conversation. `head` is a tool's name and arguments; `took` its milliseconds, 0 = unknown."""
+    """One piece of the conversation. `head` is a tool's name and arguments; `took` its milliseconds, 0 = unknown.
+
+    `code` is what a command ended with, `diff` what a call changes in files, in unified form."""
 
     id: str
     kind: Kind
@@ -34,6 +37,8 @@ class ConversationBlock(msgspec.Struct, frozen=True):
     head: str = ""
     state: State = ""
     took: int = 0
+    code: int = 0
+    diff: str = ""
 
 
 def extract_words(content: Any) -> str:
@@ -55,12 +60,32 @@ def summarize_arguments(args: Any) -> str:
     return cut_line(" ".join(said), SUMMARY)
 
 
+def describe_change(name: str, args: Any) -> str:
+    """What a call of `write`, `edit` or `apply_patch` is to change, in unified form; "" for other tools."""
+    given = args if isinstance(args, dict) else {}
+    if name == "apply_patch":
+        lines = str(given.get("input") or "").splitlines()
+        return strip_controls("\n".join(line for line in lines if line not in ("*** Begin Patch", "*** End Patch")))
+    edits = given.get("edits") if name == "edit" else [given] if name == "write" else ()
+    lines = []
+    for edit in edits if isinstance(edits, list) else ():
+        for mark, word in (("-", "oldText"), ("+", "newText"), ("+", "content")):
+            text = edit.get(word) if isinstance(edit, dict) else None
+            lines += [mark + line for line in str(text or "").splitlines()]
+    return strip_controls("\n".join(lines))
+
+
+def _number(message: Payload) -> int:
+    return int((message.get("__openclaw") or {}).get("seq") or 0)
+
+
 class ScreenConversation:
     """The open session. `run` is the run that is going, "" for none."""
 
     def __init__(self) -> None:
         self.run = ""
         self.stale = False
+        self.oldest = 0  # the number of the oldest line that is shown; 1: there is nothing before it
         self._thoughts = False
         self._count = 0
         self._open: ConversationBlock | None = None  # the words or thoughts that still grow
@@ -81,13 +106,24 @@ class ScreenConversation:
         self._tools.clear()
         # As in the run itself: thoughts are shown to those who asked for them.
         self._thoughts = (answer.get("sessionInfo") or {}).get("reasoningLevel") in ("on", "stream")
-        for message in answer.get("messages") or ():
+        messages = answer.get("messages") or ()
+        self.oldest = _number(messages[0]) if messages else 0
+        for message in messages:
             for block in self._line(message):
                 shown[block.id] = block
         flight = answer.get("inFlightRun") or {}
         self.run = str(flight.get("runId") or "")
         self.stale = bool(self.run)
         return [*shown.values(), *(block for block in self._sent.values() if block.state in ("sending", "waiting"))]
+
+    def look_back(self, answer: Payload) -> list[ConversationBlock]:
+        """The blocks of an answer of `chat.history` that comes before what is shown."""
+        messages = answer.get("messages") or ()
+        self.oldest = _number(messages[0]) if messages else 0
+        tools, self._tools = self._tools, {}  # calls of then are not those that run now
+        shown = {block.id: block for message in messages for block in self._line(message)}
+        self._tools = tools
+        return list(shown.values())
 
     def _line(self, message: Payload) -> Iterable[ConversationBlock]:
         ident = str((message.get("__openclaw") or {}).get("id") or self._next("line"))
@@ -236,9 +272,10 @@ class ScreenConversation:
             yield self.note("Making room in the conversation.")
 
     def _called(self, ident: str, name: str, args: Any, at: Any) -> ConversationBlock:
-        block = ConversationBlock(
-            f"tool:{ident}", "tool", "", f"{strip_controls(name)} {summarize_arguments(args)}".strip(), state="running"
-        )
+        changed = describe_change(name, args)
+        shown = {"path": args.get("path")} if changed and isinstance(args, dict) else args
+        head = f"{strip_controls(name)} {summarize_arguments(shown)}".strip()
+        block = ConversationBlock(f"tool:{ident}", "tool", "", head, state="running", diff=changed)
         self._tools[ident] = (block, int(at or 0))
         return block
 
@@ -250,7 +287,16 @@ class ScreenConversation:
         took = max(0, at - began) if at and began else 0
         if block.state != "running":
             took = block.took
-        block = msgspec.structs.replace(block, text=extract_words(content) or block.text, state=state, took=took)
+        details = told.get("details") or (told.get("result") or {}).get("details")
+        diff = strip_controls(str(details.get("diff") or "")) if isinstance(details, dict) else ""
+        block = msgspec.structs.replace(
+            block,
+            text=extract_words(content) or block.text,
+            state="failed" if read_exit_code(details) else state,
+            took=took,
+            code=read_exit_code(details),
+            diff=diff or (block.diff if state == "done" else ""),
+        )
         self._tools[ident] = (block, began)
         return block
 

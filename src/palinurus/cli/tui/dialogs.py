@@ -6,8 +6,9 @@ A card never takes the keys by itself: somebody who types must not answer by acc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -23,7 +24,7 @@ from palinurus.cli.render import strip_controls
 # One list to choose from, with a filter: models, levels, sessions. What is chosen is handed back; nothing is done.
 
 
-class PickerChoice(NamedTuple):
+class PickerChoice(msgspec.Struct, frozen=True):
     """A row: what it stands for, what people see, what is said beside it."""
 
     value: str
@@ -109,7 +110,7 @@ _KEYS = {"o": "allow-once", "y": "allow-once", "a": "allow-always", "d": "deny",
 _WORDS = {"allow-once": "o allow once", "allow-always": "a always", "deny": "d deny"}
 
 
-class ScreenQuestion(NamedTuple):
+class ScreenQuestion(msgspec.Struct, frozen=True):
     """What is asked. `id` as the gateway calls it."""
 
     id: str

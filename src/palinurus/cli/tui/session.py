@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from palinurus.cli.tui.conversation import ConversationBlock, ScreenConversation
 from palinurus.cli.tui.status import format_model as named
@@ -51,17 +53,19 @@ class ConnectionSource(Protocol):
         ...
 
 
-HISTORY = 120  # messages that are shown of a session
+HISTORY = 120  # messages that are shown of a session, and as many more with each look further back
 READS = 3  # of a history that changes while it is read
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between tries to connect again
 LOST = "reconnecting …"
 
 
-class ScreenChange(NamedTuple):
-    """What changed. `fresh`: everything shown before goes; `asked`, `answered`: a question came, or ended."""
+class ScreenChange(msgspec.Struct, frozen=True):
+    """What changed. `fresh`: everything shown before goes; `earlier`: the blocks come before all others; `asked`,
+    `answered`: a question came, or ended."""
 
     blocks: Sequence[ConversationBlock] = ()
     fresh: bool = False
+    earlier: bool = False
     asked: Mapping[str, Any] | None = None
     answered: str = ""
     lists: bool = False
@@ -91,6 +95,7 @@ class ScreenSession:
         self._model = model
         self._clock = clock
         self._tell = tell
+        self._looking = False  # further back
         self._why = ""  # the last refusal that was shown
         self._source: ConnectionSource | None = None
         self._wire: ScreenConnection | None = None
@@ -167,6 +172,23 @@ class ScreenSession:
         self.inherited = named(answer["defaults"])
         await self._tell(ScreenChange(self.talk.reset(answer), fresh=True))
         await self._priced(wire)
+
+    def look_back(self) -> None:
+        """Show what came before, if there is something. One look at a time."""
+        if self._wire is not None and self.talk.oldest > 1 and not self._looking:
+            self._looking = True
+            self._tasks.start(self._look_back(self._wire))
+
+    async def _look_back(self, wire: ScreenConnection) -> None:
+        asked = {"sessionKey": self.session, "limit": HISTORY, "before": self.talk.oldest}
+        try:
+            answer = await wire.call("chat.history", asked)
+            if asked["sessionKey"] == self.session:
+                await self._tell(ScreenChange(self.talk.look_back(answer), earlier=True))
+        except PalinurusError as exc:
+            await self._refused(exc)
+        finally:
+            self._looking = False
 
     def _drained(self, wire: ScreenConnection) -> bool:
         """Take away what was told of this session meanwhile. Was there something that matters?"""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.core.text import cut_end, format_tokens
 from palinurus.core.types.keys import parse_session_key
 
 
-class StatusBarFacts(NamedTuple):
+class StatusBarFacts(msgspec.Struct, frozen=True):
     """What the line tells. `line` is the state of the connection: "" when it stands."""
 
     session: str
