@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,17 @@ def test_what_lies_in_a_workspace_needs_the_owners_word(tmp_path: Path) -> None:
     (one,) = find_scripts(settings(tmp_path))
     assert "where the agent can write" in one.reason and load_scripts(settings(tmp_path))[0] == []
     named = settings(tmp_path, hooks={"internal": {"entries": {"sly": {"enabled": True}}}})
-    assert len(load_scripts(named)[0]) == 1
+    assert load_scripts(named)[0] == []  # a name alone could be anybody's file by the next start
+    code = (tmp_path / "workspace" / "hooks" / "sly.py").read_bytes()
+    pinned = {"internal": {"entries": {"sly": {"sha256": hashlib.sha256(code).hexdigest()}}}}
+    assert len(load_scripts(settings(tmp_path, hooks=pinned))[0]) == 1
+    script(tmp_path / "workspace" / "hooks", "sly", CODE.format(["command"]) + "\nraise SystemExit\n")
+    (one,) = load_scripts(settings(tmp_path, hooks=pinned))[1]
+    assert "not what the config says" in one.reason
+    (tmp_path / "workspace" / "hooks" / "sly.py").unlink()
+    (tmp_path / "workspace" / "hooks" / "sly.py").symlink_to(tmp_path / "elsewhere.py")
+    (tmp_path / "elsewhere.py").write_bytes(code)
+    assert load_scripts(settings(tmp_path, hooks=pinned))[0] == []  # no link is followed, whatever it leads to
     assert load_scripts(settings(tmp_path, hooks={"internal": {"enabled": False, "entries": {"sly": {}}}})) == ([], [])
 
 

@@ -50,6 +50,12 @@ def test_a_good_story_has_nothing_wrong():
     assert check_snapshot(story()) == []
     absorbed = item("i2", state="absorbed", outcome=None, absorbed_by="i1")
     assert check_snapshot(story([item(), absorbed], transcript=lines(user(), user("two"), assistant("both")))) == []
+    told = item("i2", dedupe="x/exec:1", state="absorbed", absorbed_by="i1", body=b'{"push": false}')
+    assert check_snapshot(story([item(), told], transcript=lines(user(), user("two"), assistant("both")))) == []
+    page = b'{"push": false, "target": {"channel": "webchat", "to": "s"}}'
+    shown = [item(body=page), item("i2", state="absorbed", absorbed_by="i1", body=page)]
+    both = lines(user(), user("two"), assistant("both"))
+    assert check_snapshot(story(shown, outbox=[], shown=[], transcript=both)) == []
     failed = item(outcome="failed", note="no key")
     assert check_snapshot(story([failed], transcript=lines(user()))) == []
     quiet = item(body=b'{"push": false}')
@@ -67,6 +73,14 @@ def test_a_good_story_has_nothing_wrong():
         (
             "answer goes elsewhere",
             story([item(), item("i2", state="absorbed", absorbed_by="i1", body=b'{"target": {"to": "x"}}')]),
+        ),
+        (
+            "answer goes elsewhere",
+            story([item(), item("i2", dedupe="x/exec:1", state="absorbed", absorbed_by="i1", body=b'{"target": "x"}')]),
+        ),
+        (
+            "answer goes elsewhere",
+            story([item(), item("i2", state="absorbed", absorbed_by="i1", body=b'{"push": false}')]),
         ),
         ("accepted 2 times", story([item(), item("i2", dedupe="d/i1", body=b'{"push": false}')])),
         ("nobody was told", story(outbox=[], shown=[])),

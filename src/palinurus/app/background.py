@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import ToolOffers
+from palinurus.app.receivers import ChannelReceivers
 from palinurus.config.settings import Settings
 from palinurus.core.commitments import share_topic
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
+from palinurus.inbox.dispatch import Dispatcher
+from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.services.facts import find_session_model
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
+from palinurus.store.news import StoreNews
+from palinurus.tasks import TaskSet
+from palinurus.tools.commands.look import Look, LookAnswer
 from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.program.cron import SchedulerListener, SchedulerPort
 from palinurus.tools.web.egress import EgressGuard, FetchLimits, FetchRequest
+from palinurus.triggers.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS, LOOK_BYTES = 45.0, 200_000
+LATER = 1.0  # seconds
 GRACE, PATIENCE = 1.0, 4.0  # seconds between SIGTERM and SIGKILL, and for both
 ANSWER = FetchLimits(size=10_000, time=30.0, redirects=0)  # of a webhook's receiver
 
@@ -37,7 +50,7 @@ def make_offered(
     def offered(key: SessionKey, inbound: Inbound, record: SessionRecord) -> tuple[str, ...]:
         model = find_session_model(catalog, settings.agents[key.agent], record)
         # What the model cannot do is no rule: the child may have another model.
-        question = offers.question(key, inbound, model, record)._replace(callable=True, narrow=None)
+        question = msgspec.structs.replace(offers.question(key, inbound, model, record), callable=True, narrow=None)
         return tuple(offers.offer(question).tools)
 
     return offered
@@ -51,6 +64,34 @@ async def stop_session_processes(processes: CommandTable, session: str) -> int:
     if running:
         await asyncio.wait([held.task for held in running], timeout=PATIENCE)
     return len(running)
+
+
+def make_look(home: str, environ: Mapping[str, str]) -> Look:
+    """Answers what commands of the agent ask about this program: the same line of `pal`, run by us, on our home."""
+    env = {name: value for name, value in environ.items() if name != "OPENCLAW_SHELL"}
+    env |= {"PALINURUS_HOME": home, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+
+    async def look(line: list[str]) -> LookAnswer:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "palinurus", *line),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=env,
+            cwd=home,
+        )
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                out, err = await child.communicate()
+        except TimeoutError:
+            return LookAnswer(75, err=f"pal: no answer within {LOOK_SECONDS:g} seconds\n")
+        finally:
+            if child.returncode is None:
+                child.kill()
+        texts = (data[:LOOK_BYTES].decode("utf-8", "replace") for data in (out, err))
+        return LookAnswer(child.returncode or 0, *texts)
+
+    return look
 
 
 def make_webhook_poster(egress: EgressGuard) -> Callable[[str, bytes, dict[str, str]], Awaitable[int]]:
@@ -100,3 +141,61 @@ def make_promise_check(
         return any(share_topic(text, f"{job['name']} {job['payload']}") for job in scheduler.jobs())
 
     return pending
+
+
+class NewsHearer:
+    """What other nodes of the same state change, told to everybody here who keeps a copy. One node alone hears nothing.
+
+    `rereads`: by kind of record, who reads one again. `hear` is what the store is given."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        deliverer: Deliverer,
+        scheduler: Scheduler,
+        receivers: ChannelReceivers,
+        *,
+        rereads: Mapping[str, Callable[[str], Awaitable[None]]],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._deliverer = deliverer
+        self._scheduler = scheduler
+        self._receivers = receivers
+        self._rereads = rereads
+        self._turn = asyncio.Lock()
+        self._tasks = TaskSet("hearing of another node")
+
+    def hear(self, news: StoreNews) -> None:
+        self._dispatcher.hear(news)
+        if news.what == "replies":
+            self._deliverer.wake(news.key)
+        elif news.what == "record":
+            self._tasks.start(self._reread(news))
+        elif news.what == "released":
+            self._tasks.start(self._take_over(news))
+
+    async def _reread(self, news: StoreNews) -> None:
+        async with self._turn:  # one after the other: an older reading never replaces a newer one
+            await self._scheduler.hear(news)
+            if news.key in self._rereads:
+                await self._rereads[news.key](news.detail)
+
+    async def _take_over(self, news: StoreNews) -> None:
+        """What another node did alone is free: whoever asks first does it from now on."""
+        await self._scheduler.hear(news)
+        self._deliverer.wake_all()
+        await self._receivers.open()
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+
+def write_later(write: Callable[[], None]) -> None:
+    """Have files that are only for diagnosis written in a moment, off the path of messages."""
+    loop = asyncio.get_running_loop()
+
+    def begin() -> None:
+        with suppress(RuntimeError):  # the program is ending, which has written it already
+            loop.run_in_executor(None, write)
+
+    loop.call_later(LATER, begin)

@@ -18,6 +18,7 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.errors import ConfigError, NotFound
 from palinurus.inbox.commands.table import TABLE
 from palinurus.plugins.api import PluginContributions
+from palinurus.providers.speech.maker import SPEECH_FOLDER
 from palinurus.store.port import Store
 from palinurus.tools.web.egress import EgressGuard
 
@@ -100,7 +101,7 @@ def make_account_kit(
 ) -> ChannelKit:
     """What one account may use."""
     folder = os.path.join(settings.home, "channels", own.channel, own.account)
-    roots = tuple(agent.workspace for agent in settings.agents.values())
+    roots = (*(agent.workspace for agent in settings.agents.values()), os.path.join(settings.home, SPEECH_FOLDER))
     files = ChannelFiles(os.path.join(settings.home, "media", "inbound"), roots, own.media, door, clock=clock)
     menu = tuple((name, command.help) for name, command in TABLE.items())
     return ChannelKit(own, own.own, clock, files, memo=memo, folder=folder, wanted=wanted, commands=menu)

@@ -7,13 +7,14 @@ temporary one that goes with it.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -32,10 +33,13 @@ from palinurus.errors import BadRequest, ConfigError
 from palinurus.plugins.api import HookRegistration, PluginContributions
 from palinurus.plugins.function import HookFunction, make_async_handler, tool
 from palinurus.plugins.manifest import PluginManifest, read_manifest
+from palinurus.services.approvals import ApprovalRow
+from palinurus.tasks import TaskSet
 
 # The provider under whose name a given model object answers.
 _OBJECT = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "none", "models": [{"id": "model"}]}
 NAME = "embedded"
+ApproveCall: TypeAlias = Callable[[ApprovalRow], bool | Awaitable[bool]]
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -71,6 +75,8 @@ class Agent:
         home: str | os.PathLike[str] = "",
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        self._approve: ApproveCall | None = None
+        self._tasks = TaskSet("answering an approval")
         self._model = model
         self._config = dict(config or {})
         self._plugins = [os.path.abspath(os.fspath(path)) for path in plugins]
@@ -80,6 +86,12 @@ class Agent:
         self._app: App | None = None
         self._clock: Clock = SystemClock()
         self._runner: asyncio.Runner | None = None
+
+    def answer_with(self, approve: ApproveCall) -> Self:
+        """Let the program answer what the gate asks (docs/security.md), before `start`. Without it nobody does, and
+        what needs an answer is not done."""
+        self._approve = approve
+        return self
 
     async def start(self) -> Self:
         """Open the home. Raises ConfigError, StateError kinds (StateLocked: a gateway runs on this home)."""
@@ -91,7 +103,7 @@ class Agent:
         file = paths.locate_config_file(self._home)
         raw = _laid(_laid(_written(file), self._config), self._own())
         reading = judge_config(msgspec.json.encode(raw).decode(), file, self._home, environ)
-        if reading.settings is None:
+        if reading.settings is None or any(problem.fatal for problem in reading.problems):
             raise ConfigError(reading.problems)
         os.makedirs(self._home, mode=0o700, exist_ok=True)
         given = None if isinstance(self._model, str) else self._model
@@ -102,11 +114,24 @@ class Agent:
             await app.stop("failed")
             raise
         self._app = app
+        if self._approve is not None:
+            app.approvals.listen(self._heard)
         return self
+
+    def _heard(self, what: str, row: ApprovalRow) -> None:
+        if what == "requested":
+            self._tasks.start(self._answer(row))
+
+    async def _answer(self, row: ApprovalRow) -> None:
+        assert self._approve is not None
+        told = self._approve(row)
+        said = await told if inspect.isawaitable(told) else told
+        await self.app.approvals.answer(row.id, "allow-once" if said else "deny", "the program")
 
     async def close(self) -> None:
         """Stop; a temporary home is removed."""
         app, self._app = self._app, None
+        await self._tasks.close()
         if app is not None:
             await app.stop("exit")
         if self._temporary:
@@ -227,7 +252,7 @@ def _brought(
         ready = one if isinstance(one, Tool) else tool(one)
         if ready.name in OURS or ready.name in made.tools:
             raise BadRequest(f"there is a tool {ready.name!r} already", fix="give yours another name: @tool(name=…)")
-        made.tools[ready.name] = ready
+        made.tools[ready.name] = msgspec.structs.replace(ready, origin=NAME)
     made.hooks = [HookRegistration(one.point, make_async_handler(one.point, one), one.priority, NAME) for one in hooks]
     if instructions:
         made.hooks.append(

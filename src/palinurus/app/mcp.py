@@ -26,6 +26,7 @@ from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.errors import PalinurusError
 from palinurus.tools.commands import descendants
 from palinurus.tools.commands.environ import build_child_env
+from palinurus.tools.mcp.pins import PINS_FILE, McpPins
 from palinurus.tools.mcp.port import McpConnect, McpMeans
 from palinurus.tools.mcp.servers import McpServers
 from palinurus.tools.sandbox.launch import ChildLaunch, prepare_launch
@@ -42,7 +43,13 @@ def make_mcp_servers(
 ) -> McpServers:
     """The configured servers, not connected yet. `life` names who starts their programs: "" is the gateway."""
     launcher = McpLauncher(settings, environ, life)
-    return McpServers(settings.mcp, load_mcp_connect, McpMeans(launcher, _judge(settings, door), launcher.mark), clock)
+    means = McpMeans(launcher, _judge(settings, door), launcher.mark)
+    return McpServers(settings.mcp, load_mcp_connect, means, clock, pins=make_mcp_pins(settings))
+
+
+def make_mcp_pins(settings: Settings) -> McpPins:
+    """What servers first said of their tools; kept in the state directory."""
+    return McpPins(os.path.join(settings.home, PINS_FILE))
 
 
 def load_mcp_connect() -> McpConnect:

@@ -5,18 +5,25 @@ lies in a workspace, or behind an address that the one door lets through.
 from __future__ import annotations
 
 import asyncio
+import errno
 import mimetypes
 import os
-import re
 import secrets
 from collections.abc import AsyncIterable
 
+from palinurus.beneath import read_file_beneath, strip_root
 from palinurus.channels.kit import ChannelFile
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
+from palinurus.core.speech import SpokenText
 from palinurus.core.types.inbound import Attachment
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.tool import ToolFailure
+from palinurus.files import NotPlainFile, sync_folder
 from palinurus.gateway.attachments import ATTACHMENT_BYTES, INBOUND_FOLDER
 from palinurus.inbox.commands.command import KeepFile
+from palinurus.patterns import compile_late
+from palinurus.services.speech import AgentVoices
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 from palinurus.workspace.images import FetchImage
 
@@ -38,10 +45,24 @@ def make_image_fetcher(door: EgressGuard) -> FetchImage:
     return fetch
 
 
-_PICTURE = re.compile(r"image/|application/octet-stream")
+_PICTURE = compile_late(r"image/|application/octet-stream")
 _PICTURE_TIME = 15.0  # seconds: a person waits for the answer
-_UNSAFE = re.compile(r"[^\w.-]+")
+_UNSAFE = compile_late(r"[^\w.-]+")
 _TIME = 60.0
+
+
+class VoiceNoteMaker:
+    """Implements `tools.media.speech.SpeakerPort`."""
+
+    def __init__(self, voices: AgentVoices) -> None:
+        self._voices = voices
+
+    async def say(self, text: str, agent: str, channel: str, timeout: float | None) -> tuple[str, str, bool]:
+        use = self._voices.choose_use(channel) or "file"
+        made = await self._voices.speak(SpokenText(text, agent=agent), use, timeout=timeout)
+        if isinstance(made, ModelFailure):
+            raise ToolFailure(made.message)
+        return made.path, made.provider, made.note and use == "note"
 
 
 class ChannelFiles:
@@ -49,7 +70,7 @@ class ChannelFiles:
 
     def __init__(self, folder: str, roots: tuple[str, ...], most: int, door: EgressGuard, clock: Clock) -> None:
         self._folder = folder
-        self._roots = tuple(os.path.realpath(root) for root in roots)
+        self._roots = roots
         self._most = most
         self._door = door
         self._clock = clock
@@ -77,16 +98,19 @@ class ChannelFiles:
     async def load(self, source: str, most: int) -> ChannelFile | str:
         if source.startswith(("http://", "https://")):
             return await self._fetch(source, most)
-        real = os.path.realpath(source)
-        if not any(real == root or real.startswith(root + os.sep) for root in self._roots):
-            return f"{os.path.basename(source)[:80]} is not in a workspace"
+        name = os.path.basename(source)
+        # By name: which file may be sent was decided before (the owner's memory may not), and a link could lead to it.
+        found = ((root, inner) for root in self._roots if (inner := strip_root(root, source)))
+        root, inner = next(found, ("", ""))
+        if not inner:
+            return f"{name[:80]} is not in a workspace"
         try:
-            data = await asyncio.to_thread(_load, real, most)
+            data = await asyncio.to_thread(read_file_beneath, root, inner, most)
+        except NotPlainFile as exc:
+            return str(exc)
         except OSError as exc:
-            return f"{os.path.basename(source)[:80]} cannot be read: {exc.strerror}"
-        if data is None:
-            return f"{os.path.basename(source)[:80]} is larger than {most:,} bytes"
-        return ChannelFile(os.path.basename(real), mimetypes.guess_type(real)[0] or "application/octet-stream", data)
+            return f"{name[:80]} cannot be read: {'it is a link' if exc.errno == errno.ELOOP else exc.strerror}"
+        return ChannelFile(name, mimetypes.guess_type(name)[0] or "application/octet-stream", data)
 
     async def _fetch(self, url: str, most: int) -> ChannelFile | str:
         found = await _fetch(self._door, url, FetchLimits(most, _TIME))
@@ -119,9 +143,4 @@ def _write(path: str, data: bytes) -> None:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())
-
-
-def _load(path: str, most: int) -> bytes | None:
-    with open(path, "rb") as source:
-        data = source.read(most + 1)
-    return data if len(data) <= most else None
+    sync_folder(os.path.dirname(path))  # its name, too: the message that has it is about to be accepted

@@ -21,7 +21,7 @@ from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.schedule.belief import BelievedTime, believe_time
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse
 from palinurus.core.types.model import Model
-from palinurus.inbox.attachments import sweep_inbound_files
+from palinurus.inbox.attachments import sweep_media_files
 from palinurus.inbox.feed import RunFollower
 from palinurus.plugins.api import PluginContributions
 from palinurus.providers.probe import probe_ollama
@@ -30,12 +30,13 @@ from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
+from palinurus.store.factory import StoreOpener, open_store
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
-from palinurus.store.sqlite import open_store
 
 log = logging.getLogger(__name__)
 
+TAKING_UP = "taking up"  # granted to the node that takes up what a crash left
 UPKEEP_FIRST = 60.0  # seconds after the start
 UPKEEP = 86_400.0
 KEEP = 30 * 86_400_000  # ms: finished messages and their keys; callers repeat one for 7 days at least
@@ -47,6 +48,8 @@ class App(AppParts):
 
     `open` puts it together, `start` lets it run. What `open` makes is there from then on.
     """
+
+    open_store: StoreOpener = staticmethod(open_store)  # who brings a store of their own sets theirs
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class App(AppParts):
         Nothing runs after it: no message is received, sent or taken up again, no job starts, no server is connected.
         Raises StateError kinds, ConfigError.
         """
-        self.store = await open_store(self.settings.home, self.clock)
+        self.store = await self.open_store(self.settings.home, self.clock)
         self.closers.append(self.store.close)
         await adopt_transcripts(self.settings.home, self.store)
         for agent in self.settings.agents.values():
@@ -79,20 +82,26 @@ class App(AppParts):
         if any(self.catalog.wants_probe(agent) for agent in self.settings.agents.values()):
             self.catalog.ollama = await probe_ollama()
         self.wire()
+        await self.voices.load()
+        self.store.watch(self.news.hear)
         await self.subagents.load()
         await self.scheduler.load()
 
     async def start(self) -> None:
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""
         await self.open()
-        await asyncio.to_thread(mcp.kill_stray_servers, self.settings)
-        await self.pipeline.load(self.approvals)
+        first = await self.store.grant(TAKING_UP)  # what is there belongs to dead processes, not to other nodes
+        if first:
+            await asyncio.to_thread(mcp.kill_stray_servers, self.settings)
+        await self.pipeline.load(self.approvals, take_up=first)
         self.deliverer.start()
-        await resume_accepted(self.store, self.scheduler, self.clock.now())
+        if first:
+            await resume_accepted(self.store, self.scheduler, self.clock.now())
         await self.dispatcher.resume()
-        self.subagents.resume()
-        await self.processes.recover()
-        self.receivers.open()
+        if first:
+            self.subagents.resume()
+            await self.processes.recover()
+        await self.receivers.open()
         self._upkeep = asyncio.ensure_future(self._maintain())
         self.scheduler.start()
         self.mcp.start()
@@ -122,7 +131,8 @@ class App(AppParts):
             await self.clock.sleep(wait)
             wait = UPKEEP
             try:
-                await self._clean_up()
+                if await self.store.grant(TAKING_UP):
+                    await self._clean_up()
             except Exception:  # task boundary: tomorrow again
                 log.exception("sessions could not be cleaned up")
 
@@ -138,7 +148,7 @@ class App(AppParts):
         while await self.store.prune(believed.at - KEEP):
             await self.clock.sleep(PRUNE_PAUSE)
         old = believed.at / 1000 - self.settings.audio.keep * 86_400
-        await asyncio.to_thread(sweep_inbound_files, home, old)
+        await asyncio.to_thread(sweep_media_files, home, old)
 
     async def hook(self, channel: str, account: str, request: ChannelHttpRequest) -> ChannelHttpResponse | None:
         """A chat platform's request, to the account it names; None if there is none. Raises what `submit` raises."""

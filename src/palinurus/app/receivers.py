@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from palinurus.channels import LOGOUTS, load_signin_action
@@ -19,6 +19,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest, NotFound
 from palinurus.inbox.receivers import ChannelAccountState, DeliveryStatus
+from palinurus.outbox.deliver import name_channel_grant
 from palinurus.outbox.post import OutboxPost
 from palinurus.tools.program import message
 
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ChannelReceivers:
-    """Implements `inbox.receivers.ReceiversPort`. `kit` is what an account may use."""
+    """Implements `inbox.receivers.ReceiversPort`. `kit` is what an account may use, `grant` the store's."""
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class ChannelReceivers:
         submit: SubmitInbound,
         post: OutboxPost,
         kit: Callable[[str, str], ChannelKit],
+        grant: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -43,12 +45,14 @@ class ChannelReceivers:
         self._submit = submit
         self._post = post
         self._kit = kit
+        self._grant = grant
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def open(self) -> None:
-        """Receive everywhere."""
+    async def open(self) -> None:
+        """Receive everywhere, but where another node does."""
         for name in self._channels:
-            self._begin(name)
+            if not self._runs(name) and await self._grant(name_channel_grant(name)):
+                self._begin(name)
 
     async def close(self) -> None:
         tasks = tuple(self._tasks.values())

@@ -4,7 +4,6 @@ other. The only file that knows who plugs into whom; nothing in it starts, sends
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator
 from palinurus.agent.invoke import DirectToolCaller
+from palinurus.agent.marks import KIND as TAINT
 from palinurus.agent.plan.prepare import PreparerParts, RunPreparer
 from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.window import TokenCalibration
@@ -20,12 +20,15 @@ from palinurus.agent.turn import TurnRunner, TurnServices
 from palinurus.app import mcp, parts, plugins
 from palinurus.app.admission import ChannelAdmission
 from palinurus.app.background import (
+    NewsHearer,
     make_job_observer,
+    make_look,
     make_offered,
     make_promise_check,
     make_watch_command,
     make_webhook_poster,
     stop_session_processes,
+    write_later,
 )
 from palinurus.app.channels import make_signin_kit, open_channels
 from palinurus.app.media import make_image_fetcher, make_upload_saver
@@ -54,17 +57,21 @@ from palinurus.plugins.load import PluginSet
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.stream import ProviderModels
 from palinurus.providers.transcribe import SpeechTranscriber
+from palinurus.services.approvals import KIND as APPROVAL
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import PromiseFollower
 from palinurus.services.sessions import SessionDirectory
 from palinurus.services.subagents.control import SubagentControl
+from palinurus.services.subagents.registry import KIND as SUBAGENT
 from palinurus.services.subagents.spawn import SubagentParts
 from palinurus.services.wake import SessionWaker
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, Store
+from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.commands.environ import build_child_env, build_search_path
+from palinurus.tools.commands.look import LookDoor
 from palinurus.tools.commands.record import CommandRecords
 from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.web.toolset import WebToolset
@@ -74,8 +81,6 @@ from palinurus.triggers.scheduler import Scheduler
 from palinurus.triggers.webhooks import Webhooks
 from palinurus.workspace.memory.memories import Memories
 from palinurus.workspace.sources import PromptSources
-
-LATER = 1.0  # seconds
 
 
 class AppParts:
@@ -111,23 +116,34 @@ class AppParts:
     def wire(self) -> None:
         """Who plugs into whom, in the order in which they need each other."""
         self.web = WebToolset(self.settings.web, self.clock)
+        self.browser = BrowserOffer(
+            self.settings.browser, self.settings.home, self._environ, self.web.egress, clock=self.clock
+        )
         self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
-        self._transcripts = Transcripts(self.settings.home, journal=self.store.list_journal_lines)
+        self._transcripts = Transcripts(
+            self.settings.home, journal=self.store.list_journal_lines, tail=self.store.read_tail
+        )
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
         self._wire_chats()
         model = self._wire_model()
+        self.voices.attach(model)
         self._wire_runs(model)
+        self.closers += [self.pictures.close] if self.pictures is not None else []
+        rereads = {APPROVAL: self.approvals.reread, SUBAGENT: self.subagents.registry.reread, TAINT: self._marks.reread}
+        self.news = NewsHearer(self.dispatcher, self.deliverer, self.scheduler, self.receivers, rereads=rereads)
         self.closers += [
             self._close_models,
             self.web.close,
             self.ears.close,
+            self.voices.close,
             self._memory.close,
             self.hooks.drain,
             self.pipeline.close,
             self.deliverer.stop,
             self.approvals.close,
             self.mcp.close,
+            self.browser.close,
             self.processes.close,
             self.promises.close,
             lambda: self.dispatcher.drain(self.drain_seconds),
@@ -135,13 +151,17 @@ class AppParts:
             self.scheduler.close,
             self.receivers.close,
             self.signins.close,
+            self.news.close,
         ]
 
     def _wire_chats(self) -> None:
         """Messages in and replies out: channels, their admission, the outbox, the inbox."""
         settings, clock = self.settings, self.clock
-        self.pipeline = ReplyPipeline(settings, self.hooks, self.store, self.channels, clock=clock)
+        env = build_child_env(self._environ, {})
+        self.voices = parts.make_voices(settings, self.catalog, self.store, env, channels=self.channels)
+        self.pipeline = ReplyPipeline(settings, self.hooks, self.store, self.channels, clock=clock, voices=self.voices)
         self.deliverer = Deliverer(self.store, self.channels, self.hooks, clock, aids=self.pipeline.aids)
+        self.pipeline.speaks_for = self.deliverer.speaks_for
         self.post = OutboxPost(settings, self.store, self.channels, clock, wake=self.deliverer.on_queued)
         self.commands = plugins.make_plugin_commands(self.plugins.brought)
         self.reader = MessageReader(settings, self.commands)
@@ -155,18 +175,20 @@ class AppParts:
         for name, channel in made.items():
             self.channels.setdefault(name, channel)
         kit = partial(make_signin_kit, settings, clock=clock, door=self.web.egress)
-        self.receivers = ChannelReceivers(settings, clock, self.channels, self.admission.take, post=self.post, kit=kit)
+        self.receivers = ChannelReceivers(
+            settings, clock, self.channels, self.admission.take, post=self.post, kit=kit, grant=self.store.grant
+        )
         self.signins = SignInRunner(self.receivers, kit)
-        self.ears = SpeechTranscriber(settings.audio, self.catalog, build_child_env(self._environ, {}))
+        self.ears = SpeechTranscriber(settings.audio, self.catalog, env)
 
     def _wire_model(self) -> Model:
         """The model of all runs: what was handed in, or every provider there is; within budgets, and watched."""
         if (model := self._given) is None:
             self._models = parts.make_provider_models(self.settings, self.catalog, self.clock)
             model = parts.wrap_with_cassette(self._models, self._environ)
-        made, self._watch = parts.add_budgets_and_watch(
-            model, self.settings, self.store, self.clock, defer=_write_later
-        )
+        budgets = parts.make_budgets(self.settings, self.store, self.clock)
+        self.pictures = parts.make_pictures(self.settings, self.catalog, budgets)
+        made, self._watch = parts.add_budgets_and_watch(model, self.settings, budgets, self.clock, defer=write_later)
         return made
 
     def _wire_runs(self, model: Model) -> None:
@@ -187,16 +209,18 @@ class AppParts:
                 clock=clock,
                 env=build_child_env(self._environ, {}),
                 hooks=self.hooks,
-                prompts=PromptBuilder(settings, self.catalog, lambda a, k: PromptSupply(*sources(a, k))),
+                prompts=PromptBuilder(
+                    settings, self.catalog, lambda a, k: PromptSupply(*sources(a, k)), speech=self.voices.find_mode
+                ),
                 sources=sources,
                 calibration=TokenCalibration(store),
                 tell=events.take,
                 ready=self.mcp.ready if self.mcp.all else None,
-                attach=FileAttacher(self.ears),
+                attach=FileAttacher(self.ears, settings.audio.scope),
                 fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
         )
-        self.offers = preparer.offers
+        self.offers, self._marks = preparer.offers, preparer.marks
         self.invoke = DirectToolCaller(preparer, self.hooks, clock)
         self._wire_background(events, preparer)
         tools.update(self.plugins.brought.tools)
@@ -212,10 +236,13 @@ class AppParts:
                     inbox=inbox,
                     processes=self.processes,
                     web=self.web,
+                    browser=self.browser,
                     model=model,
                     others=SessionDirectory(settings, store, self._transcripts, clock, inbox=inbox),
                     subagents=self.subagents,
                     schedules=self.scheduler,
+                    voices=self.voices,
+                    pictures=self.pictures,
                     post=self.post,
                     restart=self.restart,
                 )
@@ -228,8 +255,9 @@ class AppParts:
     def _wire_background(self, events: SystemEvents, preparer: RunPreparer) -> None:
         """What goes on beside messages: commands, sub-agents, jobs and heartbeats, webhooks, promises, questions."""
         settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
+        door = LookDoor(settings.home, make_look(settings.home, self._environ))
         self.processes = CommandTable(
-            settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(inbox, clock)
+            settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(inbox, clock), door=door
         )
         self.subagents = SubagentControl(
             SubagentParts(
@@ -241,7 +269,7 @@ class AppParts:
                 hooks=self.hooks,
                 inbox=inbox,
                 offered=make_offered(settings, self.catalog, preparer.offers),
-                workspace=lambda key: preparer.sandboxes.of(settings.agents[key.agent], key).workspace,
+                workspace=preparer.sandboxes.locate_workspace,
                 end_commands=partial(stop_session_processes, self.processes),
             )
         )
@@ -251,6 +279,7 @@ class AppParts:
             clock=clock,
             inbox=inbox,
             post=make_webhook_poster(self.web.egress),
+            say=self.post.say,
             channels=self.channels,
             zone=detect_timezone(self._environ),
             run=make_watch_command(self.invoke),
@@ -259,7 +288,7 @@ class AppParts:
         self.scheduler.follow(make_job_observer(self.hooks))
         self.webhooks = Webhooks(triggers, events, self.hooks)
         self.promises = PromiseFollower(store, make_promise_check(self.processes, self.subagents, self.scheduler))
-        for follower in (self.subagents.watch, self.promises, self.admission.guests):
+        for follower in (self.subagents.watch, self.promises, self.admission.guests, self.pipeline.drafts):
             inbox.feeds.follow(follower)
         self.approvals = ApprovalBoard(
             store, clock, os.path.join(settings.home, APPROVALS_FILE), lambda: inbox.draining
@@ -337,6 +366,8 @@ class AppParts:
             recall=self._memory,
             embed=self._memory.embed,
             look=self._watch.last,
+            voices=self.voices,
+            ears=self.ears,
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
@@ -361,9 +392,3 @@ class AppParts:
         self._watch.flush()
         if self._models is not None:
             await self._models.close()
-
-
-def _write_later(write: Callable[[], None]) -> None:
-    """Have files that are only for diagnosis written in a moment, off the path of messages."""
-    loop = asyncio.get_running_loop()
-    loop.call_later(LATER, lambda: loop.run_in_executor(None, write))

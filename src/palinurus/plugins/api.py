@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,11 +20,12 @@ from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import Tool
 from palinurus.core.types.vendor import Vendor
+from palinurus.patterns import compile_late
 from palinurus.plugins.function import HookFunction, make_async_handler, tool
 from palinurus.plugins.hooks import HOOK_POINTS, PROMPT_FIELDS, Hooks
 from palinurus.plugins.manifest import PluginManifest
 
-_COMMAND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_COMMAND = compile_late(r"[a-z][a-z0-9_-]{0,31}")
 
 
 ThinkingOpinion: TypeAlias = Callable[[ModelSpec], bool | None] | None
@@ -35,7 +35,7 @@ class PluginRegistrationError(Exception):
     """A plugin registers what its manifest does not declare, or what cannot be."""
 
 
-class PluginCommandCall(NamedTuple):
+class PluginCommandCall(msgspec.Struct, frozen=True):
     """A command as a person typed it."""
 
     name: str
@@ -47,7 +47,7 @@ class PluginCommandCall(NamedTuple):
     owner: bool
 
 
-class PluginCommand(NamedTuple):
+class PluginCommand(msgspec.Struct, frozen=True):
     """A chat command of a plugin: `run(asked)` returns the answer, or a promise of it."""
 
     name: str
@@ -58,7 +58,7 @@ class PluginCommand(NamedTuple):
     plugin: str = ""
 
 
-class HookRegistration(NamedTuple):
+class HookRegistration(msgspec.Struct, frozen=True):
     point: str
     call: Callable[[dict[str, Any]], Any]
     priority: int = 0

@@ -10,10 +10,11 @@ from importlib import metadata
 import msgspec
 
 import palinurus
+from palinurus.patterns import compile_late
+from palinurus.plugins.checkout import CHECKOUT
 
 _PACKAGE = os.path.dirname(os.path.abspath(palinurus.__file__))
-_CHECKOUT = os.path.dirname(os.path.dirname(_PACKAGE))
-_NEEDED = re.compile(r"""([^;]+?)\s*;\s*extra == ['"]([\w-]+)['"]""")  # a line of a wheel's metadata
+_NEEDED = compile_late(r"""([^;]*[^;\s])\s*;\s*extra == ['"]([\w-]+)['"]""")  # a line of a wheel's metadata
 
 
 class PackageNeed(msgspec.Struct, frozen=True):
@@ -24,7 +25,7 @@ class PackageNeed(msgspec.Struct, frozen=True):
     here: str
 
 
-def read_extras(checkout: str = _CHECKOUT) -> dict[str, list[PackageNeed]]:
+def read_extras(checkout: str = CHECKOUT) -> dict[str, list[PackageNeed]]:
     """Every extra with what it needs: as the checkout says today, else as the wheel said when it was installed."""
     found: dict[str, list[str]] = {}
     if os.path.isfile(file := os.path.join(checkout, "pyproject.toml")):
@@ -53,7 +54,7 @@ def list_missing(needs: list[PackageNeed]) -> list[str]:
 def read_tested_versions(wanted: list[str]) -> str:
     """constraints.txt for what comes along with `wanted`; what is installed stays as it is wherever it will do."""
     named = {_plain(text) for text in wanted}
-    file = os.path.join(_CHECKOUT, "constraints.txt")
+    file = os.path.join(CHECKOUT, "constraints.txt")
     with open(file if os.path.isfile(file) else os.path.join(_PACKAGE, "constraints.txt"), encoding="utf-8") as source:
         return "".join(line for line in source if _plain(line) not in named and not look_up_package(line).here)
 

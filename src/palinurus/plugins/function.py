@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -15,10 +14,11 @@ import msgspec
 
 from palinurus.core.signature import ToolSignature, parse_docstring, read_signature
 from palinurus.core.types.messages import ImageBlock, TextBlock
-from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolFailure, ToolOutput, make_output
+from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolFailure, ToolOutput, ToolReach, make_output
+from palinurus.patterns import compile_late
 from palinurus.plugins.hooks import HOOK_POINTS
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_NAME = compile_late(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -55,6 +55,7 @@ def tool(
     effect: ToolEffect = "effect",
     owner: bool = False,
     sequential: bool = False,
+    reach: ToolReach | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -67,11 +68,13 @@ def tool(
     effect: ToolEffect = "effect",
     owner: bool = False,
     sequential: bool = False,
+    reach: ToolReach | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """A tool out of a function, as a decorator with or without arguments.
 
     A parameter that is called `ctx`, or annotated with ToolContext, gets the context and is not shown to the model. A
-    plain function runs in a thread. Raises TypeError for a signature the model could not be told.
+    plain function runs in a thread. `reach` says what the gate may know (docs/security.md). Raises TypeError for a
+    signature the model could not be told.
     """
 
     def make(made: Callable[..., Any]) -> FunctionTool:
@@ -88,6 +91,7 @@ def tool(
             effect=effect,
             owner=owner,
             sequential=sequential,
+            reach=reach,
             function=made,
         )
 

@@ -11,7 +11,9 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.tasks import TaskSet
@@ -32,7 +34,7 @@ TRACED = 256  # sessions whose trace lines are kept
 LINES = 20  # of each
 
 
-class HookPoint(NamedTuple):
+class HookPoint(msgspec.Struct, frozen=True):
     kind: PointKind
     deadline: float  # seconds a handler may take
     about: str  # when it is called
@@ -140,7 +142,7 @@ HOOK_POINTS: dict[str, HookPoint] = {
 }  # fmt: skip
 
 
-class HookHandler(NamedTuple):
+class HookHandler(msgspec.Struct, frozen=True):
     call: Callable[[dict[str, Any]], Any]
     priority: int
     owner: str

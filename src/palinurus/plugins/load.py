@@ -74,6 +74,14 @@ def load_module_file(file: str, name: str) -> ModuleType:
     return made
 
 
+def load_module_code(code: bytes, name: str, file: str) -> ModuleType:
+    """These bytes as a module, without looking at the file they came from. Raises what they raise."""
+    made = ModuleType(name)
+    made.__file__ = file
+    exec(compile(code, file, "exec"), made.__dict__)
+    return made
+
+
 def list_config_problems(one: PluginManifest, entry: PluginEntry, home: str) -> list[str]:
     """What is wrong with a plugin's config, each with file:line."""
     if one.schema is None:

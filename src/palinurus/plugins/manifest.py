@@ -10,7 +10,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,13 +20,14 @@ from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.sections.plugins import PluginSettings
 from palinurus.config.settings import Settings
+from palinurus.patterns import compile_late
 
 FILES = ("palinurus.plugin.json", "plugin.json", "openclaw.plugin.json")
 GROUP = "palinurus.plugins"
 ENTRY = "plugin:register"  # unless the manifest says another
 CAPABILITIES = ("tools", "hooks", "commands", "vendors", "channels", "skills", "cli")
 LARGEST = 1_000_000  # bytes of a manifest
-_ID = re.compile(r"[a-z0-9][a-z0-9._@/-]{0,63}")
+_ID = compile_late(r"[a-z0-9][a-z0-9._@/-]{0,63}")
 # What OpenClaw's manifests list -> the capability that is
 _LISTS = {"providers": "vendors", "channels": "channels", "skills": "skills", "cli": "cli", "commands": "commands"}
 DEPTH = 32  # of a schema
@@ -141,7 +142,7 @@ class PluginManifest(msgspec.Struct, frozen=True):
     package: str = ""  # the distribution it comes with
 
 
-class BrokenPlugin(NamedTuple):
+class BrokenPlugin(msgspec.Struct, frozen=True):
     """A plugin that cannot be used, and why."""
 
     id: str

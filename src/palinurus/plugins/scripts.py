@@ -1,28 +1,34 @@
 """Hook scripts: `hooks/NAME/HOOK.md` with a `handler.py`, or `hooks/NAME.py`. No manifest, no `register`.
 
 They lie in <home>/hooks, in hooks.internal.load.extraDirs, or in an agent's workspace. The agent itself can write to
-its workspace, so what lies there runs only if the config names it.
+its workspace, so what lies there runs only if the config holds its SHA-256, and it is those very bytes that run.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
 import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
+
+from palinurus.beneath import open_file_beneath, read_file_beneath
 from palinurus.config.settings import Settings
 from palinurus.core.skills.frontmatter import FrontMatter, parse_front_matter
+from palinurus.patterns import compile_late
 from palinurus.plugins.api import HookRegistration
 from palinurus.plugins.function import make_async_handler
-from palinurus.plugins.load import load_module_file
+from palinurus.plugins.load import load_module_code, load_module_file
 
 log = logging.getLogger(__name__)
 
 FILE = "HOOK.md"
+LARGEST = 1 << 20  # bytes of a script
 # event -> the point it is told at, and what the payload must say for it
 EVENTS: dict[str, tuple[str, dict[str, str]]] = {
     "agent:bootstrap": ("agent:bootstrap", {}),
@@ -36,16 +42,17 @@ EVENTS: dict[str, tuple[str, dict[str, str]]] = {
     "session:compact:before": ("before_compaction", {}),
     "session:compact:after": ("after_compaction", {}),
 }
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class HookScript(NamedTuple):
+class HookScript(msgspec.Struct, frozen=True):
     """A script that was found. `reason`: why it is not used; "" if it is."""
 
     name: str
     path: str  # the Python file
     events: tuple[str, ...] = ()
     reason: str = ""
+    code: bytes = b""  # of one in a workspace: what was judged and runs, whatever the file holds by then
 
 
 def find_scripts(settings: Settings) -> list[HookScript]:
@@ -55,14 +62,30 @@ def find_scripts(settings: Settings) -> list[HookScript]:
         for script in _in(folder):
             enabled = settings.scripts.entries.get(script.name)
             if not settings.scripts.on:
-                script = script._replace(reason="hooks.internal.enabled is false")
+                script = msgspec.structs.replace(script, reason="hooks.internal.enabled is false")
             elif enabled is False:
-                script = script._replace(reason=f"hooks.internal.entries.{script.name}.enabled is false")
-            elif not own and enabled is None:
-                key = f"hooks.internal.entries.{script.name}.enabled"
-                script = script._replace(reason=f"it lies in a workspace, where the agent can write: set {key} to true")
+                script = msgspec.structs.replace(
+                    script, reason=f"hooks.internal.entries.{script.name}.enabled is false"
+                )
+            elif not own and not script.reason:
+                script = _judge_pin(script, folder, settings.scripts.pins.get(script.name, ""))
             made.setdefault(script.name, script)
     return list(made.values())
+
+
+def _judge_pin(script: HookScript, folder: str, pin: str) -> HookScript:
+    """A script of a workspace with the bytes that were judged; with a reason if they are not what the owner read."""
+    workspace = os.path.dirname(folder)
+    try:
+        code = read_file_beneath(workspace, os.path.relpath(script.path, workspace), LARGEST)
+    except OSError as exc:
+        return msgspec.structs.replace(script, reason=f"it cannot be read: {exc}")
+    found = hashlib.sha256(code).hexdigest()
+    if found == pin:
+        return msgspec.structs.replace(script, code=code)
+    why = "it is not what the config says" if pin else "it lies in a workspace, where the agent can write"
+    key = f"hooks.internal.entries.{script.name}.sha256"
+    return msgspec.structs.replace(script, reason=f"{why}: read it, then set {key} to {found}")
 
 
 def load_scripts(settings: Settings) -> tuple[list[HookRegistration], list[HookScript]]:
@@ -77,7 +100,7 @@ def load_scripts(settings: Settings) -> tuple[list[HookRegistration], list[HookS
             loaded = _loaded(script)
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - border: a script's failure is its own
             log.warning("hook script %s is set aside: %s", script.path, exc)
-            aside.append(script._replace(reason=f"{type(exc).__name__}: {exc}"))
+            aside.append(msgspec.structs.replace(script, reason=f"{type(exc).__name__}: {exc}"))
             continue
         made += loaded
     return made, aside
@@ -111,8 +134,8 @@ def _in(folder: str) -> Iterator[HookScript]:
 def _described(name: str, folder: str) -> HookScript:
     file = os.path.join(folder, "handler.py")
     try:
-        with open(os.path.join(folder, FILE), encoding="utf-8") as handle:
-            head = parse_front_matter(handle.read(200_000))
+        with open_file_beneath(os.path.dirname(folder), f"{os.path.basename(folder)}/{FILE}") as handle:
+            head = parse_front_matter(handle.read(200_000).decode())
     except (OSError, ValueError) as exc:
         return HookScript(name, file, (), f"{FILE} cannot be read: {exc}")
     if not isinstance(head, FrontMatter):
@@ -137,7 +160,8 @@ def _events(fields: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _loaded(script: HookScript) -> list[HookRegistration]:
-    module = load_module_file(script.path, "palinurus_hook_" + re.sub(r"\W", "_", script.name))
+    name = "palinurus_hook_" + re.sub(r"\W", "_", script.name)
+    module = load_module_code(script.code, name, script.path) if script.code else load_module_file(script.path, name)
     handler = getattr(module, "handler", None)
     if not callable(handler):
         raise TypeError("it has no function `handler(event)`")

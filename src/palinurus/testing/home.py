@@ -46,7 +46,9 @@ def read_snapshot(home: str) -> HomeSnapshot:
         outbox = tuple(dict(row) for row in conn.execute("SELECT * FROM outbox ORDER BY seq"))
         waiting = conn.execute("SELECT path, data FROM journal ORDER BY seq").fetchall()
     files = {}
-    for path in sorted(glob.glob(os.path.join(home, "agents", "*", "sessions", "*.jsonl"))):
+    for path in sorted(glob.glob(os.path.join(home, "agents", "*", "sessions", "*.jsonl*"))):
+        if not path.endswith(".jsonl") and ".jsonl.deleted." not in path:  # of a session that is no more
+            continue
         with open(path, "rb") as handle:
             files[os.path.relpath(path, home)] = tuple(handle.read().split(b"\n"))
     for path, data in waiting:  # a transcript is its file and what waits for it
@@ -76,7 +78,7 @@ def _messages(story: HomeSnapshot) -> Iterable[str]:
             host = rows.get(row["absorbed_by"], {})
             if host.get("state") != "done":
                 yield f"{name} became part of a run that did not end"
-            elif _where(row) != _where(host):
+            elif _where(row) != _where(host) and not _tells_of_command(row, host):
                 yield f"{name} became part of a run whose answer goes elsewhere"
         elif row["state"] != "done":
             yield f"{name} is still {row['state']}"
@@ -90,9 +92,17 @@ def _messages(story: HomeSnapshot) -> Iterable[str]:
 
 
 def _where(row: dict[str, Any]) -> Any:
-    """Where the sender reads the answer: a chat, or the connection that waits for it."""
+    """Where the sender reads the answer: a chat, the page that shows the session, or the connection that waits."""
     body = msgspec.json.decode(row["body"], type=dict[str, Any])
-    return body.get("target") if body.get("push", True) else row["id"]
+    target = body.get("target")
+    watched = isinstance(target, dict) and target.get("channel") == "webchat"
+    return target if body.get("push", True) or watched else row["id"]
+
+
+def _tells_of_command(row: dict[str, Any], host: dict[str, Any]) -> bool:
+    """Is it a command's end, of which nobody asks, told to a run that answers where the command was asked for?"""
+    where = [msgspec.json.decode(each["body"], type=dict[str, Any]).get("target") for each in (row, host)]
+    return "/exec:" in row["dedupe"] and where[0] == where[1]
 
 
 def _replies(story: HomeSnapshot) -> Iterable[str]:
@@ -197,7 +207,7 @@ def _answers(story: HomeSnapshot, entries: list[dict[str, Any]]) -> Iterable[str
         mine.setdefault(entry.get("item", ""), []).append(entry["message"])
     guests = Counter(row["absorbed_by"] for row in story.inbox if row["state"] == "absorbed")
     for row in story.inbox:
-        if row["state"] != "done" or row["outcome"] not in ("answered", "silent"):
+        if row["state"] != "done" or row["outcome"] not in ("answered", "silent") or row.get("lane") == "control":
             continue
         said = mine.get(row["id"], [])
         asked = sum(message["role"] == "user" for message in said)

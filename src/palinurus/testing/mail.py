@@ -15,9 +15,12 @@ from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.policy import default as modern
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
+
+import msgspec
 
 from palinurus.core.types.channel import SendTrouble
+from palinurus.patterns import compile_late
 from palinurus.testing.loopback import LoopbackTcp
 from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
@@ -35,10 +38,10 @@ FAULTS: dict[SendTrouble, tuple[str, str]] = {
     "gone": ("RCPT", "550 5.1.1 no such user"),
     "refused": ("DATA", "554 5.6.0 this cannot be delivered"),
 }
-_LITERAL = re.compile(rb"\{(\d+)\}\r\n$")
+_LITERAL = compile_late(rb"\{(\d+)\}\r\n$")
 
 
-class FakeMailItem(NamedTuple):
+class FakeMailItem(msgspec.Struct, frozen=True):
     """A mail in a folder."""
 
     number: int

@@ -14,9 +14,10 @@ from typing import Any, get_args
 import msgspec
 
 from palinurus.core.types.model import FailureKind, ModelFailure
+from palinurus.patterns import compile_late
 from palinurus.testing.model import ScriptedTurn
 
-_LINE = re.compile(r"^(?:\[[^\]\n]*\]\s*)?(THINK|TOOLS|TOOL|SAY|WORDS|SLOW|FAIL|CUT|STALL)[ \t]+(.*?)[ \t]*$", re.M)
+_LINE = compile_late(r"^(?:\[[^\]\n]*\]\s*)?(THINK|TOOLS|TOOL|SAY|WORDS|SLOW|FAIL|CUT|STALL)[ \t]+(.*?)[ \t]*$", re.M)
 
 
 class MarkerAnswer(msgspec.Struct, frozen=True):

@@ -9,6 +9,8 @@ import asyncio
 import os
 from typing import Any, ClassVar, NamedTuple, Self
 
+import msgspec
+
 from palinurus.app.media import ChannelFiles
 from palinurus.channels import make_channel
 from palinurus.channels.kit import ChannelKit
@@ -32,7 +34,7 @@ class VisibleMessage(NamedTuple):
     reply_to: str = ""
 
 
-class HumanMessage(NamedTuple):
+class HumanMessage(msgspec.Struct, frozen=True):
     """What `FakePlatform.say` was given."""
 
     text: str

@@ -12,7 +12,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import aiohttp
 import msgspec
@@ -24,7 +24,7 @@ from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp, abort_connec
 from palinurus.testing.model import ScriptedTurn, ScriptStep, resolve_step, say
 
 
-class AudioUpload(NamedTuple):
+class AudioUpload(msgspec.Struct, frozen=True):
     """One request. Header names are lower-case."""
 
     fields: dict[str, str]

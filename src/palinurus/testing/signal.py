@@ -16,6 +16,7 @@ import msgspec
 from aiohttp import web
 
 from palinurus.core.types.channel import SendTrouble
+from palinurus.patterns import compile_late
 from palinurus.testing.loopback import LoopbackHttp, LoopbackTcp, NewsBell, abort_connection
 from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
@@ -24,7 +25,7 @@ OWN = "00000000-0000-4000-8000-000000000001"
 GROUP = "R3JvdXBHcm91cEdyb3VwR3JvdXBHcm91cEdyb3VwMDA="
 START = 1_700_000_000_000
 PEOPLE = {"human": ("11111111-1111-4111-8111-111111111111", "+15551111111")}
-_STYLE = re.compile(r"\d+:\d+:(BOLD|ITALIC|STRIKETHROUGH|MONOSPACE|SPOILER)")
+_STYLE = compile_late(r"\d+:\d+:(BOLD|ITALIC|STRIKETHROUGH|MONOSPACE|SPOILER)")
 
 # How signal-cli says each: code, message, and the kinds of its results.
 FAULTS: dict[SendTrouble, tuple[int, str, str]] = {

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import msgspec
+
 from palinurus.channels.intake import RemoteFile
 from palinurus.channels.whatsapp import port
 from palinurus.channels.whatsapp.channel import WhatsAppChannel
@@ -78,8 +80,8 @@ class FakeWhatsApp(FakePlatform):
             at=START + self._count,
             also=(f"{who[:13]}0@lid",),
         )
-        made = made._replace(name=(said.sender or "human").title(), group=said.chat == "group")
-        made = made._replace(mentions=(LID,) if said.mention else (), **more)
+        made = msgspec.structs.replace(made, name=(said.sender or "human").title(), group=said.chat == "group")
+        made = msgspec.structs.replace(made, mentions=(LID,) if said.mention else (), **more)
         self._waiting += [made] * said.times
         self.tell()
         return ident

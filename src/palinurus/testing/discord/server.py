@@ -15,6 +15,7 @@ from palinurus.testing.loopback import LoopbackHttp, abort_connection
 from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
 LARGEST = 10 * 1024 * 1024
+SPOKEN = ("duration_secs", "waveform")  # what a voice message says of its file
 _LONG = {"content": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 2000 or fewer in length."}]}}
 # status, Discord's number, its words
 _FAULTS: dict[SendTrouble, tuple[int, int, str]] = {
@@ -210,8 +211,10 @@ class FakeDiscord(FakePlatform):
     def _made(self, chat: str, body: dict[str, Any], files: list[tuple[str, str, bytes]]) -> dict[str, Any]:
         if self.world.forgetful:
             body = {name: value for name, value in body.items() if name != "nonce"}
-        kept = {name: body[name] for name in ("components", "message_reference", "nonce", "poll") if name in body}
-        attached = [self.world.attach(self.base, *file) for file in files]
+        names = ("components", "flags", "message_reference", "nonce", "poll")
+        kept = {name: body[name] for name in names if name in body}
+        told = [{k: v for k, v in one.items() if k in SPOKEN} for one in body.get("attachments", [])]
+        attached = [{**self.world.attach(self.base, *file), **more} for file, more in zip(files, told, strict=True)]
         made = self.world.write(chat, self.world.me(), body.get("content", "").strip(), attachments=attached, **kept)
         if "nonce" in body:
             self.world.nonces[body["nonce"]] = made

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from palinurus.channels.discord.inbound import make_lowest_id
 from palinurus.clock import SystemClock
+from palinurus.patterns import compile_late
 from palinurus.testing.platform import VisibleMessage
 
 ME, APPLICATION, ROLE = "900000000000000001", "900000000000000002", "900000000000000003"
@@ -14,7 +14,7 @@ GUILD, GROUP = "910000000000000001", "910000000000000002"
 TOKEN = "fake.discord.token"
 PERSON = "human"
 TEXT, DIRECT, THREAD = 0, 1, 11
-_MARKS = re.compile(r"\\([^a-zA-Z0-9\s])|\*\*|\*|__|~~|\|\||```(?:\w+\n)?|`")
+_MARKS = compile_late(r"\\([^a-zA-Z0-9\s])|\*\*|\*|__|~~|\|\||```(?:\w+\n)?|`")
 
 
 class FakeDiscordState:

@@ -18,6 +18,7 @@ import msgspec
 from aiohttp import web
 
 from palinurus.clock import SystemClock
+from palinurus.patterns import compile_late
 from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp, NewsBell, abort_connection
 
 TOKEN = "4242:fake-token-of-a-bot"
@@ -32,8 +33,8 @@ TAGS = frozenset(
      "blockquote", "tg-emoji")
 )  # fmt: skip
 
-_TAG = re.compile(r"<(/?)([a-z-]*)((?:\s[^<>]*)?)>", re.IGNORECASE)
-_ENTITY = re.compile(r"&(lt|gt|amp|quot|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
+_TAG = compile_late(r"<(/?)([a-z-]*)((?:\s[^<>]*)?)>", re.IGNORECASE)
+_ENTITY = compile_late(r"&(lt|gt|amp|quot|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 _clock = SystemClock()
 

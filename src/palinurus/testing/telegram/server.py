@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import msgspec
+
 from palinurus.channels.telegram.channel import TelegramChannel, make_telegram_channel
 from palinurus.core.types.channel import SendTrouble
 from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage, make_channel_kit
@@ -49,7 +51,7 @@ class FakeTelegram(FakePlatform, FakeTelegramApi):
 
     def channel(self, folder: str, **more: Any) -> TelegramChannel:
         return make_telegram_channel(
-            make_channel_kit("telegram", folder, {**self.section, **more})._replace(commands=COMMANDS)
+            msgspec.structs.replace(make_channel_kit("telegram", folder, {**self.section, **more}), commands=COMMANDS)
         )
 
     # what people do

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,(.*)", re.S)
+from palinurus.patterns import compile_late
+
+NAME = compile_late(r"[A-Za-z0-9_-]{1,64}")
+_PICTURE = compile_late(r"data:image/(?:png|jpeg|gif|webp);base64,(.*)", re.S)
 
 
 def is_blank(text: Any) -> bool:

@@ -5,14 +5,14 @@ tool_calls and the tool messages that follow, ids, names; and what single vendor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from palinurus.patterns import compile_late
 from palinurus.testing.validators import checks
 
-_IDENT = re.compile(r"[A-Za-z0-9_-]{1,40}")
-_NINE = re.compile(r"[A-Za-z0-9]{9}")
+_IDENT = compile_late(r"[A-Za-z0-9_-]{1,40}")
+_NINE = compile_late(r"[A-Za-z0-9]{9}")
 _PREFIX: dict[str, str] = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from palinurus.patterns import compile_late
 from palinurus.testing.validators import checks
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
+_NAME = compile_late(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 _PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _DATA = ("text", "inlineData", "functionCall", "functionResponse")
 
