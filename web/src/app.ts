@@ -1,4 +1,5 @@
 // <pal-app>: the frame: sidebar, the page in view, the state of the connection, quick switcher, keys.
+import { voice } from "./voice";
 import { html, nothing, Part, store } from "./base";
 import "./chat";
 import "./control";
@@ -27,6 +28,7 @@ class App extends Part {
     else if (event.altKey && event.key.toLowerCase() === "n") void store.create();
     else if (control && event.key === "/") document.querySelector<HTMLElement>("pal-composer textarea")?.focus();
     else if (event.key === "Escape" && store.panel) { store.panel = null; store.changed(); }
+    else if (event.key === "Escape" && voice.reading) voice.stop();
     else if (event.key === "Escape" && !this.switching && !document.querySelector("dialog[open]") && store.view === "chat" && store.talk.running) store.stop();
     else return;
     event.preventDefault();

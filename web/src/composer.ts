@@ -5,6 +5,9 @@ import { html, nothing, Part, store, type Payload } from "./base";
 import { pickers } from "./pickers";
 import { able, Recorder } from "./recorder";
 import { size, timer } from "./text";
+import { voice } from "./voice";
+
+const TAP = 350; // ms: a shorter press is a tap
 
 class Composer extends Part {
   static properties = { files: { state: true }, over: { state: true }, offers: { state: true }, at: { state: true }, wide: { state: true }, recorder: { state: true } };
@@ -47,6 +50,7 @@ class Composer extends Part {
 
   private typed(): void {
     const text = this.area.value;
+    if (text) voice.interrupt();
     store.draft(text);
     this.grow();
     const found = /^\/(\S*)$/.exec(text);
@@ -79,7 +83,25 @@ class Composer extends Part {
     else this.files = [...this.files, made];
   }
 
+  private held = 0; // since when the button is held down
+
+  /** While talking: held down it listens until it is let go, pressed shortly until the person pauses. */
+  private async hold(): Promise<void> {
+    this.held = Date.now();
+    await this.record();
+    if (this.recorder && !this.held) this.release();
+  }
+
+  private release(): void {
+    const long = Date.now() - this.held > TAP;
+    this.held = 0;
+    if (!this.recorder) return;
+    if (long) void this.finish(true);
+    else this.recorder.watch(voice.config.silenceTimeoutMs ?? 900, () => void this.finish(true));
+  }
+
   private async record(): Promise<void> {
+    voice.interrupt();
     try {
       this.recorder = await Recorder.begin();
       this.ticking = window.setInterval(() => this.requestUpdate(), 500);
@@ -118,6 +140,7 @@ class Composer extends Part {
       void this.finish(true);
       return;
     }
+    voice.interrupt();
     const text = this.area.value.trim();
     if ((!text && !this.files.length) || this.picking) return;
     void store.send(text, this.files);
@@ -171,7 +194,8 @@ class Composer extends Part {
         @input=${() => this.typed()} @keydown=${(e: KeyboardEvent) => this.down(e)} @paste=${(e: ClipboardEvent) => this.pasted(e)}></textarea>
       <div class="composer-bar">
         <label class="ghost icon-only attach" title="Attach files">${icon("clip")}<input type="file" multiple aria-label="Attach files" @change=${(e: Event) => { const input = e.target as HTMLInputElement; void this.add([...(input.files ?? [])]); input.value = ""; }}></label>
-        ${able() && !this.recorder ? html`<button type="button" class="ghost icon-only" aria-label="Record a voice note" title="Record a voice note" @click=${() => void this.record()}>${icon("mic")}</button>` : nothing}
+        ${able() && (voice.talking || !this.recorder) ? this.microphone() : nothing}
+        ${voice.able ? html`<button type="button" class="ghost icon-only talk" aria-pressed=${voice.talking} aria-label="Talk" title="Talk: answers are read aloud as they come" @click=${() => voice.talk(!voice.talking)}>${icon("wave")}</button>` : nothing}
         ${this.recorder ? this.recording(this.recorder) : pickers(this.wide, () => (this.wide = !this.wide))}
         <span class="grow"></span>
         ${running ? html`<button type="button" class="stop" aria-label="Stop" title="Stop (Esc)" @click=${() => store.stop()}>${icon("stop")}</button>` : nothing}
@@ -179,6 +203,13 @@ class Composer extends Part {
       </div>
       ${this.over ? html`<div class="drop" aria-hidden="true">Drop files here</div>` : nothing}
     </form>`;
+  }
+
+  private microphone(): unknown {
+    if (!voice.talking) return html`<button type="button" class="ghost icon-only" aria-label="Record a voice note" title="Record a voice note" @click=${() => void this.record()}>${icon("mic")}</button>`;
+    const key = (run: () => void) => (e: KeyboardEvent) => [" ", "Enter"].includes(e.key) && !e.repeat && (e.preventDefault(), run());
+    return html`<button type="button" class="ghost icon-only ${this.recorder ? "rec-on" : ""}" aria-label="Hold to talk" title="Hold to talk, or press and pause when you are done"
+      @pointerdown=${() => void this.hold()} @pointerup=${() => this.release()} @keydown=${key(() => void this.hold())} @keyup=${key(() => this.release())}>${icon("mic")}</button>`;
   }
 
   private recording(recorder: Recorder): unknown {

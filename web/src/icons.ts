@@ -37,6 +37,8 @@ const paths: Record<string, string> = {
   bolt: "M13 3L5 14h6l-1 7 8-11h-6z",
   contrast: "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 3v18M12 8h7.500M12 12h9M12 16h7.500",
   mic: "M12 15a3 3 0 0 0 3-3V6a3 3 0 0 0-6 0v6a3 3 0 0 0 3 3zM6 11v1a6 6 0 0 0 12 0v-1M12 18v3",
+  speaker: "M4 9v6h4l5 4V5L8 9zM16 9a4 4 0 0 1 0 6M18.500 6.500a8 8 0 0 1 0 11",
+  wave: "M4 10v4M8 6v12M12 9v6M16 4v16M20 10v4",
   plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
   archive: "M4 5h16v4H4zM6 9v11h12V9M10 13h4",
 };

@@ -8,6 +8,7 @@ import "./markdown";
 import { store } from "./store";
 import { clock, count, money } from "./text";
 import type { Block, Item } from "./transcript";
+import "./aloud";
 
 const waits = { sending: "Sending…", waiting: "Waiting", taken: "Taken in", failed: "Not sent" };
 const details: Record<string, string> = {
@@ -60,6 +61,7 @@ function buttons(item: Item): unknown {
   ].filter(Boolean);
   return html`<footer class="bar">
     ${act("copy", "Copy", () => void copy(answered(item)))}
+    ${answered(item) ? html`<pal-aloud .ident=${item.id} .text=${answered(item)}></pal-aloud>` : nothing}
     ${can("sessions.branch") && item.entry ? act("branch", "Branch from here", () => void store.branch(item.entry, null, false)) : nothing}
     ${can("chat.why") && item.item ? act("why", "Why this answer", () => { store.panel = { kind: "why", item: item.item!, entry: item.entry }; store.changed(); }) : nothing}
     ${can("runs.trace") && item.item ? act("list", "Timeline", () => { store.panel = { kind: "trace", item: item.item! }; store.changed(); }) : nothing}

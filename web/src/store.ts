@@ -50,6 +50,7 @@ export class Store {
   panel: { kind: "why" | "trace"; item: string; entry?: string } | null = null;
   joins = 0;
   demo = false; // nobody chose a model yet
+  onready: () => void = () => {}; // the gateway is there, and may be another than before
   begin: () => Promise<boolean> = async () => false; // whether a first run is wanted
   private listeners = new Set<() => void>();
   private queued = false;
@@ -200,6 +201,7 @@ export class Store {
     this.commands = metadata?.commands ?? [];
     this.agents = agents?.agents ?? [];
     this.changed();
+    this.onready();
   }
 
   private async pending(): Promise<void> {
