@@ -42,6 +42,15 @@ def rss(pid: int) -> float:
     return total / 1e6
 
 
+def quiet_rss(pid: int, seconds: float = 1.0) -> float:
+    """The least of a while: what is only started to be looked at (the sandbox, once) does not count."""
+    end, least = time.monotonic() + seconds, rss(pid)
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        least = min(least, rss(pid))
+    return least
+
+
 def spawn(argv: list[str], env: dict[str, str], cwd: str, log: str) -> subprocess.Popen[bytes]:
     """Start in a session of its own; output goes to `log`."""
     with open(log, "ab") as handle:

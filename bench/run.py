@@ -1,9 +1,10 @@
 """`make bench`: every figure we promise, measured in one run, next to its target.
 
-    python bench/run.py [--quick] [--only NAME[,NAME]] [--json OUT]
+    python bench/run.py [--quick] [--only NAME[,NAME]] [--json OUT] [--readme]
+    python bench/run.py --gate [--keep]
 
 Measures the `pal` of the environment it runs in, in a home of its own, against a mock model of its own.
-Ends with 1 when a target is missed.
+Ends with 1 when a target is missed. `--gate` is the short form that CI runs: see gate.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import sys
 import tempfile
 import time
 
+import gate
 import measures
+import readme
 from measures import Bench, Row
 from system import Mock, System
 
@@ -66,16 +69,38 @@ async def measure(names: list[str], quick: bool) -> tuple[list[Row], list[float]
     return rows, loads
 
 
+async def guard(keep: bool) -> int:
+    """The gate. Returns the exit code."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryDirectory(prefix="palgate-") as root:
+        mock = Mock(root)
+        system = System(os.path.join(root, "one"), mock.url)
+        try:
+            await system.up()  # makes the folders, compiles the modules
+            start = time.monotonic()
+            bad = await gate.look(Bench(system, mock, True), keep)
+            print(f"\n{time.monotonic() - start:.0f} s, load {measures.load():.1f}.")
+            return 1 if bad else 0
+        finally:
+            system.down()
+            mock.stop()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a fifth of the repetitions")
     parser.add_argument("--only", help=f"some of: {', '.join(measures.ALL)}")
     parser.add_argument("--json", help="keep every sample in this file")
+    parser.add_argument("--readme", action="store_true", help="write the figures into README's table")
+    parser.add_argument("--gate", action="store_true", help="compare with the ratios in gate.json, in about a minute")
+    parser.add_argument("--keep", action="store_true", help="with --gate: write the ratios anew")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(measures.ALL)
     if unknown := [name for name in names if name not in measures.ALL]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(measures.ALL)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is stopped
+    if options.gate:
+        return asyncio.run(guard(options.keep))
     rows, loads = asyncio.run(measure(names, options.quick))
     print("| figure | measured: median (least) | target | |\n|---|---|---|---|")
     for row in rows:
@@ -84,6 +109,8 @@ def main() -> int:
     if options.json:
         with open(options.json, "w") as handle:
             json.dump({"rows": [row._asdict() for row in rows], "loads": loads, "quick": options.quick}, handle)
+    if options.readme:
+        readme.write(rows, statistics.median(loads))
     return 1 if any(missed(row) for row in rows) else 0
 
 

@@ -95,6 +95,15 @@ class System:
         with open(os.path.join(self.home, "palinurus.json"), "w") as handle:
             json.dump(config, handle, indent=2)
 
+    def contain(self, kind: str) -> None:
+        """What holds commands from the next start on."""
+        path = os.path.join(self.home, "palinurus.json")
+        with open(path) as handle:
+            config = json.load(handle)
+        config["agents"]["defaults"]["sandbox"] = {"contain": kind}
+        with open(path, "w") as handle:
+            json.dump(config, handle, indent=2)
+
     @property
     def pid(self) -> int:
         assert self.process is not None
