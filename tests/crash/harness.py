@@ -16,11 +16,16 @@ from typing import NamedTuple
 
 import aiohttp
 
+from palinurus.clock import SystemClock
+from palinurus.errors import GatewayUnreachable
+from palinurus.gateway.client import make_identity
 from palinurus.testing import home
+from palinurus.testing.client import connect_to_gateway
 from palinurus.testing.home import TOKEN, drop_message, get_spool_dir, get_work_dir, make_home, read_delivered
 from ports import reserve_port
 
 LIMIT = 90.0  # seconds for anything that must happen
+REFUSED = "refused by a budget"
 
 
 class Asked(NamedTuple):
@@ -31,16 +36,18 @@ class Asked(NamedTuple):
 
 
 class World:
-    def __init__(self, root, model_url, nursery, defaults=None):
+    def __init__(self, root, model_url, nursery, defaults=None, config=None):
         self._nursery = nursery
-        config = {"agents": {"defaults": {"maxConcurrent": 8, **(defaults or {})}}}
+        self._device = make_identity()  # the same before and after a crash, or a key of a message is another's
+        config = {"agents": {"defaults": {"maxConcurrent": 8, **(defaults or {})}}, **(config or {})}
         self.home = make_home(root, config, url=model_url, spool=True)
         self.work = get_work_dir(self.home)
         self.process = None
         self.answers: dict[str, str] = {}
         self.asked: dict[str, Asked] = {}
         self.told: list[str] = []
-        self.stopped = False
+        self.stopped = False  # somebody was told so
+        self.dropped = False
         self.starts = 0
         self.log = os.path.join(os.path.dirname(self.home), "gateway.log")
 
@@ -123,6 +130,9 @@ class World:
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(LIMIT)) as http:
                 async with http.post(self._url("/v1/chat/completions"), json=body, headers=headers) as response:
                     data = await response.read()
+                    if response.status in (500, 502) and b"budgets." in data:  # the second: it was told before
+                        self.answers[asked.key] = REFUSED
+                        return
                     if response.status != 200:
                         raise AssertionError(f"{asked.key}: HTTP {response.status} {data[:500]!r}")
                     text = streamed(data) if asked.stream else json.loads(data)["choices"][0]["message"]["content"]
@@ -141,10 +151,27 @@ class World:
         except (aiohttp.ClientError, ConnectionError):
             pass
 
+    async def call(self, method, **params):
+        """What the gateway answers over WebSocket; None if it died first."""
+        try:
+            async with connect_to_gateway(self.port, SystemClock(), token=TOKEN, identity=self._device) as link:
+                return await link.call(method, params)
+        except (aiohttp.ClientError, ConnectionError, GatewayUnreachable):
+            return None
+
     def tell(self, ident, text, **rest):
         """A message through the spool channel."""
         self.told.append(ident)
         drop_message(self.home, ident, text, **rest)
+
+    def dealt_with(self, *idents):
+        """Have these messages of channels ended?"""
+        try:
+            with closing(sqlite3.connect(f"file:{self.home}/state.db?mode=ro", uri=True)) as conn:
+                rows = conn.execute("SELECT dedupe FROM inbox WHERE state IN ('done', 'absorbed')").fetchall()
+        except sqlite3.Error:
+            return False
+        return {*idents} <= {dedupe.rpartition("/")[2] for (dedupe,) in rows}
 
     async def again(self):
         """What careful clients do after a lost connection."""

@@ -10,10 +10,12 @@ import contextlib
 import glob
 import json
 import os
+import sqlite3
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import NamedTuple
 
-from crash.harness import World
+from crash.harness import REFUSED, World
 from palinurus.clock import SystemClock
 from palinurus.core.history.repair import is_valid_history
 from palinurus.core.types.messages import ToolResult
@@ -27,6 +29,7 @@ class Scenario(NamedTuple):
     expect: Callable[[World, str], list[str]]
     before: str = ""  # a crash that comes first
     defaults: dict | None = None  # agents.defaults of its world
+    config: dict | None = None  # the rest of its config
 
 
 def differs(what, got, wanted):
@@ -232,7 +235,8 @@ async def job(world):
         "payload": {"kind": "agentTurn", "message": "\nSAY tea time"},
         "delivery": {"mode": "announce", "channel": "spool", "to": "chat"},
     }
-    await world.ask("TOOL cron " + json.dumps({"action": "add", "job": asked}) + "\nSAY set up", key="k1")
+    words = "Remind me of tea in a moment, in the other chat."  # or the first job of a conversation is asked about
+    await world.ask(f"{words}\nTOOL cron " + json.dumps({"action": "add", "job": asked}) + "\nSAY set up", key="k1")
 
 
 def job_told(world, _point):
@@ -261,32 +265,131 @@ def beats(world, *, done):
 
 
 def beat_told(world, _point):
-    """It ran once at most, and the conversation goes on as if it had not."""
+    """It ran once, or again in its time after it had ended; the conversation goes on as if it had not."""
     wrong = differs("k1", world.answers.get("k1"), "hello")
     (file,) = glob.glob(os.path.join(world.home, "agents", "main", "sessions", "*.jsonl"))
     wrong += differs("the conversation", [m.text for m in read_transcript(file).messages()], ["SAY hello", "hello"])
     ran = beats(world, done=False)
     wrong += [f"beat {row['id']} ended {row['outcome']}" for row in ran if row["outcome"] != "silent"]
-    return wrong if len(ran) <= 1 else [*wrong, f"{len(ran)} beats ran"]
+    early = [b for a, b in pairwise(ran) if b["at"] < max(a["settled"], a["at"] + 900)]  # one is due each second
+    return wrong + [f"{len(ran)} beats ran: {row['id']} before the one before it had ended" for row in early]
+
+
+async def begin_long(world):
+    """A long answer, of which the first tool has done its work."""
+    world.tell("m1", f"{EFFECT}\nSLOW 40\nWORDS 200")
+    async with asyncio.timeout(60):
+        while not (world.dead or world.read("effect.txt")):
+            await asyncio.sleep(0.01)
 
 
 async def halt(world):
     """A long answer is stopped, and the stop is acknowledged."""
-    world.tell("m1", f"{EFFECT}\nSLOW 20\nWORDS 200")
-    async with asyncio.timeout(60):
-        while not (world.dead or world.read("effect.txt")):
-            await asyncio.sleep(0.01)
+    await begin_long(world)
     await world.stop()
+
+
+async def abort(world):
+    """The same from a client, over WebSocket."""
+    await begin_long(world)
+    done = await world.call("chat.abort", sessionKey="main")
+    world.stopped = bool(done and done["aborted"])
+
+
+async def stop(world):
+    """The same by a word in the chat."""
+    await begin_long(world)
+    if world.dead:
+        return  # else it is the first that the next start reads, and nothing has begun
+    world.tell("m2", "/stop")
+    async with asyncio.timeout(60):
+        while not (world.dead or "aborted" in world.screen()):
+            await asyncio.sleep(0.01)
+    world.stopped = "aborted" in world.screen()
 
 
 def halt_told(world, point):
     """Once it is on disk it ends aborted, whenever the gateway died; the person is told, and sees no whole answer."""
     (row,) = (row for row in home.read_snapshot(world.home).inbox if row["dedupe"].endswith("/m1"))
     wrong = differs("effects", world.read("effect.txt").count("did"), 1)
-    if not world.stopped and point.startswith("dismiss.before"):
+    if point and not world.stopped and not point.startswith("dismiss.after"):
         return wrong  # nobody was told that it is stopped
     wrong += differs("m1", row["outcome"], "aborted") + differs("whole", "w199" in world.screen(), False)
     return wrong if world.screen() else [*wrong, "nobody was told"]
+
+
+def list_transcripts(world):
+    """The sessions that are there, and what is left of those that are not: (live, put away)."""
+    names = os.listdir(os.path.join(world.home, "agents", "main", "sessions"))
+    live = [name for name in names if name.endswith(".jsonl")]
+    return live, [name for name in names if ".jsonl.deleted" in name]
+
+
+async def delete(world):
+    """A session is deleted after a conversation in it, and in another."""
+    await world.ask("SAY this one stays", key="k1")
+    await world.ask(f"{EFFECT}\nSAY this one goes", key="k2", session="gone")
+    done = await world.call("sessions.delete", key="agent:main:gone")
+    world.dropped = bool(done and done["ok"])
+
+
+def delete_told(world, point):
+    wrong = differs("answers", [world.answers.get(key) for key in ("k1", "k2")], ["this one stays", "this one goes"])
+    count = world.read("effect.txt").count("did")
+    return wrong + gone_told(world, point) + ([] if count <= 1 else [f"the effect happened {count} times"])
+
+
+def gone_told(world, point):
+    """Nothing of it returns once anybody was told, or it is on disk; nothing of it is thrown away; the other stays."""
+    with contextlib.closing(sqlite3.connect(os.path.join(world.home, "state.db"))) as conn:
+        keys = [row[0] for row in conn.execute("SELECT key FROM sessions ORDER BY key")]
+    live, away = list_transcripts(world)
+    if world.dropped or point.startswith("drop.after"):
+        return differs("sessions", keys, ["agent:main:main"]) + differs("files", (len(live), len(away)), (1, 1))
+    whole = "agent:main:main" in keys and len(live) + len(away) == 2
+    return [] if whole else [f"of {keys} there is {live} and {away}"]
+
+
+async def prune(world):
+    """Who tidies up loses what has been quiet for a second."""
+    await world.ask("SAY the quiet one", key="k1", session="gone")
+    await asyncio.sleep(1.2)
+    await world.ask("SAY the main one", key="k2")
+    done = await world.call("sessions.cleanup")
+    world.dropped = bool(done and done["actions"])
+
+
+def prune_told(world, point):
+    """Once somebody was told it is gone for good."""
+    wrong = differs("answers", [world.answers.get(key) for key in ("k1", "k2")], ["the quiet one", "the main one"])
+    return wrong + gone_told(world, point)
+
+
+PRICED = {"id": "model", "name": "model", "input": ["text"], "contextWindow": 1_000_000, "maxTokens": 10}
+PRICES = {"input": 0, "output": 1_000_000, "cacheRead": 0, "cacheWrite": 0}  # a dollar a token, of which five are said
+SPENDING = {
+    "models": {"providers": {"fake": {"models": [{**PRICED, "cost": PRICES}]}}},
+    "budgets": {"session": {"hardUsd": 22}},
+}
+
+
+async def budget(world):
+    """More messages than may be paid for."""
+    for n in range(1, 6):
+        await world.ask(f"SAY answer {n}", key=f"k{n}")
+
+
+def budget_told(world, _point):
+    """What was spent is known after the crash, too: each is answered or refused, and no more is spent than may be."""
+    with contextlib.closing(sqlite3.connect(os.path.join(world.home, "state.db"))) as conn:
+        (spent,) = conn.execute("SELECT coalesce(sum(cost), 0) FROM spent").fetchone()
+    said = [world.answers.get(f"k{n}") for n in range(1, 6)]
+    paid = [f"answer {n}" for n in range(1, 6) if said[n - 1] != REFUSED]
+    wrong = differs("answers", said, paid + [REFUSED] * (5 - len(paid)))
+    wrong += [] if 2 <= len(paid) <= 3 else [f"{len(paid)} were answered"]  # a call that a crash cut off may be paid
+    return (
+        wrong if 5 * len(paid) <= spent <= 22 else [*wrong, f"{len(paid)} answers, and {spent} dollars on the ledger"]
+    )
 
 
 LETTER = "TOOL message " + json.dumps({"message": "a letter for you", "target": "spool:chat"})
@@ -307,6 +410,11 @@ def letter_told(world, point):
 SCENARIOS: dict[str, Scenario] = {
     "letter": Scenario(letter, letter_told),
     "halt": Scenario(halt, halt_told),
+    "abort": Scenario(abort, halt_told),
+    "stop": Scenario(stop, halt_told),
+    "delete": Scenario(delete, delete_told),
+    "prune": Scenario(prune, prune_told, config={"session": {"maintenance": {"pruneAfter": "1s"}}}),
+    "budget": Scenario(budget, budget_told, config=SPENDING),
     "beat": Scenario(beat, beat_told, defaults=BEATING),
     "job": Scenario(job, job_told),
     "tended": Scenario(tended, tended_told, defaults=FAMILY),
@@ -337,9 +445,16 @@ def times(count, *groups):
 BORN = ("child.recorded", "child.accepted", "child.ended", "child.announced")
 REACHED: dict[str, dict[str, int]] = {
     "halt": times(1, ("dismiss.before", "dismiss.after")) | times(1, SETTLE),
+    "abort": times(1, ("dismiss.before", "dismiss.after")) | times(1, SETTLE),
+    "stop": times(1, ("dismiss.before", "dismiss.after"))
+    | times(2, SETTLE)
+    | times(2, ("accept.after", "claim.after")),
+    "delete": times(1, ("drop.before", "drop.after")) | times(2, SETTLE, FILE),
+    "prune": times(1, ("drop.before", "drop.after")) | times(2, SETTLE),
+    "budget": times(3, TURN, SETTLE) | times(5, ("accept.after", "settle.after")),
     "letter": times(1, TURN, SETTLE, ACT, SEND, ("intent.before", "intent.after")) | {"model.done": 2},
     "beat": times(2, TURN, SETTLE, FILE),
-    "job": times(2, TURN, SETTLE) | times(1, SEND, ("cron.pending", "cron.slot", "cron.accepted", "cron.ended")),
+    "job": times(2, TURN, SETTLE) | times(1, SEND, ("cron.pending", "cron.accepted", "cron.ended")),
     "child": times(3, TURN, SETTLE, FILE) | times(2, ACT, ("intent.before", "intent.after")) | times(1, BORN),
     "tended": times(1, BORN) | {"tool.after": 2, "result.after": 2},
     "nested": times(5, TURN, SETTLE, FILE) | times(3, ACT, ("intent.before", "intent.after")) | times(2, BORN),

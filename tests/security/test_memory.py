@@ -6,10 +6,14 @@ Every kind of session x who writes x prompt mode; the model of each turn tries e
 from __future__ import annotations
 
 import asyncio
+import atexit
+import shutil
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.gateway.auth import HttpCaller
-from palinurus.gateway.openai.endpoints import limit_sender
+from palinurus.gateway.openai.endpoints import name_sender
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools, say
 from palinurus.tools.sandbox.probe import detect_support
@@ -30,23 +34,35 @@ from palinurus.tools.sandbox.probe import detect_support
 TODAY = f"memory/{datetime.now(UTC).date().isoformat()}.md"
 MARKS = {"MEMORY.md": "markoflong", "USER.md": "markofuser", TODAY: "markofday", "memory/deep/old.md": "markofold"}
 MARKS |= {"diary/extra.md": "markofextra"}
-MOVE = ("exec", {"command": "mv MEMORY.md open/y; mv memory open/z; cat open/y open/z/*"})
+# What a command may try, one after the other in one shell.
+TRIES = (
+    "cat MEMORY.md USER.md memory/*.md memory/deep/*.md diary/*.md",
+    "cat link/old.md",
+    "grep -rh markof .",
+    "(cd memory && cat */*; ln ../MEMORY.md ../open/x; cat ../open/x)",
+    "git show HEAD:MEMORY.md",
+)
+MOVE = "mv MEMORY.md open/y; mv memory open/z; cat open/y open/z/*"
+MEANS_NO_HARM = "ls && cat open/plain.txt && echo new > open/new.txt"
+
+
+def commands(*lines: str) -> tuple[str, dict[str, Any]]:
+    return "exec", {"command": "\n".join(lines)}
+
+
 PROBES: list[tuple[str, dict[str, Any]]] = [
     ("memory_search", {"query": "lobster"}),
     *(("memory_get", {"path": name}) for name in MARKS),
     *(("read", {"path": name}) for name in MARKS),
     ("read", {"path": "link/old.md"}),
+    ("edit", {"path": "MEMORY.md", "oldText": "nothing of it", "newText": "x"}),
+]
+SEARCHES: list[tuple[str, dict[str, Any]]] = [  # each starts a process
     ("grep", {"pattern": "markof"}),
     ("grep", {"pattern": "markof", "path": "memory"}),
     ("find", {"pattern": "**/*.md"}),
     ("ls", {"path": "memory"}),
-    ("edit", {"path": "MEMORY.md", "oldText": "nothing of it", "newText": "x"}),
-    ("exec", {"command": "cat MEMORY.md USER.md memory/*.md memory/deep/*.md diary/*.md; cat link/old.md"}),
-    ("exec", {"command": "grep -rh markof . ; cd memory && cat */*; ln ../MEMORY.md ../open/x; cat ../open/x"}),
-    MOVE,
-    ("exec", {"command": "git show HEAD:MEMORY.md"}),
-    ("exec", {"command": "ls && cat open/plain.txt && echo new > open/new.txt"}),
-]  # fmt: skip
+]
 OWNER, MEMBER, FRIEND, STRANGER = "1", "2", "3", "666"
 CHANNELS = {
     "fake": {"dmPolicy": "open", "allowFrom": ["*", MEMBER, FRIEND], "groups": {"*": {}}, "groupPolicy": "open"}
@@ -55,7 +71,8 @@ RULES: dict[str, Any] = {
     "channels": CHANNELS,
     "commands": {"ownerAllowFrom": [f"fake:{OWNER}"]},
     "memory": {"allowFrom": [f"fake:{FRIEND}", "fake:group:-77"]},
-    "tools": {"taint": {"enabled": False}, "exec": {"security": "full", "ask": "off"}},
+    # with all tools for everybody: what keeps the memory closed is not that others have none
+    "tools": {"taint": {"enabled": False}, "exec": {"security": "full", "ask": "off"}, "trustFrom": ["fake:*"]},
 }
 
 
@@ -64,7 +81,7 @@ class Prober(ScriptedModel):
 
     def __init__(self) -> None:
         super().__init__([self._play], repeat=True)
-        self.probes = [one for one in PROBES if one is not MOVE]
+        self.probes = [*PROBES, *SEARCHES, commands(*TRIES, MEANS_NO_HARM)]
 
     def _play(self, request: ModelRequest) -> ScriptedTurn:
         return self.play(request)
@@ -80,7 +97,14 @@ class Prober(ScriptedModel):
 
 
 def furnish(home: Path) -> Path:
-    folder = home / "workspace"
+    return Path(shutil.copytree(_workspace(), home / "workspace", symlinks=True))
+
+
+@cache
+def _workspace() -> Path:
+    """The one that others are copies of: a repository takes three commands."""
+    folder = Path(tempfile.mkdtemp()) / "workspace"
+    atexit.register(shutil.rmtree, folder.parent)
     for name, mark in MARKS.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"The lobster is {mark}.\n")
@@ -148,7 +172,7 @@ OTHERS: dict[str, Inbound] = {
     "a group's session from the page": owner(sender=ADMIN, session="fake:group:-100", **WEB),
     "a member's session from the page": owner(sender=ADMIN, session="fake:direct:2", **WEB),
     "a client that may write": message("phone", sender=CLIENT, session="main", **WEB),
-    "an HTTP caller that may chat": limit_sender(
+    "an HTTP caller that may chat": name_sender(
         message("o", sender=Sender("operator", owner=True), session="openai:u", target=Target("http"), push=False),
         HttpCaller("device:d", frozenset(("chat",)), "127.0.0.1", "device"),
     ),
@@ -164,7 +188,7 @@ OWN: dict[str, Inbound] = {
     "the owner's chat": owner(),
     "the terminal": message("operator", sender=Sender("operator", owner=True), target=Target("terminal"), push=False),
     "the page": owner(sender=ADMIN, session="main", **WEB),
-    "HTTP with the token": limit_sender(
+    "HTTP with the token": name_sender(
         message("o", sender=Sender("operator", owner=True), session="openai:u", target=Target("http"), push=False),
         HttpCaller("owner", frozenset(("chat", "read", "control")), "127.0.0.1", "token"),
     ),
@@ -177,29 +201,35 @@ OWN: dict[str, Inbound] = {
 KINDS = [k for k in ("landlock", "bubblewrap", "off") if k == "off" or getattr(detect_support(), k)]
 
 
+MODES: tuple[Any, ...] = ("full", "minimal", "none")
+
+
 @pytest.mark.parametrize("contain", KINDS)
-@pytest.mark.parametrize("mode", ["full", "minimal", "none"])
-async def test_no_other_session_is_told_or_finds_a_word(tmp_path: Path, contain: str, mode: Any) -> None:
+async def test_no_other_session_is_told_or_finds_a_word(tmp_path: Path, contain: str) -> None:
+    """Every session in every prompt mode. What starts a process is tried in one mode of each session, in the next one
+    under the next kind of containment: tools are not told the mode, and all three kinds together try all of them."""
     model, channel = Prober(), FakeChannel()
-    model.probes = PROBES
-    if contain == "off":  # nothing holds commands: the owner is asked about each, see below
-        model.probes = [one for one in PROBES if one[0] != "exec"]
+    held = contain != "off"  # else nothing holds commands: the owner is asked about each, see below
+    starting = [*SEARCHES, *([commands(*TRIES, MOVE, *TRIES, MEANS_NO_HARM)] if held else ())]
     async with site(tmp_path / "h", model, channel, contain) as app:
-        for name, asked in OTHERS.items():
-            before = len(model.requests)
-            options = msgspec.structs.replace(asked.options, prompt_mode=mode)
-            told = msgspec.structs.replace(asked, options=options)
-            row = await app.wait((await app.submit(told)).id)
-            requests = model.requests[before:]
-            assert row.outcome == "answered" and len(requests) == 2, (name, row)
-            assert seen(requests) == set(), name
-            text = str(requests[1].messages)
-            assert contain == "off" or ("anybody may read this" in text and "AGENTS.md" in text), name
-            offered = {tool.name for tool in requests[0].tools}
-            assert {"read", "grep", "exec"} <= offered and not offered & {"memory_search", "memory_get"}, name
+        for at, (name, asked) in enumerate(OTHERS.items()):
+            for number, mode in enumerate(MODES):
+                whole = (at + number + KINDS.index(contain)) % len(MODES) == 0
+                model.probes = [*PROBES, *(starting if whole else ())]
+                before = len(model.requests)
+                options = msgspec.structs.replace(asked.options, prompt_mode=mode)
+                told = msgspec.structs.replace(asked, options=options)
+                row = await app.wait((await app.submit(told)).id)
+                requests = model.requests[before:]
+                assert row.outcome == "answered" and len(requests) == 2, (name, mode, row)
+                assert seen(requests) == set(), (name, mode)
+                text = str(requests[1].messages[-len(model.probes) :])
+                assert not (held and whole) or ("anybody may read this" in text and "AGENTS.md" in text), (name, mode)
+                offered = {tool.name for tool in requests[0].tools}
+                assert {"read", "grep", "exec"} <= offered and not offered & {"memory_search", "memory_get"}, name
         folder = tmp_path / "h" / "workspace"
         assert all(mark in (folder / name).read_text() for name, mark in MARKS.items())
-        await until(lambda: sum(reply.text.startswith("Done.") for reply in channel.sends) >= 6, 60)
+        await until(lambda: sum(reply.text.startswith("Done.") for reply in channel.sends) >= 18, 60)
         assert not [reply for reply in channel.sends if reply.media]
 
 
@@ -211,6 +241,7 @@ async def test_the_owner_and_whom_the_owner_names_have_all_of_it(tmp_path: Path,
             for _ in range(2):
                 row = await app.wait((await app.submit(asked)).id)
                 assert row.outcome == "answered", (name, row)
+                model.probes = PROBES  # the second turn is there for its prompt and its tools
             first, then, again, last = model.requests
             assert MARKS["MEMORY.md"] in first.prompt.stable and MARKS["USER.md"] in first.prompt.stable, name
             assert not {TODAY, "diary/extra.md"} & seen([first]), name

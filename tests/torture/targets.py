@@ -1,0 +1,114 @@
+"""What the mutation run hunts in: files, the tests that answer for them, mutants made by hand, and those nobody can
+notice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Target(NamedTuple):
+    """`tests` are files and folders; `processes` are the beginnings of those tests among them whose work is done by
+    processes that they start, so that nobody sees which lines they pass."""
+
+    tests: tuple[str, ...]
+    processes: tuple[str, ...] = ()
+    by_hand: bool = False  # only mutants made by hand
+
+
+FLOWS = (
+    "flow/test_app.py", "flow/test_stop.py", "flow/test_queue.py", "flow/test_durable.py",
+)  # fmt: skip
+INBOX = (
+    "inbox/test_dispatch_shell.py",
+    "inbox/test_lanes_pump.py",
+    "inbox/test_dispatch.py",
+    "inbox/test_lanes.py",
+    "inbox/test_queue.py",
+    "inbox/test_running.py",
+    "inbox/test_feed.py",
+)
+STORE = (
+    "store/sqlite/test_store.py", "store/sqlite/test_writer.py", "store/sqlite/test_writer_faults.py",
+    "store/sqlite/test_journal.py", "store/sqlite/test_journal_files.py", "store/sqlite/test_disk.py",
+    "store/sqlite/test_database.py", "store/sqlite/test_lock.py",
+)  # fmt: skip
+APART = (
+    "store/sqlite/test_disk.py", "store/sqlite/test_journal.py::test_a_write_cut_short",
+    "store/sqlite/test_writer_faults.py::test_a_failing_fsync",
+)  # fmt: skip
+
+TURN = ("agent/test_turn.py", "agent/test_turn_shell.py")
+
+TARGETS: dict[str, Target] = {
+    "inbox/dispatch.py": Target((*INBOX, *FLOWS)),
+    "inbox/lanes.py": Target((*INBOX, *FLOWS)),
+    "inbox/dismiss.py": Target((*INBOX, *FLOWS)),
+    "inbox/running.py": Target((*INBOX, *FLOWS)),
+    "agent/turn.py": Target((*TURN, *FLOWS, "flow/test_hooks.py", "flow/test_left_over.py")),
+    "agent/recorder.py": Target(("agent/test_recorder.py", *TURN)),
+    "agent/settle.py": Target(("agent/test_settle.py", *TURN, *FLOWS, "flow/test_heartbeat.py")),
+    "agent/recover.py": Target(("agent/test_think.py", "agent/test_recover.py"), by_hand=True),
+    "agent/compaction/compactor.py": Target(("agent/test_turn_shell.py",), by_hand=True),
+    "store/sqlite/store.py": Target((*STORE, "store/sqlite/test_reader.py")),
+    "store/sqlite/writer.py": Target(STORE, APART),
+    "store/sqlite/journal.py": Target(STORE, APART),
+    "store/sqlite/database.py": Target((*STORE, "store/sqlite/test_reader.py"), APART),
+    "store/sqlite/changes.py": Target((*STORE, "store/sqlite/test_machine.py")),
+    "outbox/deliver.py": Target(
+        (
+            "outbox/test_deliver.py", "outbox/test_deliver_cut.py", "outbox/test_deliver_clock.py",
+            "outbox/test_drafts.py", "flow/test_delivery.py",
+        )
+    ),
+    "outbox/send.py": Target(("outbox/test_send.py", "outbox/test_deliver.py", "outbox/test_deliver_cut.py")),
+    "sessions/transcript.py": Target(("sessions/test_transcript.py", "sessions/test_tree.py", "flow/test_history.py")),
+}  # fmt: skip
+
+# (file, text, what to make of it): what once nobody noticed.
+HAND: tuple[tuple[str, str, str], ...] = (
+    ("store/sqlite/database.py", "synchronous = FULL", "synchronous = NORMAL"),
+    ("store/sqlite/database.py", "synchronous = FULL", "synchronous = OFF"),
+    ("store/sqlite/journal.py", "os.fsync(fd)", "fd"),
+    ("store/sqlite/journal.py", "self._sync(directory, directory)", "directory"),
+    ("store/sqlite/journal.py", "if error.errno == errno.EIO:", "if False:"),
+    ("agent/turn.py", "call_later(plan.limits.timeout, abort.set", "call_later(86_400.0, abort.set"),
+    ("agent/turn.py", "await record.flush()\n            await s.store.yield", "await s.store.yield"),
+    ("agent/recorder.py", "= lines, absorbed, steps, spent\n            raise", "= [], [], [], []\n            raise"),
+    ("agent/recover.py", "self.at + 1 >= len(self._choices)", "self.at + 1 >= min(2, len(self._choices))"),
+    (
+        "agent/compaction/compactor.py",
+        "record.put(entry)\n        await self._scene.record.flush()",
+        "record.put(entry)",
+    ),
+    ("inbox/dispatch.py", "if slot and (accepted is None or accepted.claim is None):", "if slot and accepted is None:"),
+    ("outbox/deliver.py", 'if result.trouble == "cut":', "if False:"),
+    ("outbox/deliver.py", "if not self._channel.dedupes and row.attempts > 1:", "if False:"),
+    ("outbox/deliver.py", 'row.state == "sending" and (receipt', 'row.state == "" and (receipt'),
+    ("outbox/deliver.py", "row.attempts > 1 and not drafted", "row.attempts > 2 and not drafted"),
+)
+
+# (file, part of what the mutant says, why nobody can notice it)
+EQUIVALENT: tuple[tuple[str, str, str], ...] = (
+    ("inbox/dispatch.py", "self._taking", "the set only keeps the tasks from being collected as garbage"),
+    ("inbox/dispatch.py", "`message` in `message = message or self._reader.reopen", "it saves the reading, no more"),
+    ("inbox/dispatch.py", "await self._clock.sleep(0)", "who goes first on the loop is no promise"),
+    ("inbox/dispatch.py", "without `row.id in run.begin.extra`", "only those are handed to a run"),
+    ("inbox/dispatch.py", "in `free = session not in", "the store says the same, and the slot is given back"),
+    ("inbox/lanes.py", "in `if self._stopped or not self._lanes.backlog", "what is begun then finds nothing to do"),
+    ("inbox/lanes.py", "LtE swapped in `if until <= loop.time", "a timer for now is due now"),
+    ("inbox/lanes.py", "Gt swapped in `if found > 0", "none are added"),
+    (
+        "inbox/lanes.py",
+        "returns None in `return len(claims) == slots`",
+        "if all were used there is no slot left to use",
+    ),
+    ("store/sqlite/writer.py", "daemon=", "who ends the process closes the store first"),
+    ("store/sqlite/writer.py", "RELEASE op", "the commit releases it"),
+    ("store/sqlite/writer.py", "self._wake.wait", "it waits less or longer, and asks what is to be done again"),
+    ("store/sqlite/journal.py", "without `torn`", "a file that ends with a newline is glued to as well"),
+    ("store/sqlite/journal.py", "done.lastrowid", "there always is one"),
+    ("store/sqlite/journal.py", "error.strerror or", "it is only said"),
+    ("store/sqlite/journal.py", "without `data` in `if data and", "nothing is written either way"),
+    ("store/sqlite/journal.py", "len(present) < len(wanted)", "it looks again, at all of it, and finds the same"),
+    ("store/sqlite/journal.py", "size > TAIL", "it looks again, at all of it, and finds the same"),
+)
