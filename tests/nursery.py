@@ -1,23 +1,27 @@
-"""Gateways that start quickly: a process that has loaded the program once and forks one for each that is wanted.
+"""Commands that start quickly: a process that has loaded the program once and forks one for each that is wanted.
 
 What is forked is the real command with its own environment, folder and files; only loading the modules is saved.
-Run as a script it is that process: it reads orders (JSON lines) on its stdin and answers each with a pid.
+Run as a script it is that process: each packet on its stdin is an order, with the three files that the command gets as
+its standard input, output and errors; the answer is a pid.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
+import gc
 import json
 import os
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -57,7 +61,8 @@ class Child:
 
     def _signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has ended, and nobody has written so yet
+                os.kill(self.pid, number)
 
 
 class Nursery:
@@ -65,14 +70,13 @@ class Nursery:
 
     def __enter__(self) -> Nursery:
         self._folder = tempfile.TemporaryDirectory()
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, self._folder.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen([sys.executable, __file__, self._folder.name], stdin=theirs)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._ours.close()
         self._process.wait()
         self._folder.cleanup()
 
@@ -81,11 +85,60 @@ class Nursery:
     ) -> Child:
         """`pal ARGS` in a process of its own; what it prints is added to `log`. `needs`: a module that it will want,
         loaded once for all. `weak`: modes and owners of files hold it, root too."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        order = {"args": args, "env": env, "cwd": cwd, "log": log, "needs": needs, "weak": weak}
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
-        self._process.stdin.flush()
-        return Child(int(self._process.stdout.readline()), self._folder.name)
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        try:
+            return self.fork((nothing, out, out), args=args, env=env, cwd=cwd, needs=needs, weak=weak)
+        finally:
+            os.close(out)
+            os.close(nothing)
+
+    def fork(self, files: tuple[int, int, int], **order: Any) -> Child:
+        """`pal` with these files as its standard ones."""
+        socket.send_fds(self._ours, [json.dumps(order).encode()], files)
+        return Child(int(self._ours.recv(64)), self._folder.name)
+
+
+class Program(subprocess.Popen[str]):
+    """`pal ARGS`, forked; all else as with `subprocess.Popen`. (`subprocess.run` for it is `run_program`.)"""
+
+    def __init__(self, *args: str, **options: Any) -> None:
+        super().__init__(list(args), text=True, **options)
+
+    def _execute_child(self, args: list[str], *given: Any) -> None:
+        cwd, env, umask = given[4], given[5], given[19]
+        theirs, ours = (given[9], given[12], given[14]), (given[10], given[11], given[13])  # -1: there is none
+        files = [number if end == -1 else end for number, end in enumerate(theirs)]
+        order = {"args": args, "env": dict(os.environ if env is None else env), "cwd": cwd or os.getcwd()}
+        self._child = nursery().fork((files[0], files[1], files[2]), **order, umask=umask)
+        self.pid, self._child_created = self._child.pid, True
+        for end, other in zip(theirs, ours, strict=True):
+            if other != -1:
+                os.close(end)
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        self.returncode = self._child.poll()
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._internal_poll() is None:
+            if end is not None and time.monotonic() > end:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            time.sleep(0.002)
+        return int(self.returncode)
+
+
+def run_program(*args: str, stdin: str = "", timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
+    """What `pal ARGS` printed, and its exit code."""
+    pipe = subprocess.PIPE
+    with Program(*args, stdin=pipe, stdout=pipe, stderr=pipe, **options) as process:
+        try:
+            out, err = process.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(["pal", *args], process.returncode, out, err)
 
 
 @cache
@@ -97,33 +150,39 @@ def nursery() -> Nursery:
 
 
 def _serve(ends: str) -> None:
+    gc.disable()
     for name in LOADED:
         __import__(name)
+    gc.freeze()  # what is loaded is never garbage: looking at it would copy its pages into every child
+    gc.enable()
+    orders = socket.socket(fileno=os.dup(0))
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     os.set_blocking(reading, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(writing)
     living: set[int] = set()
-    waiting = b""
     while True:
-        ready, _, _ = select.select([0, reading], [], [])
+        ready, _, _ = select.select([orders, reading], [], [])
         if reading in ready:
             os.read(reading, 4096)
             _reap(living, ends)
-        if 0 in ready:
-            data = os.read(0, 1 << 20)
+        if orders in ready:
+            data, files, _, _ = socket.recv_fds(orders, 1 << 20, 3)
             if not data:
                 break
-            *orders, waiting = (waiting + data).split(b"\n")
-            for order in map(json.loads, orders):
-                if order["needs"]:
-                    __import__(order["needs"])
-                pid = os.fork()
-                if pid == 0:
-                    _become(order, (reading, writing))
-                living.add(pid)
-                os.write(1, b"%d\n" % pid)
+            order = json.loads(data)
+            if order.get("needs"):
+                __import__(order["needs"])
+            pid = os.fork()
+            if pid == 0:
+                _become(order, files, (reading, writing, orders.fileno()))
+            for number in files:
+                os.close(number)
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(ends, str(pid)))  # of an earlier one of this number
+            living.add(pid)
+            orders.send(b"%d" % pid)
     for pid in living:
         os.kill(pid, signal.SIGKILL)
 
@@ -139,7 +198,7 @@ def _reap(living: set[int], ends: str) -> None:
             os.rename(half, os.path.join(ends, str(pid)))
 
 
-def _become(order: dict[str, Any], ours: tuple[int, int]) -> None:
+def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...]) -> None:
     """Turn into the command. Does not return."""
     from palinurus.cli.main import main
 
@@ -147,18 +206,20 @@ def _become(order: dict[str, Any], ours: tuple[int, int]) -> None:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for number in ours:
-            os.close(number)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for source, number in ((nothing, 0), (log, 1), (log, 2)):
+        for number, source in enumerate(files):
             os.dup2(source, number)
-        os.close(nothing)
-        os.close(log)
+        for source in (*ours, *files):
+            os.close(source)
+        # Streams of its own: those from before may believe that they can seek.
+        sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
         os.environ.clear()
         os.environ.update(order["env"])
+        time.tzset()
         os.chdir(order["cwd"])
-        if order["weak"]:
+        if order.get("umask", -1) >= 0:
+            os.umask(order["umask"])
+        if order.get("weak"):
             drop_capabilities()
         sys.argv = ["pal", *order["args"]]
         code = main(order["args"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
@@ -97,7 +99,7 @@ class Notes:
 
 def ports(model: Model, notes: Notes | None = None, **changes: Any) -> RunPorts:
     base = RunPorts(model, Hooks(), Abort(), FakeClock(0), notes or Notes(), Mailbox())
-    return base._replace(**changes)
+    return msgspec.structs.replace(base, **changes)
 
 
 async def collect(events: Any) -> list[RunEvent]:

@@ -20,6 +20,7 @@ from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import Model
 from palinurus.errors import BadRequest, Draining, QueueFull
 from palinurus.testing.channel import FakeChannel
+from palinurus.testing.conformance.inbox import claim_one
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 from support import inbound
 
@@ -227,7 +228,7 @@ async def test_bad_messages_are_refused_and_nothing_is_stored(tmp_path: Path) ->
                 await app.submit(bad)
         with pytest.raises(BadRequest):
             await app.submit(inbound("lone \ud800 surrogate"))
-        assert await app.store.claim("main") is None
+        assert await claim_one(app.store, "main") is None
 
 
 async def test_a_full_queue_refuses_loudly_and_other_sessions_go_on(tmp_path: Path) -> None:

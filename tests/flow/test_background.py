@@ -160,7 +160,7 @@ async def test_a_question_in_a_terminal_is_answered_by_the_agent(tmp_path: Path,
         (ident,) = await channel.receive("do it", event="e1")
         assert (await app.wait(ident)).note == "done"
     texts = [m.text for m in model.requests[-1].messages if isinstance(m, ToolResult)]
-    assert texts[1].startswith("Sure?") and "you said yes" in "".join(texts[3:]), texts
+    assert "".join(texts[:2]).count("Sure?") == 1 and "you said yes" in "".join(texts[3:]), texts
 
 
 GATEWAY = """
@@ -190,14 +190,15 @@ asyncio.run(main())
 @pytest.mark.parametrize("cell", CELLS)
 async def test_after_kill_9_strays_are_ended_and_the_session_is_told_once(tmp_path: Path, cell: str) -> None:
     home, here = tmp_path / "h", Path(__file__).parent
-    arguments = [sys.executable, "-c", GATEWAY, str(home), json.dumps(contained(cell)), str(here.parent)]
+    config = {**contained(cell), "tools": {"taint": {"allow": ["exec"]}}}  # nobody allows the second command
+    arguments = [sys.executable, "-c", GATEWAY, str(home), json.dumps(config), str(here.parent)]
     gateway = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
     try:
         pids = await asyncio.to_thread(_pids, home, gateway)
+        assert all(pid in alive() for pid in pids.values())
     finally:
         gateway.send_signal(signal.SIGKILL)
-        gateway.wait()
-    assert all(pid in alive() for pid in pids.values())  # that is the trouble
+        gateway.wait()  # from here on their keepers end them; whom those miss, the next start ends
     model, channel = ScriptedModel([say("noted")], repeat=True), FakeChannel(owner=True)
     async with running(home, model, channel, **contained(cell)) as app:
         assert not [pid for pid in pids.values() if pid in alive()]
@@ -214,11 +215,11 @@ async def test_after_kill_9_strays_are_ended_and_the_session_is_told_once(tmp_pa
 
 def _pids(home: Path, gateway: subprocess.Popen[bytes]) -> dict[str, int]:
     """What the children wrote, once it is all there and the waiting one has its record too."""
-    until_ = time.monotonic() + 15
+    until_ = time.monotonic() + 60
     while time.monotonic() < until_ and gateway.poll() is None:
         found = {p.name: p.read_text() for n in ("pid", "stray", "front") for p in home.rglob(n) if p.is_file()}
         if len(found) == 3 and all(text.endswith("\n") for text in found.values()):
             time.sleep(0.6)
             return {name: int(text) for name, text in found.items()}
         time.sleep(0.02)
-    raise AssertionError(f"the gateway did not get there: {gateway.poll()}")
+    raise AssertionError(f"the gateway did not get there: {gateway.poll()}, {found}")

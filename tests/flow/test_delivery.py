@@ -412,7 +412,7 @@ async def test_signs_of_life_that_fail_harm_nobody(tmp_path: Path) -> None:
 
 async def test_a_card_has_buttons_and_says_what_was_decided(tmp_path: Path) -> None:
     channel = Watched()
-    model = ScriptedModel([call_tools(("exec", {"command": "touch X", "elevated": True})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "df", "elevated": True})), say("done")])
     config = {"tools": {"elevated": {"enabled": True, "allowFrom": {"fake": ["me"]}}}}
     async with running(tmp_path / "h", model, channel, **config) as app:
         await app.submit(from_owner("/elevated ask", "e0"))

@@ -17,9 +17,10 @@ from flow.test_app import running, settings
 from palinurus.app import App
 from palinurus.app.program import UPKEEP, UPKEEP_FIRST
 from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import ModelEvent, ModelRequest, StopSignal
 from palinurus.sessions.lifecycle import delete_session
 from palinurus.sessions.record import SessionRecord
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock, run_ready_tasks
 from palinurus.testing.home import check_home
@@ -219,3 +220,25 @@ async def test_a_transcript_that_is_no_file_ends_its_run_and_nobody_elses(tmp_pa
         file.write_bytes(whole)
         assert await ask(app, "q3", session="odd") == "a"
     assert [m.text for m in model.requests[-1].messages][:2] == ["q1", "a"]
+
+
+async def test_what_a_broken_turn_could_not_write_is_in_nobodys_memory(tmp_path: Path) -> None:
+    """Its lines hung on the conversation in memory only: the next turn sees what a restart would see."""
+
+    class Breaking(ScriptedModel):
+        async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+            if request.messages[-1].text.endswith("breaks"):
+                raise RuntimeError("a bug")
+            async for event in super().stream(request, stop):
+                yield event
+
+    model = Breaking([say("one"), say("two"), say("three")])
+    async with running(tmp_path / "h", model) as app:
+        await ask(app, "first")
+        assert "a bug" in await ask(app, "it breaks")
+        await ask(app, "second")
+    seen = model.requests[-1].messages
+    async with running(tmp_path / "h", model) as app:
+        await ask(app, "third")
+    assert model.requests[-1].messages[: len(seen)] == seen
+    assert check_home(str(tmp_path / "h")) == []

@@ -130,3 +130,34 @@ def _lines(home: Path) -> list[Any]:
         return transcript(home)
     except ValueError:
         return []
+
+
+async def test_a_tool_filter_leaves_some_of_a_servers_tools(tmp_path: Path) -> None:
+    rules = {"include": ["lo*", "tiny__env", "wait"], "exclude": ["long"]}
+    model = ScriptedModel([call_tools((LOOK, {}), ("tiny__long", {})), say("done")])
+    servers = {"tiny": {**TINY, "toolFilter": rules, "supportsParallelToolCalls": False}}
+    async with running(tmp_path / "h", model, mcp={"servers": servers}) as app:
+        await asked(app)
+        assert all(tool.sequential for tool in app.mcp._mine.values())
+    assert names(model) == ["tiny__env", LOOK, "tiny__wait"]
+    assert [one.isError for one in results(model)] == [False, True]  # nor can it be called
+
+
+async def test_times_of_a_server_can_be_written_in_seconds(tmp_path: Path) -> None:
+    model = ScriptedModel([call_tools(("tiny__wait", {})), say("done")])
+    slow = {"command": "sleep", "args": ["60"], "connectTimeout": 0.2}
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": {**TINY, "timeout": 0.2}, "slow": slow}}) as app:
+        await asked(app)
+        await until(lambda: bool(app.mcp.all["slow"].problem))
+        assert "did not start within 0.2 s" in app.mcp.all["slow"].problem
+    assert "did not answer within 0.2 s" in results(model)[0].text
+
+
+async def test_a_server_that_nobody_uses_is_ended_until_the_next_run(tmp_path: Path) -> None:
+    model = ScriptedModel([call_tools((LOOK, {})), say("one"), call_tools((LOOK, {})), say("two")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}, "sessionIdleTtlMs": 50}) as app:
+        tiny = app.mcp.all["tiny"]
+        assert (await asked(app)).note == "one"
+        await until(lambda: not tiny.connected)
+        assert not tiny.problem and (await asked(app, event="2")).note == "two"
+    assert names(model, 0) == names(model, 2) and not results(model)[-1].isError

@@ -34,6 +34,7 @@ CONFIG: dict[str, Any] = {
         }
     },
     "agents": {"defaults": {"model": {"primary": "fake/m"}}, "list": [{"id": "main"}]},
+    "tools": {"loopDetection": {"unknownToolThreshold": 1000}},  # all that is hidden is called here
 }
 OWNER = Sender("me", owner=True)
 STRANGER = Sender("7", "Bob", allowed=True)

@@ -10,8 +10,9 @@ import pytest
 
 from flow.test_delivery import from_owner, running, sent
 from palinurus.core.types.inbound import Target
+from palinurus.core.types.messages import ToolResult
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 
 def rule(action: str, **match: str) -> dict[str, Any]:
@@ -72,3 +73,15 @@ async def test_the_owner_switches_sending_for_one_session(tmp_path: Path) -> Non
         await app.wait(item)
         await sent(app, item, 1)
         assert [reply.text for reply in channel.seen].count("Hello.") == 1
+
+
+@pytest.mark.parametrize(("policy", "goes"), [({}, True), ({"rules": [rule("deny", channel="fake")]}, False)])
+async def test_the_message_tool_is_under_the_policy_too(tmp_path: Path, policy: dict[str, Any], goes: bool) -> None:
+    other = ("message", {"action": "send", "target": "other", "message": "psst"})
+    model = ScriptedModel([call_tools(("message", {"action": "send", "message": "hello"}), other), say("done")])
+    channel = FakeChannel()
+    async with running(tmp_path / "h", model, channel, session={"sendPolicy": policy}) as app:
+        await app.wait((await app.submit(from_owner("go", "e1"))).id)
+        told = [m.text for m in model.requests[-1].messages if isinstance(m, ToolResult)]
+    assert all(("session.sendPolicy keeps" in text) is not goes for text in told) and len(told) == 2
+    assert bool(channel.seen) is goes

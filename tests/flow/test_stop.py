@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from flow.test_app import running, transcript, until
+from flow.test_app import running, settings, transcript, until
+from palinurus.app import App
+from palinurus.clock import Clock, SystemClock
 from palinurus.core.types.inbound import Sender, TurnOptions
+from palinurus.store.factory import open_store
+from palinurus.store.port import Acceptance, InboxItem, Store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound
@@ -84,32 +90,52 @@ async def test_a_message_dropped_for_another_is_so_on_disk_when_that_is_accepted
         assert (await app.wait(last.id)).note == "rest"
 
 
+class Halting:
+    """A store that has taken a message for the other session, and says so only when it is let."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.taken, self.told = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def accept(self, item: InboxItem, **more: Any) -> Acceptance:
+        done = await self._inner.accept(item, **more)
+        if item.session == OTHER and b"ahoy" in item.body:
+            self.taken.set()
+            await self.told.wait()
+        return done
+
+
 async def test_a_stop_during_sessions_send_leaves_the_other_session_alive(tmp_path: Path) -> None:
-    """The run that sends a letter is stopped a little later each time, until the letter is out."""
-    letter = call_tools(("sessions_send", {"sessionKey": OTHER, "message": "hi", "timeoutSeconds": 60}))
+    """The run that sends a letter is stopped when the letter is on disk and nobody knows it yet."""
+    letter = call_tools(("sessions_send", {"sessionKey": OTHER, "message": "ahoy", "timeoutSeconds": 60}))
     model = ScriptedModel(
         [lambda request: letter if request.messages[-1].text == "send" else say("heard")], repeat=True
     )
-    async with running(tmp_path / "h", model, tools={"sessions": {"visibility": "agent"}}) as app:
-        assert (await app.wait((await app.submit(inbound("be there", session=OTHER))).id)).note == "heard"
-        stops: list[asyncio.Task[Any]] = []
-        later: list[int] = []
+    made: list[Halting] = []
 
-        async def stop_soon() -> None:
-            for _ in later:
-                await asyncio.sleep(0)
+    async def open_halting(home: str, clock: Clock) -> Store:
+        made.append(Halting(await open_store(home, clock)))
+        return cast("Store", made[0])
+
+    app = App(settings(tmp_path / "h", tools={"sessions": {"visibility": "agent"}}), {}, SystemClock(), model=model)
+    app.open_store = open_halting
+    await app.start()
+    try:
+        async with asyncio.timeout(60):
+            assert (await app.wait((await app.submit(inbound("be there", session=OTHER))).id)).note == "heard"
+            sent = await app.submit(inbound("send", sender=OWNER))
+            await made[0].taken.wait()
             await app.dispatcher.stop(MAIN, "rpc")
-
-        app.hooks.on("before_tool_call", lambda payload: stops.append(asyncio.create_task(stop_soon())))
-        for _ in range(24):
-            later.append(1)
-            await app.wait((await app.submit(inbound("send"))).id)
-            await asyncio.gather(*stops)
-            async with asyncio.timeout(60):
-                asked = await app.submit(
-                    inbound("are you there?", session=OTHER, options=TurnOptions(queue="followup"))
-                )
-                assert (await app.wait(asked.id)).note == "heard"
+            assert (await app.wait(sent.id)).outcome == "aborted"
+            made[0].told.set()
+            asked = await app.submit(inbound("are you there?", session=OTHER, options=TurnOptions(queue="followup")))
+            assert (await app.wait(asked.id)).note == "heard"
+            assert await app.store.list_running() == []
+    finally:
+        await app.stop()
 
 
 async def test_a_model_call_is_in_the_ledger_before_the_run_has_ended(tmp_path: Path) -> None:
@@ -123,3 +149,75 @@ async def test_a_model_call_is_in_the_ledger_before_the_run_has_ended(tmp_path: 
         gate.open()
         await app.wait(asked.id)
         assert [call.item for call in await app.store.list_usage(0)] == [asked.id, asked.id]
+
+
+def as_if_killed(home: Path, last: str) -> None:
+    """As if the program had been killed in every turn: of the transcripts no line from `last` on was written."""
+    with closing(sqlite3.connect(home / "state.db")) as db, db:
+        db.execute("UPDATE inbox SET state = 'running', outcome = NULL, note = '', settled = 0")
+        db.execute("DELETE FROM journal")
+    for file in (home / "agents" / "main" / "sessions").glob("*.jsonl"):
+        lines = file.read_text().splitlines(keepends=True)
+        cut = next((n for n, line in enumerate(lines) if f'"role":"{last}"' in line), len(lines))
+        file.write_text("".join(lines[:cut]))
+
+
+async def test_a_message_stopped_while_it_waits_to_go_on_leaves_no_tool_call_open(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    model = ScriptedModel([say("there"), call_tools(("ls", {"path": "."})), say("done")])
+    one_slot = {"agents": {"defaults": {"maxConcurrent": 1, "model": {"primary": "fake/m"}}}}
+    async with running(home, model) as app:
+        await app.wait((await app.submit(inbound("be there", session=OTHER, push=False))).id)
+        ident = (await app.submit(inbound("look", push=False))).id
+        await app.wait(ident)
+    as_if_killed(home, "toolResult")
+    gate = StreamGate()
+    again = ScriptedModel([hold_at(say("there"), gate, 0), say("next")])
+    for file in (home / "agents" / "main" / "sessions").glob("*.jsonl"):
+        if "be there" in file.read_text():
+            file.unlink()  # so that this one is asked again, and holds the only slot
+    async with running(home, again, **one_slot) as app:
+        await gate.wait_reached()
+        assert await app.dispatcher.stop(MAIN, "user") == (False, 1, 0)
+        row = await app.store.item(ident)
+        assert row is not None and row.outcome == "aborted"
+        gate.open()
+        await until(lambda: not app.dispatcher.busy)
+    left = [line for file in (home / "agents" / "main" / "sessions").glob("*.jsonl") for line in file.open()]
+    assert sum('"toolCall"' in line for line in left) == 1 == sum('"role":"toolResult"' in line for line in left)
+    assert "unknown" in next(line for line in left if '"role":"toolResult"' in line)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_message_stopped_before_its_dispatcher_knew_it_is_never_worked_on(tmp_path: Path, busy: bool) -> None:
+    """It is on disk, claimed or waiting, and the stop, too, before whoever put it in hears that it was accepted."""
+    gate, made = StreamGate(), list[Halting]()
+    first = [hold_at(say("first"), gate, 1)] if busy else []
+    model = ScriptedModel([*first, say("heard")])
+
+    async def open_halting(home: str, clock: Clock) -> Store:
+        made.append(Halting(await open_store(home, clock)))
+        return cast("Store", made[0])
+
+    app = App(settings(tmp_path / "h"), {}, SystemClock(), model=model)
+    app.open_store = open_halting
+    await app.start()
+    later = TurnOptions(queue="followup")
+    try:
+        async with asyncio.timeout(60):
+            if busy:
+                await app.submit(inbound("first", session=OTHER, options=later, push=False))
+                await gate.wait_reached()
+            coming = asyncio.ensure_future(app.submit(inbound("ahoy", session=OTHER, options=later, push=False)))
+            await made[0].taken.wait()
+            report = await app.dispatcher.stop(OTHER, "user")
+            assert (report.ran, report.dropped) == ((True, 1) if busy else (True, 0))
+            made[0].told.set()
+            assert (await app.wait((await coming).id)).outcome == "aborted"
+            after = await app.submit(inbound("are you there?", session=OTHER, options=later, push=False))
+            assert (await app.wait(after.id)).note == "heard"
+            await until(lambda: OTHER not in app.dispatcher._book and not app.dispatcher.lanes.busy)
+    finally:
+        gate.open()
+        await app.stop()
+    assert not any("ahoy" in request.messages[-1].text for request in model.requests)

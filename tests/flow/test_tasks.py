@@ -67,7 +67,9 @@ async def test_commands_sub_agents_and_jobs_in_one_list(tmp_path: Path) -> None:
         assert (
             await ask(app, "/tasks", Sender("bob", allowed=True), session="s2") == "Nothing goes on in the background."
         )
-        token.announce_location(app.settings.home, token.GatewayLocation("127.0.0.1", here.server.port, 1))
+        token.announce_location(
+            app.settings.home, token.GatewayLocation("127.0.0.1", here.server.port, 1, proof=here.server.proof_key)
+        )
         opened = msgspec.structs.replace(app.settings, gateway=GatewaySettings(token=Secret(TOKEN)))
         shown = cli.format_task_rows(await cli.fetch_tasks(opened, app.clock, ""), app.clock.now())
         assert "sleep 30" in shown and "counter" in shown and "tea" in shown
@@ -122,5 +124,5 @@ async def test_no_open_item_where_something_keeps_the_promise(tmp_path: Path, ma
         "program": [promise],
     }
     async with running(tmp_path / "h", ScriptedModel(script[made]), **OPEN) as app:
-        await ask(app, "go", system=made == "program")
+        await ask(app, "check the build again tomorrow", system=made == "program")
         assert await open_items(app) == []

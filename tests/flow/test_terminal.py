@@ -16,7 +16,7 @@ import pytest
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.core.types.inbound import TurnOptions
+from palinurus.core.types.inbound import Sender, TurnOptions
 from palinurus.core.types.messages import UserMessage
 from palinurus.store.port import InboxRow
 from palinurus.testing.channel import FakeChannel
@@ -150,7 +150,7 @@ async def test_a_person_hears_of_a_turn_that_broke(tmp_path: Path) -> None:
 async def test_a_tool_that_hangs(tmp_path: Path, command: str) -> None:
     model = ScriptedModel([call_tools(("exec", {"command": command})), say("fine")], repeat=True)
     async with running(tmp_path / "h", model, timeout=0.3) as app:
-        made = await app.submit(inbound(BAD))
+        made = await app.submit(inbound(BAD, sender=Sender("human", owner=True)))
         row = await ended(app, made.id)
         assert row.outcome == "failed"
         await one_end_and_a_free_lane(app, made.id)

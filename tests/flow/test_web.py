@@ -79,7 +79,7 @@ async def test_the_image_tool_asks_the_model_that_sees(tmp_path: Path) -> None:
     async with running(tmp_path / "h", model, models={"providers": {"fake": provider}}) as app:
         workspace = Path(app.settings.agents["main"].workspace)
         (workspace / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\x00" * 30)
-        row = await app.wait((await app.submit(inbound("what is in a.png?"))).id)
+        row = await app.wait((await app.submit(inbound("what is in a.png?", sender=Sender("human", owner=True)))).id)
         assert row.note == "It shows a cat."
     assert [str(r.model.ref) for r in model.requests] == ["fake/m", "fake/eyes", "fake/m"]
     assert "a cat" in results(model)[0].text and not results(model)[0].isError

@@ -115,6 +115,19 @@ async def test_what_an_agent_hook_may_choose(tmp_path: Path) -> None:
         assert status == 200 and (await here.app.wait(said["runId"])).session == "agent:main:hook:a"
 
 
+@pytest.mark.parametrize("named", [{}, {"agentId": ""}, {"agentId": " "}, {"agentId": None}, {"agentId": ["work"]}])
+async def test_the_agent_that_would_run_is_judged_not_the_name_in_the_request(
+    tmp_path: Path, named: dict[str, Any]
+) -> None:
+    """F13: the default agent is not reached by leaving its name out."""
+    model = ScriptedModel([say("ok")], repeat=True)
+    async with site(tmp_path / "h", model, allowedAgentIds=["work"]) as here:
+        status, said = await here.post("agent", {"message": "x", **named})
+        assert status == 400 and "hooks.allowedAgentIds" in said["error"]
+        assert (await here.post("wake", {"text": "x"}))[0] == 400
+    assert model.requests == []
+
+
 async def test_wake_now_and_with_the_next_turn(tmp_path: Path) -> None:
     model, channel = ScriptedModel([say("hello"), say("The door is open."), say("Rain, you know.")]), FakeChannel()
     async with site(tmp_path / "h", model, channel) as here:

@@ -14,6 +14,7 @@ from aiohttp import web
 from flow.test_app import running
 from flow.test_directives import tell
 from palinurus.core.media import read_dimensions
+from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import ImageBlock
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say
@@ -81,7 +82,7 @@ async def test_images_named_in_the_message_are_shown_to_models_that_see(tmp_path
     provider = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m", "input": kinds}]}
     model = ScriptedModel([say("a dot")])
     async with running(tmp_path / "h", model, FakeChannel(), models={"providers": {"fake": provider}}) as app:
-        await app.wait((await app.submit(inbound("what is in ./dot.png ?"))).id)
+        await app.wait((await app.submit(inbound("what is in ./dot.png ?", sender=Sender("human", owner=True)))).id)
     blocks = model.requests[0].messages[-1].blocks  # type: ignore[union-attr]
     images = [block for block in blocks if isinstance(block, ImageBlock)]
     assert bool(images) is sees
@@ -119,7 +120,9 @@ async def test_large_images_are_made_smaller_before_a_model_sees_them(tmp_path: 
     came = ImageBlock(base64.b64encode((folder / "wide.jpg").read_bytes()).decode(), "image/jpeg")
     whole = ImageBlock(base64.b64encode(PNG).decode(), "image/png")
     async with running(tmp_path / "h", model, models={"providers": {"fake": provider}}, agents=agents) as app:
-        message = msgspec.structs.replace(inbound("what is in ./wide.jpg ?"), images=(came, whole))
+        message = msgspec.structs.replace(
+            inbound("what is in ./wide.jpg ?", sender=Sender("human", owner=True)), images=(came, whole)
+        )
         await app.wait((await app.submit(message)).id)
     blocks = model.requests[0].messages[-1].blocks  # type: ignore[union-attr]
     first, second, named = (block for block in blocks if isinstance(block, ImageBlock))

@@ -1,0 +1,282 @@
+"""Two Apps that share one state in one process: neither believes what only it knows.
+
+With a seed the reads of both take a while, as those of a database elsewhere do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flow.test_app import settings
+from gateway.host import TOKEN
+from palinurus.app import App
+from palinurus.clock import SystemClock
+from palinurus.core.types.approval import ApprovalRequest
+from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.types.inbound import Sender, TurnOptions
+from palinurus.core.types.model import Model
+from palinurus.gateway.client import make_identity
+from palinurus.gateway.rpc import MethodError
+from palinurus.gateway.server import GatewayServer
+from palinurus.store.factory import open_store
+from palinurus.testing.channel import FakeChannel
+from palinurus.testing.client import connect_to_gateway
+from palinurus.testing.home import check_home
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+from palinurus.testing.slowstore import SharedStates, open_slow_store
+from palinurus.tools.program.cron import CronJobMaker
+from support import inbound
+
+MAIN = "agent:main:main"
+LATER = TurnOptions(queue="followup")
+SEEDS = pytest.mark.parametrize("slow", [None, 1, 2, 3])
+
+
+@asynccontextmanager
+async def two(
+    home: Path, one: Model, other: Model, *channels: FakeChannel, slow: int | None = None
+) -> AsyncIterator[tuple[App, App]]:
+    """A and B. Both have the same channels, of which A is the first to ask for each."""
+    shared = SharedStates(open_store if slow is None else open_slow_store(slow, 0.02))
+    apps = []
+    for model in (one, other):
+        app = App(settings(home), {}, SystemClock(), model=model, channels={c.name: c for c in channels})
+        app.open_store = shared.open
+        apps.append(app)
+        await app.start()
+    try:
+        yield apps[0], apps[1]
+    finally:
+        for app in apps[::-1]:
+            await app.stop()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def end(app: App, ident: str) -> tuple[str | None, str]:
+    async with asyncio.timeout(60):
+        row = await app.wait(ident)
+    assert row.state == "done"
+    return row.outcome, row.note
+
+
+async def sent(app: App) -> None:
+    """All replies are out."""
+    async with asyncio.timeout(60):
+        while await app.store.list_due_replies("fake", 2**60):
+            await asyncio.sleep(0.01)
+
+
+async def said(app: App) -> list[str]:
+    """The main session as the node shows it."""
+    row = await app.store.session(MAIN)
+    assert row is not None
+    loaded = await app.program.transcripts.load(f"agents/main/sessions/{row.session_id}.jsonl")
+    return [str(getattr(message, "text", "")).rpartition("] ")[2] for message in loaded.messages()]
+
+
+def held(gate: StreamGate, *more: Any) -> ScriptedModel:
+    return ScriptedModel([hold_at(say("first"), gate, 1), *more])
+
+
+def nobody() -> ScriptedModel:
+    """A model that is never asked."""
+    return ScriptedModel([])
+
+
+@SEEDS
+async def test_a_message_that_waits_on_one_node_is_started_when_the_other_is_done(
+    tmp_path: Path, slow: int | None
+) -> None:
+    gate, channel = StreamGate(), FakeChannel()
+    async with two(tmp_path / "h", held(gate, say("by a")), ScriptedModel([say("by b")]), channel, slow=slow) as (a, b):
+        first = await a.submit(inbound("one", options=LATER))
+        await gate.wait_reached()
+        second = await b.submit(inbound("two", options=LATER))
+        assert second.state == "queued"
+        gate.open()
+        assert await end(b, first.id) == ("answered", "first")
+        outcome, note = await end(b, second.id)
+        assert outcome == "answered" and note in ("by a", "by b")
+        assert await said(a) == await said(b) == ["one", "first", "two", note]
+        await sent(b)
+    assert channel.texts == ["first", note] and check_home(str(tmp_path / "h")) == []
+
+
+@SEEDS
+async def test_messages_of_one_session_run_one_at_a_time_and_in_order(tmp_path: Path, slow: int | None) -> None:
+    home, channel = tmp_path / "h", FakeChannel()
+    models = [ScriptedModel([say("ok")], repeat=True) for _ in range(2)]
+    async with two(home, models[0], models[1], channel, slow=slow) as apps:
+        all_sent = [await apps[n % 2].submit(inbound(f"m{n}", options=LATER)) for n in range(12)]
+        for n, one in enumerate(all_sent):
+            assert await end(apps[n % 2], one.id) == ("answered", "ok")
+        rows = [await apps[0].store.item(one.id) for one in all_sent]
+        spans = [(row.claimed, row.settled) for row in rows if row is not None]
+        assert spans == sorted(spans) and all(before[1] <= after[0] for before, after in pairwise(spans))
+        for app in apps:
+            assert [text for text in await said(app) if text != "ok"] == [f"m{n}" for n in range(12)]
+        await sent(apps[0])
+    assert len(channel.texts) == 12 and not channel.duplicate_ids and check_home(str(home)) == []
+
+
+@SEEDS
+async def test_what_is_written_on_one_node_is_steered_into_the_run_on_the_other(
+    tmp_path: Path, slow: int | None
+) -> None:
+    gate, channel = StreamGate(), FakeChannel()
+    model = ScriptedModel([hold_at(call_tools(("ls", {})), gate, 0), say("both")])
+    async with two(tmp_path / "h", model, nobody(), channel, slow=slow) as (a, b):
+        first = await a.submit(inbound("one"))
+        await gate.wait_reached()
+        second = await b.submit(inbound("two"))
+        await until(lambda: a.dispatcher._book.row(MAIN, second.id) is not None)
+        gate.open()
+        assert await end(b, second.id) == ("answered", "both")
+        assert await end(b, first.id) == ("answered", "both")
+        row = await a.store.item(second.id)
+        assert row is not None and (row.state, row.absorbed_by) == ("absorbed", first.id)
+        await sent(b)
+    assert channel.texts == ["both"] and check_home(str(tmp_path / "h")) == []
+
+
+@SEEDS
+@pytest.mark.parametrize("stop", ["session", "item", "command"])
+async def test_a_stop_on_one_node_stops_the_run_on_the_other(tmp_path: Path, slow: int | None, stop: str) -> None:
+    gate, channel = StreamGate(), FakeChannel(owner=True)
+    async with two(tmp_path / "h", held(gate), nobody(), channel, slow=slow) as (a, b):
+        told = stop == "command"  # else whoever stops it knows
+        first = await a.submit(inbound("one", options=LATER, push=told))
+        await gate.wait_reached()
+        second = await b.submit(inbound("two", options=LATER, push=told))
+        if stop == "session":
+            assert await b.dispatcher.stop(MAIN, "user") == (True, 1, 0)
+        elif stop == "item":
+            assert await b.dispatcher.stop_item(first.id) and await a.dispatcher.stop_item(second.id)
+        else:
+            await end(b, (await b.submit(inbound("/stop", sender=Sender("human", owner=True, allowed=True)))).id)
+        row = await b.store.item(first.id)  # on disk before it was acknowledged
+        assert row is not None and row.outcome == "aborted"
+        assert (await end(b, first.id))[0] == "aborted"
+        assert (await end(a, second.id))[0] == "aborted"
+        await until(lambda: not (a.dispatcher.busy or a.dispatcher.lanes.busy or b.dispatcher.lanes.busy))
+        await sent(a)
+    assert check_home(str(tmp_path / "h")) == []
+    assert stop != "command" or channel.texts == ["⚙️ Agent was aborted. 1 waiting message dropped."]
+
+
+async def test_who_watches_elsewhere_sees_the_answer(tmp_path: Path) -> None:
+    gate, seen = StreamGate(), list[RunEvent]()
+    async with two(tmp_path / "h", held(gate, say("second")), nobody()) as (a, b):
+        b.dispatcher._pump.serves = ()  # B takes messages in, A runs them
+        await a.submit(inbound("one", options=LATER))
+        await gate.wait_reached()
+        second = await b.submit(inbound("two", options=LATER), seen.append)
+        gate.open()
+        assert await end(b, second.id) == ("answered", "second")
+        await until(lambda: bool(seen))
+    assert isinstance(seen[-1], AgentEnd) and seen[-1].messages[-1].text == "second"
+
+
+@SEEDS
+async def test_a_conversation_that_moves_between_nodes_is_whole_on_each(tmp_path: Path, slow: int | None) -> None:
+    """The model of each node sees what was said through the other."""
+    models = [ScriptedModel([say(f"{name}{n}") for n in range(3)]) for name in "ab"]
+    async with two(tmp_path / "h", models[0], models[1], slow=slow) as apps:
+        for n in range(6):
+            await end(apps[n % 2], (await apps[n % 2].submit(inbound(f"q{n}", push=False))).id)
+        whole = [text for n in range(6) for text in (f"q{n}", f"{'ab'[n % 2]}{n // 2}")]
+        assert await said(apps[0]) == whole == await said(apps[1])
+    asked = [str(getattr(m, "text", "")).rpartition("] ")[2] for m in models[1].requests[-1].messages]
+    assert asked[-11:] == whole[:11]
+
+
+@SEEDS
+async def test_a_job_fires_once_whoever_made_it(tmp_path: Path, slow: int | None) -> None:
+    home, channel = tmp_path / "h", FakeChannel()
+    models = [ScriptedModel([say("done")], repeat=True) for _ in range(2)]
+    async with two(home, models[0], models[1], channel, slow=slow) as (a, b):
+        asked = {"name": "j", "schedule": {"kind": "every", "everyMs": 1000}, "payload": {"message": "do it"}}
+        made = await b.scheduler.add({**asked, "delivery": {"mode": "none"}}, CronJobMaker(agent="main"))
+        async with asyncio.timeout(60):
+            while len(await b.scheduler.runs(made["id"])) < 3:
+                await asyncio.sleep(0.05)
+        fires = [run["runAtMs"] for run in await a.scheduler.runs(made["id"])]
+        assert len(set(fires)) == len(fires)
+        assert a.scheduler.job(made["id"])["state"]["lastRunStatus"] == "ok"
+        await b.scheduler.remove(made["id"])
+        await until(lambda: not a.scheduler.jobs())
+    assert check_home(str(home)) == []
+
+
+async def test_when_one_node_goes_the_other_keeps_time_receives_and_sends(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with two(tmp_path / "h", ScriptedModel([say("a")]), ScriptedModel([say("b")]), channel) as (a, b):
+        await channel.receive("hello", event="e1")
+        await until(lambda: channel.texts == ["a"])
+        await a.stop()
+        await until(lambda: b.receivers.all()[0].running)
+        await channel.receive("again", event="e2")
+        await until(lambda: channel.texts == ["a", "b"])
+        assert await b.store.grant("clock")
+    assert not channel.duplicate_ids
+
+
+@SEEDS
+async def test_an_approval_answered_on_one_node_is_heard_on_the_other(tmp_path: Path, slow: int | None) -> None:
+    async with two(tmp_path / "h", nobody(), nobody(), slow=slow) as (a, b):
+        heard: list[str] = []
+        b.approvals.listen(lambda what, row: heard.append(what))
+        ask = ApprovalRequest(
+            kind="exec",
+            agent="main",
+            session=MAIN,
+            run="r",
+            call="c",
+            tool="exec",
+            title="rm",
+            command="rm x",
+            timeout=60.0,
+        )
+        waiting = asyncio.ensure_future(a.approvals.ask(ask, lambda ident, text: None))
+        await until(lambda: heard == ["requested"])
+        (row,) = await b.approvals.pending()
+        assert (await b.approvals.answer(row.id, "allow-once", "b")).problem == ""
+        async with asyncio.timeout(60):
+            answer = await waiting
+        assert (answer.decision, answer.by) == ("allow-once", "b")
+        assert "already answered" in (await a.approvals.answer(row.id, "deny", "a")).problem
+
+
+async def test_a_device_revoked_on_one_node_is_refused_on_the_other(tmp_path: Path) -> None:
+    async with two(tmp_path / "h", nobody(), nobody()) as apps:
+        servers = [GatewayServer(app, app.clock, TOKEN) for app in apps]
+        for server in servers:
+            await server.start("127.0.0.1", 0)
+        try:
+            identity, there = make_identity(), servers[1].clients.pairing
+            async with connect_to_gateway(servers[1].port, apps[1].clock, token=TOKEN, identity=identity) as link:
+                (device,) = (await link.call("device.pair.list", {}))["paired"]
+                ident = device["deviceId"]
+                await until(lambda: servers[0].clients.pairing.device(ident) is not None)
+                await servers[0].clients.pairing.remove(ident, device["scopes"])
+                await until(lambda: bool(there.device(ident) and there.device(ident).blocked))  # type: ignore[union-attr]
+                async with asyncio.timeout(60):
+                    assert await link.wait_closed() == 4001
+            with pytest.raises(MethodError):
+                async with connect_to_gateway(servers[1].port, apps[1].clock, token=TOKEN, identity=identity):
+                    pass
+        finally:
+            for server in servers:
+                await server.stop()
