@@ -1,17 +1,25 @@
-"""Shared: the seed report. `pytest --seeds FILE` writes which checklist lines have a passing test."""
+"""Shared by all tests: which run, what a run costs, what it could not test, and the seed report.
+
+`pytest --seeds FILE` writes which checklist lines have a passing test.
+"""
 
 from __future__ import annotations
 
+import gc
 import json
+import os
+import re
+import resource
+import signal
+import time
 from collections import Counter
 from collections.abc import Generator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from seeds.level import runs_product
 
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
 # time, so that red means a change; `make torture` draws new ones, and more of them.
@@ -22,14 +30,43 @@ settings.register_profile("long", max_examples=50 * FURTHER, **_SHARED)
 settings.load_profile("ours")
 
 
+# Loading 13,000 tests makes a million objects that stay: nobody looks for garbage among them, neither now nor later.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    # nohup, and shells that start this in the background, have these ignored, which what the tests start would inherit
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--torture"):
         settings.load_profile("long")
+
+
+LONG = pytest.StashKey[int]()  # how many long sweeps were left out
+BEGAN = time.monotonic()
+_NUMBERS = count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this test. (pytest's own reads the names of all before it makes the next: that grows.)"""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_NUMBERS)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", help="write {line: {passing test: is it a whole flow?}} of the checklist here")
     parser.addoption("--torture", action="store_true", help="run the long sweeps too")
+    parser.addoption("--slow-store", type=int, metavar="SEED", help="every App gets a store whose reads take a while")
+    parser.addoption("--aim", type=int, help="how many seconds this run may take; it says at the end what it took")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,10 +74,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             _look_further(item)
         return
-    skip = pytest.mark.skip(reason="long sweep: make torture")
-    for item in items:
-        if item.get_closest_marker("torture"):
-            item.add_marker(skip)
+    long = [item for item in items if item.get_closest_marker("torture")]
+    if long and any("::" in word for word in config.args):  # somebody names one: it says why it does not run
+        for item in long:
+            item.add_marker(pytest.mark.skip(reason="long sweep: make torture"))
+    elif long:
+        items[:] = [item for item in items if not item.get_closest_marker("torture")]
+        config.stash[LONG] = len(long)
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["long"] = len(long)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker of xdist ends: it has seen all tests, as the others have."""
+    node.config.stash[LONG] = getattr(node, "workeroutput", {}).get("long", 0)
 
 
 def _look_further(item: pytest.Item) -> None:
@@ -58,27 +106,36 @@ NEEDS = {
     "bubblewrap": "apt-get install bubblewrap",
     "bwrap": "apt-get install bubblewrap",
     "tmux": "apt-get install tmux",
+    "espeak-ng": "apt-get install espeak-ng opus-tools",
+    "strace": "apt-get install strace",
     "make torture": "make torture",
 }
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Says at the end what was not tested, and what would test it."""
-    reasons: Counter[str] = Counter()
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says at the end what was not tested, what would test it, and what the run has cost."""
+    reasons = Counter({"long sweep: make torture": config.stash.get(LONG, 0)})
     for report in terminalreporter.stats.get("skipped", ()):
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         reasons[text.removeprefix("Skipped: ")] += 1
-    if reasons:
+    if +reasons:
         terminalreporter.section("not tested here")
-    for reason, count in reasons.most_common():
+    for reason, number in (+reasons).most_common():
         command = next((command for word, command in NEEDS.items() if word in reason.lower()), "")
-        terminalreporter.line(f"{count:5}  {reason}" + (f"  ->  {command}" if command and command != reason else ""))
+        terminalreporter.line(f"{number:5}  {reason}" + (f"  ->  {command}" if command not in reason else ""))
+    if aim := config.getoption("--aim"):
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        cpu = sum(one.ru_utime + one.ru_stime for one in used)
+        terminalreporter.line(
+            f"{time.monotonic() - BEGAN:.0f} s, {aim} s are the aim on 2 idle cores; {cpu:.0f} s of processor time, "
+            f"{os.cpu_count()} cores, load {os.getloadavg()[1]:.1f}"
+        )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
-    if report.when == "call":
+    if report.when == "call" and item.config.getoption("--seeds"):
         numbers = [n for mark in item.iter_markers("seed") for n in mark.args]
         whole = bool(numbers) and _runs_product(item)
         report.user_properties.extend(("flow" if whole else "seed", n) for n in numbers)
@@ -86,6 +143,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _runs_product(item: pytest.Item) -> bool:
+    from seeds.level import runs_product  # it loads the whole program
+
     assert isinstance(item, pytest.Function)
     found = item._fixtureinfo.name2fixturedefs.values()  # the only way to them
     return runs_product(item.obj, (one[-1].func for one in found))
@@ -105,3 +164,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     target = session.config.getoption("--seeds")
     if target and not hasattr(session.config, "workerinput"):
         Path(str(target)).write_text(json.dumps({str(k): v for k, v in sorted(_seen.items())}))
+
+
+STUCK = 200  # seconds after which a test that waits for ever fails instead of holding up all others
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    if item.config.getoption("--torture"):
+        return (yield)
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"{item.nodeid} took more than {STUCK} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, STUCK)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -9,6 +9,7 @@ import ast
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,25 +59,25 @@ class Naming(NamedTuple):
         return tuple(f"{file}: {name}" for file, name in self.functions if is_participle(name))
 
 
-def measure(root: Path) -> Naming:
-    """Every public class and function at the top of a module below `root`."""
+def measure(modules: Iterable[tuple[str, str, ast.Module]]) -> Naming:
+    """Every public class and function at the top of these modules: (name, text, tree) each."""
     classes: Counter[str] = Counter()
     functions: list[tuple[str, str]] = []
-    paths = sorted(root.rglob("*.py"))
-    lines = 0
-    for path in paths:
-        text = path.read_text(encoding="utf-8")
+    files = lines = 0
+    for name, text, tree in modules:
+        files += 1
         lines += len(text.splitlines())
-        for node in ast.parse(text).body:
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name] += 1
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
-                functions.append((path.relative_to(root).as_posix(), node.name))
-    return Naming(classes, tuple(functions), len(paths), lines)
+                functions.append((name, node.name))
+    return Naming(classes, tuple(functions), files, lines)
 
 
 def main(root: Path) -> None:
-    found = measure(root)
+    texts = ((path.as_posix(), path.read_text(encoding="utf-8")) for path in sorted(root.rglob("*.py")))
+    found = measure((name, text, ast.parse(text)) for name, text in texts)
     total = max(1, len(found.functions))
     print(f"public class names that two or more modules share  {found.shared_part:8.1%}")
     print(f"public functions named with one word               {len(found.one_word) / total:8.1%}")

@@ -60,7 +60,8 @@ async def test_the_plugin_of_the_page_works(tmp_path: Path) -> None:
 @pytest.mark.seed(254)
 async def test_the_hook_script_of_the_page_works(tmp_path: Path) -> None:
     (tmp_path / "hooks").mkdir()
-    (tmp_path / "hooks" / "pilot.py").write_text(blocks("plugins.md", "python")[1], encoding="utf-8")
+    (script,) = (text for text in blocks("plugins.md", "python") if "Speak like a pilot." in text)
+    (tmp_path / "hooks" / "pilot.py").write_text(script, encoding="utf-8")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "SOUL.md").write_text("Be plain.")
     model = ScriptedModel([say("aye")])

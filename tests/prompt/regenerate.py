@@ -91,13 +91,18 @@ SCENES: dict[str, tuple[PromptOccasion, tuple[str, ...], PromptSupply]] = {
 def rendered(name: str) -> str:
     """One scene's prompt, with the machine's own facts replaced."""
     occasion, names, supply = SCENES[name]
-    prompt = PromptSettings(owners=("+431234567",), voice="inbound" if name == "webchat" else "off")
+    prompt = PromptSettings(owners=("+431234567",))
     agent = AgentSettings(
         "main", "main", "/home/ada/ws", model="fake/m", aliases={"quick": "fake/mini"}, prompt=prompt,
         user_timezone="Europe/London",
     )  # fmt: skip
     settings = Settings("/home/ada/.palinurus", {"main": agent}, "main")
-    gatherer = PromptBuilder(settings, Catalog(settings, {}), lambda agent, key: supply)
+    gatherer = PromptBuilder(
+        settings,
+        Catalog(settings, {}),
+        lambda agent, key: supply,
+        speech=lambda agent: "inbound" if name == "webchat" else "off",
+    )
     facts = gatherer.facts("main", [_tool(tool) for tool in names], occasion)
     fixed: dict[str, Any] = {
         "docs": DocsFact(
@@ -110,6 +115,7 @@ def rendered(name: str) -> str:
         "os": "Linux (x86_64)",
         "python": "3.11.7",
         "repo": "",
+        "updates": False,
         "default_model": "fake/m",
     }
     made = render_prompt(msgspec.structs.replace(facts, **fixed))

@@ -1,0 +1,57 @@
+"""The gate and README's table: what they name is there. What they measure is for `make bench`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    for name in ("gate", "readme", "measures", "client", "procs", "sockets", "system"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return ROOT / "bench"
+
+
+def test_every_figure_of_the_gate_is_kept(bench: Path) -> None:
+    import gate
+
+    kept = json.loads((bench / "gate.json").read_text())
+    assert list(kept) == list(gate.FIGURES) and all(value > 0 for value in kept.values())
+
+
+def test_the_table_of_the_readme_is_written_from_a_run(
+    bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import readme
+    from measures import Row
+
+    copy = tmp_path / "README.md"
+    copy.write_text((ROOT / "README.md").read_text())
+    monkeypatch.setattr(readme, "README", str(copy))
+    before = copy.read_text()
+    rows = [Row(what, [0.2, 0.125, 7.0], "s") for what, _ in readme.CELLS.values()]
+    readme.write([*rows, Row("200 sessions at once, bare client", [1.04], "s")], 0.4)
+    text = copy.read_text()
+    assert text.count("0.20 s") == 3 and text.count("0.2 ms") == 2 and "(a bare client: 1.0 s)" in text
+    assert re.search(r"measured on \d{4}-\d\d-\d\d \(load 0\.4\)", text)
+    rest = re.compile(f"{re.escape(readme.BEGIN)}.*?{re.escape(readme.END)}", re.DOTALL)
+    assert rest.sub("", text) == rest.sub("", before)
+    peers = [line.split("|")[3:] for line in text.splitlines() if line.startswith("| ")]
+    assert peers == [line.split("|")[3:] for line in before.splitlines() if line.startswith("| ")]
+
+
+def test_a_run_without_all_of_it_writes_nothing(bench: Path) -> None:
+    import readme
+
+    before = (ROOT / "README.md").read_bytes()
+    with pytest.raises(SystemExit):
+        readme.write([], 0.0)
+    assert (ROOT / "README.md").read_bytes() == before
