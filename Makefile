@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: web wheel screenshots run test check seeds bench torture compat clean
+.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-mutants torture-soak compat dojo clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -32,7 +32,10 @@ run: $(VENV)/.core  ## set up and start the gateway
 
 test: $(VENV)/.dev  ## the whole suite
 	@$(MAKE) -s web || true
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --aim 150 $(ARGS)
+
+quick: $(VENV)/.dev  ## the inner loop: rules of the tree, pure cores, one flow of each area
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --aim 30 @tests/quick.txt $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types, architecture
 	$(BIN)/ruff format --check src tests bench
@@ -41,18 +44,36 @@ check: $(VENV)/.dev  ## format, lint, types, architecture
 	$(BIN)/python -m pytest tests/test_architecture.py
 
 seeds: $(VENV)/.dev  ## which lines of the seeds no passing test covers
-	@$(BIN)/python -m pytest -n 2 -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
 	@$(BIN)/python tests/seeds/report.py $(VENV)/seeds.json
 
 screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md and docs/chat.md, with this machine's chromium
 	@PYTHONPATH=tests $(BIN)/python tests/web/screenshots.py docs/web
 	@PYTHONPATH=tests $(BIN)/python tests/cli/tui/screenshots.py docs/chat
 
-bench: $(VENV)/.dev  ## measured figures next to their targets
+config-report: $(VENV)/.dev  ## what becomes of the keys that OpenClaw documents: acting, known and not acted on, unknown
+	@PYTHONPATH=tests $(BIN)/python tests/config_report.py $(ARGS)
+
+bench: $(VENV)/.dev  ## measured figures next to their targets; ARGS=--gate: is anything dearer than it was; ARGS=--readme
 	@$(BIN)/python bench/run.py $(ARGS)
 
-torture: $(VENV)/.dev  ## the crash sweep, properties with more examples, and other long ones
+PART ?= sweep mutants soak
+torture: $(addprefix torture-,$(PART))  ## kill -9 everywhere, mutants of the shells, a soak; PART=mutants ARGS=dispatch picks
+
+torture-sweep: $(VENV)/.dev  # the crash sweep, properties with more examples, and other long ones
 	@$(BIN)/python -m pytest -n 2 --torture -m "torture or hypothesis" $(ARGS)
+
+torture-mutants: $(VENV)/.dev  # which changes to the durable shells no test notices; ARGS: names of files, --every N, --jobs 2
+	@$(BIN)/python tests/torture/hunt.py $(ARGS)
+
+torture-soak: $(VENV)/.dev  # mixed load with random kill -9; ARGS="--minutes 5"
+	@$(BIN)/python tests/torture/soak.py $(ARGS)
+
+$(VENV)/dojo/.ready: $(VENV)/.core
+	@$(PYTHON) -m venv $(VENV)/dojo && $(VENV)/dojo/bin/python -m pip install -q --disable-pip-version-check agentdojo==0.1.35 -e . && touch $@
+
+dojo: $(VENV)/dojo/.ready  ## AgentDojo on the real product: attacks, tasks unasked, questions (long: the whole table takes hours)
+	@$(VENV)/dojo/bin/python bench/dojo/run.py $(or $(ARGS),--all)
 
 compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; tmux and chromium for the UIs)
 	@$(BIN)/python compat/run.py $(ARGS)
