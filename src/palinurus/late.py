@@ -28,6 +28,11 @@ PARTS: dict[str, str] = {
     # what drives a browser, and what the model is told of it
     "browser": "palinurus.tools.browser.driver:BrowserDriver",
     "browser-schema": "palinurus.tools.browser.arguments:describe_arguments",
+    # pages that agents show: who keeps them, the tool itself, and the gateway's side
+    "canvas": "palinurus.tools.canvas.board:CanvasBoard",
+    "canvas-tool": "palinurus.tools.canvas.tool:use_canvas",
+    "canvas-http": "palinurus.gateway.canvas:serve_canvas",
+    "canvas-events": "palinurus.gateway.canvas:attach_canvas",
     # tool servers; needs the extra `mcp`
     "mcp": "palinurus.tools.mcp.link:connect_server",
     # speech and recordings over HTTP

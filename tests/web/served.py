@@ -15,7 +15,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest
-from palinurus.gateway.page import PAGE_FOLDER
+from palinurus.config.paths import PAGE_FOLDER
 from palinurus.gateway.server import GatewayServer
 
 TOKEN = "web-test-token"

@@ -39,6 +39,7 @@ from palinurus.services.status import SessionStatusReader
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.store.port import Store
 from palinurus.tools.browser.offer import BrowserOffer
+from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
 from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.media.speech import make_speech_tool
@@ -126,6 +127,7 @@ class ToolboxViews(msgspec.Struct, frozen=True):
     processes: CommandTable  # commands that run in the background
     web: WebToolset  # the one network door and what goes through it
     browser: BrowserOffer
+    canvas: CanvasOffer
     model: Model  # for the image tool
     others: SessionsAndAgents  # the sessions and agents besides the one that asks
     subagents: SubagentControl  # who keeps sub-agents
@@ -176,7 +178,11 @@ def make_toolbox(views: ToolboxViews) -> dict[str, Tool]:
         views.others,
         views.subagents,
         processes=views.processes,
-        web={**make_web_tools(views.settings, views.catalog, views.web, views.model), **views.browser.tools()},
+        web={
+            **make_web_tools(views.settings, views.catalog, views.web, views.model),
+            **views.browser.tools(),
+            **views.canvas.tools(),
+        },
         schedules=views.schedules,
     )
     rules = (views.settings.messaging, views.settings.session.send_policy)

@@ -70,6 +70,7 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, Store
 from palinurus.tools.browser.offer import BrowserOffer
+from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.commands.environ import build_child_env, build_search_path
 from palinurus.tools.commands.look import LookDoor
 from palinurus.tools.commands.record import CommandRecords
@@ -119,6 +120,7 @@ class AppParts:
         self.browser = BrowserOffer(
             self.settings.browser, self.settings.home, self._environ, self.web.egress, clock=self.clock
         )
+        self.canvas = CanvasOffer(self.settings, self.store, self.clock, self.browser)
         self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
         self._transcripts = Transcripts(
             self.settings.home, journal=self.store.list_journal_lines, tail=self.store.read_tail
@@ -237,6 +239,7 @@ class AppParts:
                     processes=self.processes,
                     web=self.web,
                     browser=self.browser,
+                    canvas=self.canvas,
                     model=model,
                     others=SessionDirectory(settings, store, self._transcripts, clock, inbox=inbox),
                     subagents=self.subagents,
@@ -367,6 +370,7 @@ class AppParts:
             embed=self._memory.embed,
             look=self._watch.last,
             voices=self.voices,
+            canvas=self.canvas,
             ears=self.ears,
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock),

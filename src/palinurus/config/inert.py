@@ -34,8 +34,10 @@ nobody listens in without being asked
   channels *.voice
 speech is set for an agent, not for a channel
   channels *.tts
+the gateway serves a canvas on its own port, and draws it again when it is presented again
+  canvasHost port liveReload
 there are no nodes
-  . nodeHost canvasHost bridge
+  . nodeHost bridge
   gateway nodes push
   tools exec.node
 nothing is announced on the network

@@ -30,6 +30,7 @@ LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "pass
 SURE = 32  # characters of a token that nobody guesses; the one we make has 43
 _BEARER = {"WWW-Authenticate": "Bearer"}
 _REFUSED = HttpFault(401, "Unauthorized", "unauthorized", code="invalid_api_key", headers=_BEARER, close=True)
+CANVAS = "/__openclaw__/cap/"  # only canvases are served there
 
 
 class HttpCaller(msgspec.Struct, frozen=True):
@@ -77,6 +78,7 @@ class GatewayAuth:
         self._names = LOOPBACK | {settings.bind.lower()} | {_name(h) for h in settings.allowed_hosts}
         self._origins = frozenset(o.rstrip("/").lower() for o in settings.allowed_origins)
         self._proxy = settings.proxy
+        self._base = settings.page_base
         self._scheme = "https" if settings.tls.enabled else "http"
         self._tries = LoginFailures(monotonic, settings.login_limits)
 
@@ -90,7 +92,7 @@ class GatewayAuth:
         if name not in self._names and not (name and name == _name(peer.local)):
             text = "this Host is not served; add it to gateway.allowedHosts if it is yours"
             return HttpFault(421, text, code="bad_host", close=True)
-        if peer.origins and not self._own(peer):
+        if peer.origins and not self._own(peer) and not self._is_canvas(peer):
             text = "requests from this origin are not allowed"
             return HttpFault(403, text, "forbidden", code="bad_origin", close=True)
         query = peer.target.partition("?")[2]
@@ -151,6 +153,12 @@ class GatewayAuth:
     def count_failure(self, peer: GatewayPeer) -> None:
         """Count a wrong credential."""
         self._tries.count_failure(peer.address, bool(peer.origins))
+
+    def _is_canvas(self, peer: GatewayPeer) -> bool:
+        """A canvas is a page of no origin and asks as such for the files beside it. Their address is what lets it in,
+        and nothing else is there; never a WebSocket, which may be opened at any path."""
+        path = peer.target.removeprefix(self._base)
+        return peer.origins == ("null",) and path.startswith(CANVAS) and "Upgrade" not in peer.headers
 
     def _own(self, peer: GatewayPeer) -> bool:
         if len(peer.origins) != 1:

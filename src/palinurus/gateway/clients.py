@@ -212,6 +212,8 @@ class GatewayClients(ClientHub):
             self._unfollow.append(late.load_part("questions")(self, program.approvals))
         if program.schedules is not None:
             self._unfollow.append(late.load_part("schedules")(self, program.schedules))
+        if program.canvas is not None and not program.canvas.absence:
+            self._unfollow.append(late.load_part("canvas-events")(self, program.canvas))
 
     def _hello(self, client: ConnectedClient) -> dict[str, Any]:
         settings = self.settings

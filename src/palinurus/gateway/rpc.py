@@ -144,6 +144,7 @@ EVENTS: dict[str, GatewayEventKind] = {
     "heartbeat": GatewayEventKind(None),
     "cron": GatewayEventKind(READ),
     "talk.mode": GatewayEventKind(WRITE, kept=False),
+    "canvas": GatewayEventKind(READ, kept=False, listed=False),
     "device.pair.requested": GatewayEventKind(PAIRING),
     "device.pair.resolved": GatewayEventKind(PAIRING),
     "exec.approval.requested": GatewayEventKind(APPROVALS),

@@ -30,15 +30,14 @@ from palinurus.gateway.listener import OTHER_LOOPBACK, ConnectionListener, bind_
 from palinurus.gateway.openai import endpoints
 from palinurus.gateway.openai.completions import find_model, list_models
 from palinurus.gateway.openai.endpoints import OutcomeWaits
-from palinurus.gateway.page import PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.tls import load_certificate
 from palinurus.gateway.token import PROOF_HEADER, PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
+from palinurus.late import load_part
 from palinurus.patterns import compile_late
 
 log = logging.getLogger(__name__)
-
 
 RouteAnswer = web.StreamResponse | HttpFault
 RouteHandler = Callable[[RouteRequest], RouteAnswer | Awaitable[RouteAnswer]]
@@ -163,7 +162,7 @@ class GatewayServer:
         self.proof_key = secrets.token_hex(32)  # in gateway.json, for who may read that
         self.fingerprint = ""  # of its certificate; "": plain HTTP
         self.waits = OutcomeWaits()
-        self.page = WebPage(base=host.settings.gateway.page_base)
+        self.page = page.WebPage(base=host.settings.gateway.page_base)
         self.metrics = GatewayMetrics()
         self.posts = WebhookEndpoint(clock.monotonic)
         self.calls = ChannelEndpoint(clock.monotonic)
@@ -335,9 +334,8 @@ def _health(visit: RouteRequest) -> RouteAnswer:
 
 
 def _ready(visit: RouteRequest) -> RouteAnswer:
-    ready, failing = visit.host.ready()
-    told = {"ready": ready, "failing": failing, "uptimeMs": int(1000 * visit.gateway.uptime)}
-    return http.reply_json(told, 200 if ready else 503)
+    (ready, failing), up = visit.host.ready(), int(1000 * visit.gateway.uptime)
+    return http.reply_json({"ready": ready, "failing": failing, "uptimeMs": up}, 200 if ready else 503)
 
 
 def _chat(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
@@ -374,7 +372,8 @@ async def _kill(visit: RouteRequest) -> RouteAnswer:
 
 
 CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
-PAGE_ROUTES = frozenset({"config", "avatar", "media", "page"})  # served for the page, and under its base path
+CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
+PAGE_ROUTES = frozenset({"config", "avatar", "media", "canvas", "page"})  # served for the page, and under its base path
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/health|/healthz"), "health", None, _health),
     HttpRoute("GET", compile_late(r"/ready|/readyz"), "ready", None, _ready),
@@ -396,5 +395,6 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", page.describe_avatar),
     HttpRoute("GET", compile_late(r"/__openclaw__/assistant-media"), "media", "read", page.serve_workspace_media),
     HttpRoute("POST", compile_late(r"/sessions/(?P<key>[^/]+)/kill"), "kill", "control", _kill),
-    HttpRoute("GET", PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),
+    HttpRoute("GET", compile_late(CANVAS), "canvas", None, lambda visit: load_part("canvas-http")(visit)),
+    HttpRoute("GET", page.PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),
 )

@@ -195,8 +195,8 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def may_command(self) -> bool:
         """May its text hold directives and commands? Only what a trusted person types; a program's requests
-        over HTTP mean what they say, also when they begin with a slash."""
-        return self.sender.trusted and not self.system and self.target.channel != "http"
+        over HTTP mean what they say, also when they begin with a slash, and so does what a canvas sends."""
+        return self.sender.trusted and not (self.system or self.source) and self.target.channel != "http"
 
     @property
     def triggered(self) -> bool:

@@ -36,6 +36,7 @@ from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import RunClaim, SessionRow, Store, UsageRow
+from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.commands.table import CommandRow
 from palinurus.tools.program.cron import SchedulerPort
 from palinurus.tools.program.memory import MemoryPort
@@ -83,6 +84,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     keep: KeepFile | None = None  # puts a file that a client sent on disk
     chats: ChatChannels | None = None  # the chat channels: who is let in, which run
     voices: AgentVoices | None = None  # who reads aloud
+    canvas: CanvasOffer | None = None  # pages that agents show
     ears: TranscriberPort | None = None  # who writes down what is spoken
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
