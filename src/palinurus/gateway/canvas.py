@@ -65,7 +65,7 @@ def attach_canvas(gateway: GatewayClients, offer: CanvasOffer) -> Callable[[], N
         for conn in viewers:
             gateway.send(conn, "canvas", told)
         if not viewers:
-            offer.board.refuse(told["id"], "nobody has the canvas open in the web page")
+            offer.board.refuse(told["id"])
 
     async def reread(name: str) -> None:
         state = await offer.board.find_named(name)

@@ -44,6 +44,7 @@ from palinurus.sessions.transcript import Transcripts
 from palinurus.store.factory import open_reader
 from palinurus.store.port import RunClaim, SessionRow, Store, StoreRecord
 from palinurus.tools.browser.offer import BrowserOffer
+from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
 from palinurus.tools.commands.environ import build_child_env, build_search_path
 from palinurus.tools.program import gateway
@@ -241,6 +242,7 @@ async def preview_run(
     family = WebToolset(settings.web, clock)
     web = make_web_tools(settings, catalog, family, cast(Model, None))
     browser = BrowserOffer(settings.browser, settings.home, environ, family.egress, clock=clock)
+    canvas = CanvasOffer(settings, store, clock, browser)
     lines = open_channels(settings, store, clock, family.egress, given=others, wanted=_unwanted)
     chats = OutboxPost(settings, store, lines, clock, wake=lambda _: None)
     voices = make_voices(settings, catalog, store, build_child_env(environ, {}), channels=lines)
@@ -255,7 +257,7 @@ async def preview_run(
                 cast(SessionStatusPort, None),
                 cast(SessionsAndAgents, None),
                 cast(SubagentsPort, None),
-                web={**web, **browser.tools()},
+                web={**web, **browser.tools(), **canvas.tools()},
                 schedules=cast(SchedulerPort, object()),
             ),
             **make_voice_tool(settings, voices),

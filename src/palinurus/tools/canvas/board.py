@@ -27,6 +27,7 @@ from palinurus.tools.canvas.offer import CanvasNews, CanvasOffer
 KIND = "canvas"
 LASTS = 3_600_000  # milliseconds that an address opens something; a page asks for a new one when it draws again
 ACTIONS, WINDOW = 20, 60.0  # actions of one canvas in so many seconds
+NOBODY = "nobody has the canvas open in the web page"
 FOLDER = "canvas"  # of the workspace: pages may use the files in it
 
 
@@ -150,6 +151,8 @@ class CanvasBoard:
 
     async def evaluate(self, session: str, code: str, seconds: float) -> Any:
         """What a script gave back in the page that a person has open. Raises ToolFailure."""
+        if not self.offer.listeners:
+            raise ToolFailure(NOBODY)
         ident = secrets.token_hex(12)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[ident] = (session, answer)
@@ -167,10 +170,10 @@ class CanvasBoard:
             raise ToolFailure(f"the script failed: {str(told.get('value'))[:2000]}")
         return told.get("value")
 
-    def refuse(self, ident: str, why: str) -> None:
+    def refuse(self, ident: str) -> None:
         """Nobody can run it."""
         if ident in self._waiting:
-            self.answer(ident, self._waiting[ident][0], ok=False, value=why)
+            self.answer(ident, self._waiting[ident][0], ok=False, value=NOBODY)
 
     def answer(self, ident: str, session: str, *, ok: bool, value: str | None) -> bool:
         """A page's answer; the first one counts. False if nobody waits for it, or for one of another session."""
