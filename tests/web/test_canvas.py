@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from nursery import Child, nursery
 from palinurus.core.types.messages import ToolResult, UserMessage
+from palinurus.testing.home import make_home
 from palinurus.testing.model import ScriptedModel, call_tools, say
+from palinurus.testing.server import ModelServer
+from ports import reserve_port
 from web.conftest import OPEN, Visit
-from web.served import served
+from web.served import TOKEN, served
 from web.test_chat import write
+from web.test_pages import AXE, serious
 
 PAGE = """<!doctype html><title>x</title><h1>Tides</h1><p id=p>high at noon</p>
 <button id=b onclick="palinurus.send('book', {berth: 7})">Book</button>"""
@@ -198,6 +205,81 @@ async def test_a2ui_is_drawn_bound_and_brought_up_to_date_without_being_loaded_a
     text = said(model)[-1].text
     assert 'The person used "reserve" (component go, surface main)' in text
     assert '"boat": "Nautilus"' in text and '"paid": true' in text
+
+
+async def test_after_kill_9_the_page_is_there_again_and_a_script_on_its_way_is_told_as_unknown(
+    page: Any, tmp_path: Path
+) -> None:
+    script = [
+        use("present", html=PAGE, title="Harbour"),
+        say("There."),
+        use("eval", javaScript="document.querySelector('#p').textContent = 'it ran'; new Promise(() => {})"),
+        say("I cannot know."),
+    ]
+    async with ModelServer(script) as model:
+        home = make_home(tmp_path, {"gateway": {"auth": {"mode": "token", "token": TOKEN}}}, url=model.url)
+        port = reserve_port()
+
+        @contextmanager
+        def up() -> Iterator[Child]:
+            kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
+            env = {**kept, "HOME": str(tmp_path), "PALINURUS_HOME": home}
+            args, log = ["gateway", "--port", str(port)], os.path.join(home, "log")
+            process = nursery().start(args, env=env, cwd=str(tmp_path), log=log)
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+
+        frame = page.frame_locator(ROOM)
+        with up():
+            async with asyncio.timeout(60):
+                while not await _listens(port):
+                    await asyncio.sleep(0.05)
+            await page.goto(f"http://127.0.0.1:{port}/#token={TOKEN}")
+            await write(page, "show")
+            await page.wait_for_selector(".md >> text=There.")
+            await frame.locator("text=high at noon").wait_for()
+            await write(page, "look")
+            await frame.locator("text=it ran").wait_for()
+        await page.wait_for_selector(".line")
+        with up():
+            await page.wait_for_selector(".line", state="detached", timeout=60_000)
+            await page.wait_for_selector(".md >> text=I cannot know.", timeout=60_000)
+            await page.reload()
+            await frame.locator("text=high at noon").wait_for()
+            assert await page.locator(".canvas h2").inner_text() == "Harbour"
+        assert "unknown" in str(model.requests[-1].body["messages"][-1])
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def test_axe_finds_nothing_in_the_panel_nor_in_what_a2ui_draws(page: Any, visit: Visit) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: make web")
+    await visit(ScriptedModel([use("present", jsonl=LINES, title="Berths"), say("ok"), say("pressed")]))
+    await write(page, "show")
+    await page.frame_locator(ROOM).locator("h2").wait_for()
+    await page.frame_locator(ROOM).locator("button").click()
+    await page.wait_for_selector(".pressed")
+    frame = page.frames[-1]
+    found: list[str] = []
+    for one, where in ((page, ".content"), (frame, "main")):
+        await one.evaluate(AXE.read_text())
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme)
+            await page.evaluate("document.querySelector('pal-canvas').requestUpdate()")
+            await page.wait_for_timeout(50)
+            found += await serious(one, where)
+    assert found == []
 
 
 class Outside(asyncio.DatagramProtocol):

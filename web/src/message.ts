@@ -74,7 +74,7 @@ function buttons(item: Item): unknown {
 /** What a person did on a canvas, in the words of the program. */
 function pressed(item: Item): unknown {
   const [head, ...rest] = item.text.slice("[Canvas] ".length).split("\n");
-  return html`<details class="pressed" ?data-bare=${!rest.length}><summary>${icon("canvas")} ${head!.replace("The person", "You")}</summary>${rest.length ? html`<pre tabindex="0">${rest.join("\n")}</pre>` : nothing}</details>`;
+  return html`<details class="pressed" ?data-bare=${!rest.length}><summary>${icon("canvas")} ${head!.replace("The person", "You").replace(/ \((component|surface) .*\)\.$/, "")}</summary>${rest.length ? html`<pre tabindex="0">${rest.join("\n")}</pre>` : nothing}</details>`;
 }
 
 function user(item: Item, edit: (item: Item) => void): unknown {

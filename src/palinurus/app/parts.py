@@ -38,7 +38,6 @@ from palinurus.services.speech import AgentVoices
 from palinurus.services.status import SessionStatusReader
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.store.port import Store
-from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
 from palinurus.tools.commands.table import CommandTable
@@ -126,8 +125,7 @@ class ToolboxViews(msgspec.Struct, frozen=True):
     inbox: InboxPort
     processes: CommandTable  # commands that run in the background
     web: WebToolset  # the one network door and what goes through it
-    browser: BrowserOffer
-    canvas: CanvasOffer
+    canvas: CanvasOffer  # what is shown, and the browser that takes pictures of it
     model: Model  # for the image tool
     others: SessionsAndAgents  # the sessions and agents besides the one that asks
     subagents: SubagentControl  # who keeps sub-agents
@@ -180,7 +178,7 @@ def make_toolbox(views: ToolboxViews) -> dict[str, Tool]:
         processes=views.processes,
         web={
             **make_web_tools(views.settings, views.catalog, views.web, views.model),
-            **views.browser.tools(),
+            **views.canvas.browser.tools(),
             **views.canvas.tools(),
         },
         schedules=views.schedules,

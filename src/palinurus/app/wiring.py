@@ -238,7 +238,6 @@ class AppParts:
                     inbox=inbox,
                     processes=self.processes,
                     web=self.web,
-                    browser=self.browser,
                     canvas=self.canvas,
                     model=model,
                     others=SessionDirectory(settings, store, self._transcripts, clock, inbox=inbox),

@@ -19,7 +19,7 @@ main{padding:1.1rem;display:grid;gap:1.1rem;max-width:60rem;margin:auto}
 h1,h2,h3,h4,h5,p{margin:0;line-height:1.25}p{line-height:1.55;overflow-wrap:anywhere;white-space:pre-wrap}h1{font-size:1.65rem}h2{font-size:1.3rem}h3{font-size:1.12rem}h4,h5{font-size:1rem}
 .caption{color:var(--dim);font-size:.86rem}
 .row,.column,.list{display:flex;gap:.7rem;min-width:0}.row{flex-wrap:wrap;align-items:center}.column,.list{flex-direction:column}.list.across{flex-direction:row;overflow-x:auto}
-.row>*{min-width:0}.grow{flex:1 1 9rem}
+.row>*{min-width:0}.grow{flex:1 1 7.5rem}
 .card{border:1px solid var(--line);border-radius:14px;background:var(--raise);padding:1rem 1.1rem;box-shadow:0 1px 2px rgb(30 28 20/6%),0 8px 24px rgb(30 28 20/6%)}
 .list>.card{box-shadow:none}
 button{font:inherit;font-weight:550;border:1px solid var(--line);border-radius:9px;background:var(--raise);color:inherit;padding:.45rem 1rem;cursor:pointer}
