@@ -13,7 +13,8 @@ from palinurus.inbox.commands.table import NAMES, TABLE, build_menu, find_simila
 BUILT = {
     "help", "commands", "status", "context", "usage", "why", "whoami", "new", "reset", "stop", "steer", "export",
     "config", "skill", "model", "models", "agents", "approve", "tools", "queue", "think", "fast", "verbose",
-    "reasoning", "trace", "elevated", "exec", "btw", "compact", "subagents", "tasks", "pairing", "activation", "send", "tts",
+    "reasoning", "trace", "elevated", "exec", "btw", "compact", "subagents", "tasks", "pairing", "activation", "send",
+    "tts",
 }  # fmt: skip
 
 
