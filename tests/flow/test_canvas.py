@@ -120,6 +120,23 @@ async def test_files_are_shown_from_the_workspace_and_nothing_from_elsewhere(tmp
 
 
 @needs_page
+async def test_showing_asks_nobody_and_keeps_where_its_words_came_from(tmp_path: Path) -> None:
+    model = ScriptedModel([use("present", html="<p>x"), say("done"), say("hello")])
+    async with running(tmp_path / "h", model) as app:
+        board = app.canvas.board
+        await app.wait((await app.submit(inbound("/think high", sender=OWNER, source="web https://a.example"))).id)
+        state = await board.find("agent:main:main")
+        assert state is not None and state.shown and state.taint == ("web https://a.example",)
+        assert model.requests[0].messages[-1].text == "/think high"  # a page's words are no command
+        await app.canvas.sweep()
+        assert await board.find("agent:main:main") == state
+        await app.wait((await app.submit(inbound("/new", sender=OWNER, event="2"))).id)
+        assert await board.find("agent:main:main") is None
+        await app.canvas.sweep()
+        assert await app.store.list_records("canvas") == []
+
+
+@needs_page
 @needs_chromium
 async def test_a_picture_is_taken_and_its_page_reaches_nobody(tmp_path: Path) -> None:
     html = (  # blue from the file beside it; empty if anything was reached

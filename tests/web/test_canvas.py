@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.testing.server import ModelServer
 from ports import reserve_port
 from web.conftest import OPEN, Visit
-from web.served import TOKEN, served
+from web.served import TOKEN, opened, served
 from web.test_chat import write
 from web.test_pages import AXE, serious
 
@@ -260,6 +261,27 @@ async def _listens(port: int) -> bool:
         return False
     writer.close()
     return True
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+async def test_behind_tls_and_below_a_base_path_on_the_one_port(browser: Any, tmp_path: Path) -> None:
+    gateway = {"tls": {"enabled": True}, "controlUi": {"basePath": "/pal/ui"}}
+    model = ScriptedModel([use("present", html=PAGE), say("There."), say("Booked.")])
+    async with served(tmp_path / "h", model, gateway=gateway) as site:
+        async with opened(browser, 1280, 860, ignore_https_errors=True) as page:
+            await page.goto(site.url)
+            await write(page, "show")
+            await page.wait_for_selector(".md >> text=There.")
+            await page.frame_locator(ROOM).locator("#b").click()
+            await page.wait_for_selector(".md >> text=Booked.")
+            assert await page.locator(ROOM).evaluate("frame => frame.contentDocument") is None
+            edge = page.locator(".canvas-edge")
+            wide = await page.locator(".canvas").evaluate("side => side.clientWidth")
+            await edge.press("ArrowLeft")
+            assert await edge.get_attribute("aria-valuenow") == "55"
+            assert await page.locator(".canvas").evaluate("side => side.clientWidth") > wide
+            await page.set_viewport_size({"width": 390, "height": 780})
+            assert await page.locator(".canvas").evaluate("side => side.clientWidth") == 390
 
 
 async def test_axe_finds_nothing_in_the_panel_nor_in_what_a2ui_draws(page: Any, visit: Visit) -> None:

@@ -15,6 +15,7 @@ class Canvas extends Part {
   private frame: HTMLIFrameElement | null = null;
   private coming: HTMLIFrameElement | null = null;
   private acted = 0;
+  private asked = new Set<string>(); // scripts that wait for an answer: nothing else is taken for one
   private looks = matchMedia("(prefers-color-scheme: dark)");
   private heard = (event: MessageEvent) => this.hear(event);
   private told = (event: Event) => this.tell((event as CustomEvent).detail);
@@ -52,6 +53,7 @@ class Canvas extends Part {
 
   private tell(news: any): void {
     if (news.action === "eval") {
+      this.asked.add(news.id);
       if (this.frame) this.post({ type: "eval", id: news.id, code: news.javaScript });
       else this.answer(news.id, false, "the person has closed the canvas");
     } else if (news.action === "a2ui" && this.frame && !this.coming && this.drawn === `${store.key} ${news.revision - 1}`) {
@@ -62,6 +64,7 @@ class Canvas extends Part {
   }
 
   private answer(id: string, ok: boolean, value: string | null): void {
+    if (!this.asked.delete(id)) return;
     void store.client.request("canvas.result", { sessionKey: store.key, id, ok, value }).catch(() => {});
   }
 
@@ -69,8 +72,10 @@ class Canvas extends Part {
     const told = event.data?.palinurus;
     const from = [this.frame, this.coming].find((frame) => frame && frame.contentWindow === event.source);
     if (!from || !told || typeof told !== "object") return;
-    if (told.type === "ready" && from === this.coming) this.swap();
-    else if (told.type === "result" && from === this.frame) this.answer(String(told.id), told.ok === true, typeof told.value === "string" ? told.value : null);
+    if (told.type === "ready") {
+      if (from === this.coming) this.swap();
+      this.post({ type: "theme", theme: this.theme });
+    } else if (told.type === "result" && from === this.frame) this.answer(String(told.id), told.ok === true, typeof told.value === "string" ? told.value : null);
     else if (told.type === "action" && from === this.frame) void this.act(told);
   }
 

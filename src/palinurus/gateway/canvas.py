@@ -16,8 +16,7 @@ from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.rpc import make_session_topic
 from palinurus.store.news import StoreNews
-from palinurus.tools.canvas.board import KIND
-from palinurus.tools.canvas.offer import CanvasNews, CanvasOffer
+from palinurus.tools.canvas.offer import KIND, CanvasNews, CanvasOffer
 from palinurus.tools.canvas.serve import HEADERS, answer_canvas
 
 if TYPE_CHECKING:

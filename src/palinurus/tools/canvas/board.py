@@ -22,9 +22,8 @@ from palinurus.core.canvas import MAX_RESULT, A2uiMessage
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.window import SlidingWindow
 from palinurus.store.records import Records
-from palinurus.tools.canvas.offer import CanvasNews, CanvasOffer
+from palinurus.tools.canvas.offer import KIND, CanvasNews, CanvasOffer
 
-KIND = "canvas"
 LASTS = 3_600_000  # milliseconds that an address opens something; a page asks for a new one when it draws again
 ACTIONS, WINDOW = 20, 60.0  # actions of one canvas in so many seconds
 NOBODY = "nobody has the canvas open in the web page"
@@ -58,7 +57,6 @@ class CanvasBoard:
         self._waiting: dict[str, tuple[str, asyncio.Future[dict[str, Any]]]] = {}  # id -> session, answer
         self._viewers: dict[str, set[str]] = {}  # session -> connections that drew it
         self._pace = SlidingWindow(ACTIONS, WINDOW, 1024)
-        self._swept = False
 
     # what is shown
 
@@ -74,7 +72,6 @@ class CanvasBoard:
         self, session: str, make: Callable[[CanvasState], CanvasState], action: str, **told: Any
     ) -> CanvasState:
         """Write what `make` makes of the canvas; then everybody hears of it. Raises StateError kinds."""
-        await self._sweep()
         row = await self.offer.store.session(session)
         conversation = row.session_id if row is not None else ""
         fresh = CanvasState(session, conversation, secrets.token_hex(16))
@@ -95,13 +92,11 @@ class CanvasBoard:
         row = await self.offer.store.session(state.session)
         return state if (row.session_id if row is not None else "") == state.conversation else None
 
-    async def _sweep(self) -> None:
-        """Once in a process: what sessions showed that are gone goes, too."""
-        if not self._swept:
-            self._swept = True
-            for name, state in (await self._records.all()).items():
-                if await self._check(state) is None:
-                    await self._records.swap(name, state, None)
+    async def sweep(self) -> None:
+        """What conversations showed that are gone goes, too. Raises StateError kinds."""
+        for name, state in (await self._records.all()).items():
+            if await self._check(state) is None:
+                await self._records.swap(name, state, None)
 
     def find_root(self, workspace: str) -> tuple[str, str]:
         """(`root`, `folder`) for pages of this workspace. A folder of the workspace is opened from there: commands of

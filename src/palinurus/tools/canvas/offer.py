@@ -23,6 +23,7 @@ from palinurus.tools.browser.offer import BrowserOffer
 if TYPE_CHECKING:  # loaded with the first use
     from palinurus.tools.canvas.board import CanvasBoard
 
+KIND = "canvas"  # of the records
 BRIDGE = os.path.join(PAGE_FOLDER, "canvas.js")  # `make web` builds it: the page's side, and what draws A2UI
 DESCRIPTION = (
     "Show the person a page beside the chat: present (html, or target: a file of the workspace, or jsonl: A2UI v0.8), "
@@ -74,6 +75,11 @@ class CanvasOffer:
         """Everybody who listens hears it."""
         for listener in tuple(self.listeners):
             listener(news)
+
+    async def sweep(self) -> None:
+        """Forget what conversations showed that are gone. Loads nothing where nothing was shown."""
+        if await self.store.list_records(KIND):
+            await self.board.sweep()
 
     def tools(self) -> dict[str, Tool]:
         """The tool, by name. Where nothing can show it it says why (`missing`), and nobody is offered it."""
