@@ -169,7 +169,12 @@ def is_protected(key: SessionKey) -> bool:
 
 def is_made_by_program(key: SessionKey) -> bool:
     """Was it a job, a webhook, a sub-agent or a request that named no session that began it?"""
-    return key.kind in ("cron", "hook", "subagent") or _STATELESS.fullmatch(key.rest) is not None
+    return key.kind in ("cron", "hook", "subagent") or is_stateless(key)
+
+
+def is_stateless(key: SessionKey) -> bool:
+    """Was it made up for an HTTP request that named no session?"""
+    return _STATELESS.fullmatch(key.rest) is not None
 
 
 def compute_high_water(limit: int) -> int:
