@@ -21,6 +21,7 @@ PARTS: dict[str, str] = {
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
     "schedules": "palinurus.gateway.methods.cron:attach_schedules",
     "connection": "palinurus.gateway.ws.connection:ClientConnection",
+    "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
     "json5": "palinurus.config.json5:decode",
     # runs that another program does
