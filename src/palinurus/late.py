@@ -24,6 +24,8 @@ PARTS: dict[str, str] = {
     "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
     "json5": "palinurus.config.json5:decode",
+    # the tools of runs, and all that they are made of
+    "toolbox": "palinurus.app.toolbox:make_toolbox",
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
     # what drives a browser, and what the model is told of it

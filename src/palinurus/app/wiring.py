@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from palinurus import late
 from palinurus.agent.compaction.compactor import CompactionCoordinator
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.marks import KIND as TAINT
@@ -32,7 +33,7 @@ from palinurus.app.background import (
 )
 from palinurus.app.channels import make_signin_kit, open_channels
 from palinurus.app.media import make_image_fetcher, make_upload_saver
-from palinurus.app.parts import CompactionCallbacks, ToolboxViews, make_compactions, make_toolbox
+from palinurus.app.parts import CompactionCallbacks, ToolboxViews, ToolTable, make_compactions
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
 from palinurus.clock import Clock
@@ -61,7 +62,6 @@ from palinurus.services.approvals import KIND as APPROVAL
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import PromiseFollower
-from palinurus.services.sessions import SessionDirectory
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.services.subagents.registry import KIND as SUBAGENT
 from palinurus.services.subagents.spawn import SubagentParts
@@ -193,8 +193,8 @@ class AppParts:
 
     def _wire_runs(self, model: Model) -> None:
         """From a claimed message to its settlement: plans, tools, turns, commands."""
-        settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
-        tools: dict[str, Tool] = {}  # filled below: what offers them and what they are made of need each other
+        settings, store, clock = self.settings, self.store, self.clock
+        tools = ToolTable(lambda: self._make_tools(model))  # with the first run
         events = SystemEvents(store)
         sources = PromptSources(
             settings, self._environ, self._raw, self.hooks, path=build_search_path(), seconds=clock.monotonic
@@ -223,34 +223,33 @@ class AppParts:
         self.offers, self._marks = preparer.offers, preparer.marks
         self.invoke = DirectToolCaller(preparer, self.hooks, clock)
         self._wire_background(events, preparer)
-        tools.update(self.plugins.brought.tools)
-        tools.update(
-            make_toolbox(
-                ToolboxViews(
-                    settings=settings,
-                    store=store,
-                    catalog=self.catalog,
-                    clock=clock,
-                    environ=self._environ,
-                    memory=self._memory,
-                    inbox=inbox,
-                    processes=self.processes,
-                    web=self.web,
-                    browser=self.browser,
-                    model=model,
-                    others=SessionDirectory(settings, store, self._transcripts, clock, inbox=inbox),
-                    subagents=self.subagents,
-                    schedules=self.scheduler,
-                    voices=self.voices,
-                    pictures=self.pictures,
-                    post=self.post,
-                    restart=self.restart,
-                )
-            )
-        )
-        tools.update(self.signins.tools())
-        self.mcp.attach(tools, self.offers.forget)
+        if self.mcp.all:
+            self.mcp.attach(tools, self.offers.forget)
         self._wire_turns(model, preparer, sources, tools)
+
+    def _make_tools(self, model: Model) -> dict[str, Tool]:
+        """Plugins' tools, then ours: of what has the same name, the later."""
+        views = ToolboxViews(
+            settings=self.settings,
+            store=self.store,
+            catalog=self.catalog,
+            clock=self.clock,
+            environ=self._environ,
+            memory=self._memory,
+            inbox=self.dispatcher,
+            processes=self.processes,
+            web=self.web,
+            browser=self.browser,
+            model=model,
+            transcripts=self._transcripts,
+            subagents=self.subagents,
+            schedules=self.scheduler,
+            voices=self.voices,
+            pictures=self.pictures,
+            post=self.post,
+            restart=self.restart,
+        )
+        return {**self.plugins.brought.tools, **late.load_part("toolbox")(views), **self.signins.tools()}
 
     def _wire_background(self, events: SystemEvents, preparer: RunPreparer) -> None:
         """What goes on beside messages: commands, sub-agents, jobs and heartbeats, webhooks, promises, questions."""
