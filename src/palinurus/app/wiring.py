@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palinurus import late
 from palinurus.agent.compaction.compactor import CompactionCoordinator
@@ -18,7 +18,7 @@ from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.window import TokenCalibration
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import TurnRunner, TurnServices
-from palinurus.app import mcp, parts, plugins
+from palinurus.app import parts, plugins
 from palinurus.app.admission import ChannelAdmission
 from palinurus.app.background import (
     NewsHearer,
@@ -82,11 +82,15 @@ from palinurus.triggers.webhooks import Webhooks
 from palinurus.workspace.memory.memories import Memories
 from palinurus.workspace.sources import PromptSources
 
+if TYPE_CHECKING:
+    from palinurus.tools.mcp.servers import McpServers
+
 
 class AppParts:
     """What the program consists of. All of it is there after `wire`, which needs the store and the plugins."""
 
     store: Store
+    mcp: McpServers  # where some are configured
 
     def __init__(
         self,
@@ -119,7 +123,8 @@ class AppParts:
         self.browser = BrowserOffer(
             self.settings.browser, self.settings.home, self._environ, self.web.egress, clock=self.clock
         )
-        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
+        if self.settings.mcp.servers:
+            self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
         self._transcripts = Transcripts(
             self.settings.home, journal=self.store.list_journal_lines, tail=self.store.read_tail
         )
@@ -142,7 +147,7 @@ class AppParts:
             self.pipeline.close,
             self.deliverer.stop,
             self.approvals.close,
-            self.mcp.close,
+            *([self.mcp.close] if self.settings.mcp.servers else []),
             self.browser.close,
             self.processes.close,
             self.promises.close,
@@ -215,7 +220,7 @@ class AppParts:
                 sources=sources,
                 calibration=TokenCalibration(store),
                 tell=events.take,
-                ready=self.mcp.ready if self.mcp.all else None,
+                ready=self.mcp.ready if settings.mcp.servers else None,
                 attach=FileAttacher(self.ears, settings.audio.scope),
                 fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
@@ -223,7 +228,7 @@ class AppParts:
         self.offers, self._marks = preparer.offers, preparer.marks
         self.invoke = DirectToolCaller(preparer, self.hooks, clock)
         self._wire_background(events, preparer)
-        if self.mcp.all:
+        if settings.mcp.servers:
             self.mcp.attach(tools, self.offers.forget)
         self._wire_turns(model, preparer, sources, tools)
 
