@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("palinurus.cli.models.catalog:run_models", "list the models that can be used"),
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
     "prompt": ("palinurus.cli.look.preview:run_prompt", "show the system prompt a run would send"),
-    "why": ("palinurus.cli.look.why:run_why", "explain what happened: `pal why cache`"),
+    "why": ("palinurus.cli.look.why:run_why", "why the last answer was as it was: model, level, tools, cost, cache …"),
     "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
     "tasks": (
