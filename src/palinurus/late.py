@@ -28,6 +28,10 @@ PARTS: dict[str, str] = {
     # what drives a browser, and what the model is told of it
     "browser": "palinurus.tools.browser.driver:BrowserDriver",
     "browser-schema": "palinurus.tools.browser.arguments:describe_arguments",
+    # other machines that do something for the agent
+    "nodes": "palinurus.services.nodes.board:NodeBoard",
+    "nodes-tool": "palinurus.tools.nodes.tool:use_nodes",
+    "nodes-exec": "palinurus.tools.nodes.command:run_on_node",
     # tool servers; needs the extra `mcp`
     "mcp": "palinurus.tools.mcp.link:connect_server",
     # speech and recordings over HTTP

@@ -60,6 +60,7 @@ from palinurus.providers.transcribe import SpeechTranscriber
 from palinurus.services.approvals import KIND as APPROVAL
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.services.inbox import Sink
+from palinurus.services.nodes import part as nodes
 from palinurus.services.promises import PromiseFollower
 from palinurus.services.sessions import SessionDirectory
 from palinurus.services.subagents.control import SubagentControl
@@ -119,6 +120,7 @@ class AppParts:
         self.browser = BrowserOffer(
             self.settings.browser, self.settings.home, self._environ, self.web.egress, clock=self.clock
         )
+        self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
         self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
         self._transcripts = Transcripts(
             self.settings.home, journal=self.store.list_journal_lines, tail=self.store.read_tail
@@ -131,6 +133,7 @@ class AppParts:
         self._wire_runs(model)
         self.closers += [self.pictures.close] if self.pictures is not None else []
         rereads = {APPROVAL: self.approvals.reread, SUBAGENT: self.subagents.registry.reread, TAINT: self._marks.reread}
+        rereads[nodes.KIND] = self.nodes.reread
         self.news = NewsHearer(self.dispatcher, self.deliverer, self.scheduler, self.receivers, rereads=rereads)
         self.closers += [
             self._close_models,
@@ -194,7 +197,7 @@ class AppParts:
     def _wire_runs(self, model: Model) -> None:
         """From a claimed message to its settlement: plans, tools, turns, commands."""
         settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
-        tools: dict[str, Tool] = {}  # filled below: what offers them and what they are made of need each other
+        tools = dict(self.plugins.brought.tools)  # filled below: what offers them and what makes them need each other
         events = SystemEvents(store)
         sources = PromptSources(
             settings, self._environ, self._raw, self.hooks, path=build_search_path(), seconds=clock.monotonic
@@ -223,7 +226,6 @@ class AppParts:
         self.offers, self._marks = preparer.offers, preparer.marks
         self.invoke = DirectToolCaller(preparer, self.hooks, clock)
         self._wire_background(events, preparer)
-        tools.update(self.plugins.brought.tools)
         tools.update(
             make_toolbox(
                 ToolboxViews(
@@ -249,6 +251,7 @@ class AppParts:
             )
         )
         tools.update(self.signins.tools())
+        self.nodes.attach(tools, self.offers.forget)
         self.mcp.attach(tools, self.offers.forget)
         self._wire_turns(model, preparer, sources, tools)
 
@@ -257,7 +260,9 @@ class AppParts:
         settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
         door = LookDoor(settings.home, make_look(settings.home, self._environ))
         self.processes = CommandTable(
-            settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(inbox, clock), door=door
+            *(settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(inbox, clock)),
+            door=door,
+            nodes=self.nodes.open,
         )
         self.subagents = SubagentControl(
             SubagentParts(
@@ -368,6 +373,7 @@ class AppParts:
             look=self._watch.last,
             voices=self.voices,
             ears=self.ears,
+            nodes=self.nodes,
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
