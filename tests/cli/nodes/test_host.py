@@ -1,4 +1,4 @@
-"""What a machine does as a node: commands in its sandbox, devices where they are, and refusals in the protocol's words."""
+"""What a machine does as a node: commands in its sandbox, devices where they are, refusals in the protocol's words."""
 
 from __future__ import annotations
 

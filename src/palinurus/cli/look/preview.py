@@ -21,8 +21,9 @@ from palinurus.agent.plan.prepare import PreparerParts, RunPreparer, RunRefusal
 from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.app.channels import open_channels
-from palinurus.app.parts import make_budgets, make_pictures, make_voice_tool, make_voices, make_web_tools
+from palinurus.app.parts import make_budgets, make_pictures, make_voices
 from palinurus.app.plugins import load_contributions
+from palinurus.app.toolbox import make_voice_tool, make_web_tools
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
@@ -48,7 +49,7 @@ from palinurus.store.port import RunClaim, SessionRow, Store, StoreRecord
 from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
 from palinurus.tools.commands.environ import build_child_env, build_search_path
-from palinurus.tools.nodes.offer import NONE_PAIRED, make_nodes_tool
+from palinurus.tools.nodes.offer import make_nodes_tool
 from palinurus.tools.program import gateway
 from palinurus.tools.program import message as tool
 from palinurus.tools.program.cron import SchedulerPort
@@ -264,7 +265,7 @@ async def preview_run(
             **make_voice_tool(settings, voices),
             **(pictures.make_tools(family.egress) if pictures is not None else {}),
             **tool.make_message_tool(chats, settings.messaging),
-            **make_nodes_tool(cast(OpenNodes, None), "" if _StateOnDisk(settings.home).has_nodes() else NONE_PAIRED),
+            **make_nodes_tool(cast(OpenNodes, None), _StateOnDisk(settings.home).has_nodes()),
             **gateway.make_gateway_tool(gateway.GatewayControl(settings.home, environ)),
         },
         store,

@@ -6,7 +6,7 @@ Small, because it is loaded with the program; the rest is loaded with the first 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +17,6 @@ from palinurus.core.types.tool import Tool
 from palinurus.late import load_part
 from palinurus.store.port import StoreRecord
 from palinurus.store.records import RecordStore
-from palinurus.tools.nodes.offer import NONE_PAIRED, make_nodes_tool
 
 if TYPE_CHECKING:
     from palinurus.services.nodes.board import NodeBoard
@@ -43,18 +42,24 @@ class NodesPart:
         self._clock = clock
         self._board: NodeBoard | None = None
         self._turn = asyncio.Lock()
-        self._tools: dict[str, Tool] = {}
+        self._tools: MutableMapping[str, Tool] = {}
         self._forget: Callable[[], None] = lambda: None
+        self._offered: bool | None = None  # with what the tool was last made; None: not yet
 
     async def load(self) -> None:
         """Is there a node? Only then is anything loaded."""
         if has_paired(await self._store.list_records(KIND)):
             await self.open()
 
-    def attach(self, tools: dict[str, Tool], forget: Callable[[], None]) -> None:
-        """Where the tool is to be, and who is told when it comes or goes."""
+    def attach(self, tools: MutableMapping[str, Tool], forget: Callable[[], None]) -> None:
+        """Where the tool is once it was made, and who is told when it comes or goes."""
         self._tools, self._forget = tools, forget
-        tools.update(make_nodes_tool(self.open, NONE_PAIRED))
+
+    def make_tools(self) -> dict[str, Tool]:
+        """The tool, by its name. Without a node it says why it can do nothing, and nobody is offered it."""
+        self._offered = self._board is not None and bool(self._board.pairing.nodes())
+        made: dict[str, Tool] = load_part("nodes-offer")(self.open, self._offered)
+        return made
 
     async def open(self) -> NodeBoard:
         """The board. Raises StateError kinds."""
@@ -78,7 +83,7 @@ class NodesPart:
 
     def _changed(self) -> None:
         """A node was paired, or one is no longer: the tool comes with the first and goes with the last."""
-        missing = "" if self._board is not None and self._board.pairing.nodes() else NONE_PAIRED
-        if "nodes" in self._tools and self._tools["nodes"].missing != missing:
-            self._tools.update(make_nodes_tool(self.open, missing))
+        there = self._board is not None and bool(self._board.pairing.nodes())
+        if self._offered is not None and self._offered != there:
+            self._tools.update(self.make_tools())
             self._forget()

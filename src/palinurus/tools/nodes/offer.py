@@ -18,8 +18,8 @@ DESCRIPTION = (
 )
 
 
-def make_nodes_tool(nodes: OpenNodes, missing: str) -> dict[str, Tool]:
-    """The tool, by its name. `missing`: why it can do nothing here; then nobody is offered it."""
+def make_nodes_tool(nodes: OpenNodes, paired: bool) -> dict[str, Tool]:
+    """The tool, by its name. Without a paired node it says why (`missing`), and nobody is offered it."""
 
     async def run(ctx: ToolContext, **args: Any) -> ToolOutput:
         output: ToolOutput = await load_part("nodes-tool").run(await nodes(), ctx, **args)
@@ -34,7 +34,7 @@ def make_nodes_tool(nodes: OpenNodes, missing: str) -> dict[str, Tool]:
         aliases={"nodeId": "node", "name": "node"},
         owner=True,
         reach=ToolReach("out", to=("node", "command", "params", "body", "title", "requestId")),
-        missing=missing,
+        missing="" if paired else NONE_PAIRED,
         schema=cache(lambda: load_part("nodes-tool").parameters),
     )
     return {tool.name: tool}
