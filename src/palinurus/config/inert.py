@@ -36,10 +36,10 @@ speech is set for an agent, not for a channel
   channels *.tts
 the gateway serves a canvas on its own port, and draws it again when it is presented again
   canvasHost port liveReload
-there are no nodes
-  . nodeHost bridge
-  gateway nodes push
-  tools exec.node
+nodes are paired by a code or a person, and offer what docs/nodes.md lists
+  . bridge
+  nodeHost browserProxy mcp autoUpdate skills
+  gateway nodes.pairing push
 nothing is announced on the network
   . discovery gateway.tailscale
   gateway auth.allowTailscale

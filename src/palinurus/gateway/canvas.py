@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aiohttp import web
+from aiohttp.web_response import Response
 
 from palinurus.core.canvas import FRAME_POLICY, build_frame_page
 from palinurus.gateway import http
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _GONE = HttpFault(404, "there is no canvas at this address, or no longer", "not_found", code="not_found")
 
 
-async def serve_canvas(visit: RouteRequest) -> web.Response | HttpFault:
+async def serve_canvas(visit: RouteRequest) -> Response | HttpFault:
     """What stands at a capability's address. To somebody who opens it by itself a frame around it is served."""
     program = visit.host.program
     offer = program.canvas if program is not None else None
@@ -42,7 +42,7 @@ async def serve_canvas(visit: RouteRequest) -> web.Response | HttpFault:
     if found.type == "text/html" and visit.request.headers.get("Sec-Fetch-Dest") == "document":
         page = build_frame_page(f"{base}/{path}").encode()
         return http.reply_bytes(page, "text/html", Content_Security_Policy=FRAME_POLICY, X_Frame_Options="DENY")
-    return web.Response(
+    return Response(
         body=found.body, content_type=found.type, charset=_charset(found.type), headers={**http.HEADERS, **HEADERS}
     )
 
