@@ -118,10 +118,9 @@ class AppParts:
     def wire(self) -> None:
         """Who plugs into whom, in the order in which they need each other."""
         self.web = WebToolset(self.settings.web, self.clock)
-        self.browser = BrowserOffer(
-            self.settings.browser, self.settings.home, self._environ, self.web.egress, clock=self.clock
-        )
-        self.canvas = CanvasOffer(self.settings, self.store, self.clock, self.browser)
+        settings, clock = self.settings, self.clock
+        self.browser = BrowserOffer(settings.browser, settings.home, self._environ, self.web.egress, clock=clock)
+        self.canvas = CanvasOffer(settings, self.store, clock, self.browser)
         self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
         if self.settings.mcp.servers:
             self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)

@@ -246,7 +246,6 @@ async def preview_run(
     family = WebToolset(settings.web, clock)
     web = make_web_tools(settings, catalog, family, cast(Model, None))
     browser = BrowserOffer(settings.browser, settings.home, environ, family.egress, clock=clock)
-    canvas = CanvasOffer(settings, store, clock, browser)
     lines = open_channels(settings, store, clock, family.egress, given=others, wanted=_unwanted)
     chats = OutboxPost(settings, store, lines, clock, wake=lambda _: None)
     voices = make_voices(settings, catalog, store, build_child_env(environ, {}), channels=lines)
@@ -261,7 +260,7 @@ async def preview_run(
                 cast(SessionStatusPort, None),
                 cast(SessionsAndAgents, None),
                 cast(SubagentsPort, None),
-                web={**web, **browser.tools(), **canvas.tools()},
+                web={**web, **browser.tools(), **CanvasOffer(settings, store, clock, browser).tools()},
                 schedules=cast(SchedulerPort, object()),
             ),
             **make_voice_tool(settings, voices),
