@@ -342,6 +342,19 @@ async def test_a_message_that_cannot_be_dropped_on_disk_is_accepted_all_the_same
         assert (await w.outcome(await w.send("second"))).outcome == "answered"
 
 
+async def test_a_message_that_could_not_be_dropped_on_disk_is_dropped_when_there_is_room(tmp_path: Path) -> None:
+    async with flaky(tmp_path, queue=QueueSettings("followup", cap=1, drop="old")) as (w, store):
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        dropped = await w.send("a")
+        store.fails["dismiss"] = 1
+        await w.send("b")
+        async with asyncio.timeout(60):
+            while (found := await w.store.item(dropped)) is None or found.state != "done":
+                await asyncio.sleep(0.02)
+        assert found.outcome == "refused" and w.turns.began == ["run"]
+
+
 async def test_a_stop_that_cannot_be_written_is_an_error_and_tried_again(tmp_path: Path) -> None:
     async with flaky(tmp_path, queue=FOLLOW) as (w, store):
         await w.send("run")
