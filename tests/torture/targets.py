@@ -89,13 +89,11 @@ HAND: tuple[tuple[str, str, str], ...] = (
 
 # (file, part of what the mutant says, why nobody can notice it)
 EQUIVALENT: tuple[tuple[str, str, str], ...] = (
-    ("inbox/dispatch.py", "self._taking", "the set only keeps the tasks from being collected as garbage"),
+    ("inbox/dispatch.py", "task.add_done_callback(self._taking", "what is over stays in the set: memory, no behaviour"),
     ("inbox/dispatch.py", "`message` in `message = message or self._reader.reopen", "it saves the reading, no more"),
     ("inbox/dispatch.py", "await self._clock.sleep(0)", "who goes first on the loop is no promise"),
-    ("inbox/dispatch.py", "without `row.id in run.begin.extra`", "only those are handed to a run"),
     ("inbox/dispatch.py", "in `free = session not in", "the store says the same, and the slot is given back"),
     ("inbox/lanes.py", "in `if self._stopped or not self._lanes.backlog", "what is begun then finds nothing to do"),
-    ("inbox/lanes.py", "LtE swapped in `if until <= loop.time", "a timer for now is due now"),
     ("inbox/lanes.py", "Gt swapped in `if found > 0", "none are added"),
     (
         "inbox/lanes.py",
