@@ -101,6 +101,8 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
         "if all were used there is no slot left to use",
     ),
     ("store/sqlite/writer.py", "daemon=", "who ends the process closes the store first"),
+    ("store/sqlite/writer.py", "without `not self._queue` in `while", "whoever comes meanwhile waits longer, no more"),
+    ("store/sqlite/writer.py", "a transaction could not be undone", "ROLLBACK does not fail"),
     ("store/sqlite/writer.py", "RELEASE op", "the commit releases it"),
     ("store/sqlite/writer.py", "self._wake.wait", "it waits less or longer, and asks what is to be done again"),
     ("store/sqlite/journal.py", "without `torn`", "a file that ends with a newline is glued to as well"),
