@@ -105,6 +105,7 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("store/sqlite/writer.py", "a transaction could not be undone", "ROLLBACK does not fail"),
     ("store/sqlite/writer.py", "RELEASE op", "the commit releases it"),
     ("store/sqlite/writer.py", "self._wake.wait", "it waits less or longer, and asks what is to be done again"),
+    ("store/sqlite/journal.py", "not a regular file", "the handle is closed, and writing to it an OSError, too"),
     ("store/sqlite/journal.py", "without `torn`", "a file that ends with a newline is glued to as well"),
     ("store/sqlite/journal.py", "done.lastrowid", "there always is one"),
     ("store/sqlite/journal.py", "error.strerror or", "it is only said"),
