@@ -254,7 +254,7 @@ async def test_a_steered_message_whose_line_is_not_on_disk_gets_there_before_the
 async def answer_and_drain(home: Path) -> str:
     """A message whose answer is on disk when the gateway stops, and whose end is not."""
     channel = FakeChannel(owner=True)
-    model = ScriptedModel([call_tools(("write", {"path": "x", "content": "y"})), say("all done")])
+    model = ScriptedModel([call_tools(("write", {"path": "x", "content": "y"}), text="First this."), say("all done")])
     async with wrapped(home, model, channel) as (app, store):
         drained: list[asyncio.Future[Any]] = []
 
@@ -284,8 +284,8 @@ async def test_an_answer_that_was_on_disk_when_the_gateway_stopped_is_given_with
         async with asyncio.timeout(60):
             while "sent" not in [step.what for step in await app.store.trace(ident)]:
                 await asyncio.sleep(0.005)
-    assert (row.outcome, row.note) == ("answered", "all done") and model.requests == []
-    assert channel.texts == ["all done"] and check_home(str(home)) == []
+    assert (row.outcome, row.note) == ("answered", "First this.\n\nall done") and model.requests == []
+    assert channel.texts == ["First this.\n\nall done"] and check_home(str(home)) == []
 
 
 async def test_an_answer_that_was_on_disk_is_not_given_when_its_message_is_stopped_after_the_start(
