@@ -251,6 +251,27 @@ async def test_a_steered_message_whose_line_is_not_on_disk_gets_there_before_the
         assert conn.execute("SELECT count(*) FROM spent").fetchone() == (2,)  # each answer is paid once
 
 
+async def test_a_steered_message_that_could_not_be_written_down_is_part_of_the_run_that_read_it(
+    tmp_path: Path,
+) -> None:
+    home, gate, channel = tmp_path / "h", StreamGate(), FakeChannel()
+    model = ScriptedModel([hold_at(say("first"), gate, 0), say("both")])
+    async with wrapped(home, model, channel) as (app, store):
+        (first,) = await channel.receive("one", event="1")
+        await gate.wait_reached()
+        (second,) = await channel.receive("two", event="2")
+        store.fails["append"] = 1
+        gate.open()
+        rows = [await app.wait(ident) for ident in (first, second)]
+        async with asyncio.timeout(60):
+            while await app.store.list_due_replies("fake", 1 << 60):
+                await asyncio.sleep(0.005)
+    assert [(row.id, row.outcome) for row in rows] == [(first, "failed")] * 2 and len(model.requests) == 1
+    assert check_home(str(home)) == []
+    with closing(sqlite3.connect(home / "state.db")) as conn:
+        assert conn.execute("SELECT count(*) FROM spent").fetchone() == (1,)
+
+
 async def answer_and_drain(home: Path) -> str:
     """A message whose answer is on disk when the gateway stops, and whose end is not."""
     channel = FakeChannel(owner=True)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from inbox.test_dispatch import MAIN, Control, Reader, Turns, World, until, world
 from palinurus.clock import SystemClock
-from palinurus.config.sections.session import QueueSettings
+from palinurus.config.sections.session import QueueMode, QueueSettings
 from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
@@ -205,6 +205,24 @@ async def test_only_so_many_wait_also_of_those_that_come_at_once(tmp_path: Path)
         await until(lambda: not w.dispatcher.lanes.busy)
         w.turns.gate("later").set()
         assert (await w.outcome(await w.send("later"))).outcome == "answered"
+
+
+@pytest.mark.parametrize(("mode", "held"), [("collect", 5.0), ("followup", 0.0)])
+async def test_only_what_is_collected_is_held_for_all_who_share_the_store(
+    tmp_path: Path, mode: QueueMode, held: float
+) -> None:
+    async with flaky(tmp_path, queue=QueueSettings(mode, debounce=5.0)) as (w, store):
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        holds = list[float]()
+
+        async def accept(item: InboxItem, **more: Any) -> Any:
+            holds.append(more["hold"])
+            return await store.inner.accept(item, **more)
+
+        store.accept = accept  # type: ignore[attr-defined]
+        await w.send("more")
+        assert holds == [held]
 
 
 async def test_dropped_ones_count_until_somebody_was_told_of_them(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ class Target(NamedTuple):
 
 
 FLOWS = (
-    "flow/test_app.py", "flow/test_stop.py", "flow/test_queue.py", "flow/test_durable.py",
+    "flow/test_app.py", "flow/test_stop.py", "flow/test_queue.py", "flow/test_durable.py", "flow/test_two_nodes.py",
+    "flow/test_left_over.py",
 )  # fmt: skip
 INBOX = (
     "inbox/test_dispatch_shell.py",
@@ -44,7 +45,7 @@ TARGETS: dict[str, Target] = {
     "inbox/lanes.py": Target((*INBOX, *FLOWS)),
     "inbox/dismiss.py": Target((*INBOX, *FLOWS)),
     "inbox/running.py": Target((*INBOX, *FLOWS)),
-    "agent/turn.py": Target((*TURN, *FLOWS, "flow/test_hooks.py", "flow/test_left_over.py")),
+    "agent/turn.py": Target((*TURN, *FLOWS, "flow/test_hooks.py", "flow/test_directives.py")),
     "agent/recorder.py": Target(("agent/test_recorder.py", *TURN)),
     "agent/settle.py": Target(("agent/test_settle.py", *TURN, *FLOWS, "flow/test_heartbeat.py")),
     "agent/recover.py": Target(("agent/test_think.py", "agent/test_recover.py"), by_hand=True),
@@ -90,6 +91,14 @@ HAND: tuple[tuple[str, str, str], ...] = (
 # (file, part of what the mutant says, why nobody can notice it)
 EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("inbox/dispatch.py", "task.add_done_callback(self._taking", "what is over stays in the set: memory, no behaviour"),
+    (
+        "inbox/dispatch.py",
+        "in `if self._running.get(run.claim.session) is run",
+        "who finds the mailbox closed says it again",
+    ),
+    ("inbox/dispatch.py", "without `run is not None` in `match effect", "only runs are steered into, or stopped"),
+    ("agent/turn.py", "returns False in `return True`", "the transcript is read again, and is the same"),
+    ("agent/turn.py", "returns True in `return False`", "all of it was flushed, or somebody else has ended it"),
     ("inbox/dispatch.py", "`message` in `message = message or self._reader.reopen", "it saves the reading, no more"),
     ("inbox/dispatch.py", "await self._clock.sleep(0)", "who goes first on the loop is no promise"),
     ("inbox/dispatch.py", "in `free = session not in", "the store says the same, and the slot is given back"),
