@@ -64,9 +64,9 @@ def test_a_yes_is_a_yes_to_what_the_owner_said_before_and_to_nothing_else() -> N
     wish = "Send the report to bob@example.org"
     for answer in ("yes", "ok, go ahead", "Yes please, do it!", "ja bitte"):
         assert judged(wish, answer, to="bob@example.org").passes, answer
-        assert not judged("What did Anna say?", answer, to="bob@example.org").passes
+        assert not judged("How is Anna?", answer, to="bob@example.org").passes
     assert judged("Send him the report", "bob@example.org", to="bob@example.org").passes  # what was missing
-    for answer in ("thanks", "no", "What did Anna say?", "great", "stop"):
+    for answer in ("thanks", "no", "How is Anna?", "great", "stop"):
         assert not judged(wish, answer, to="bob@example.org").passes, answer
     assert join_wish([]) == "" and join_wish(["a b", "yes", "yes"]) == "a b\nyes\nyes"
 
