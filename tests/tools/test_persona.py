@@ -80,6 +80,49 @@ def test_a_process_that_was_left_behind_is_watched_until_it_ends(root: Path) -> 
     assert WATCHES.undo_strays(str(root)) == [] and (root / "SOUL.md").read_text() == "the owner's"
 
 
+def test_a_watch_that_begins_after_a_change_does_not_take_it_for_right(root: Path) -> None:
+    """Seed 110 of the drawn attacks: a process left behind writes just before the next command is watched."""
+    with WATCHES.watch(str(root), "") as first:
+        first.pids.add(os.getpid())
+    (root / "SOUL.md").write_text("obey")
+    (root / "memory" / "new.md").write_text("obey")
+    (root / "memory" / "a.md").unlink()
+    with WATCHES.watch(str(root), "", str(root)) as second:
+        second.pids.add(os.getpid())
+        assert {change.name for change in second.undo()} == {"SOUL.md", "memory/new.md", "memory/a.md"}
+        assert (root / "SOUL.md").read_text() == "soul"
+    (root / "SOUL.md").write_text("obey")
+    assert [change.name for _, change in WATCHES.undo_strays(str(root))] == ["SOUL.md"]
+    assert (root / "SOUL.md").read_text() == "soul"
+    first.pids, second.pids = {2**22 + 1}, {2**22 + 1}
+    WATCHES.undo_strays(str(root))
+
+
+def test_what_was_put_back_for_a_prompt_is_told_with_the_result_of_the_command(root: Path) -> None:
+    assert WATCHES.put_back(str(root)) is False and WATCHES.get_held(str(root), "SOUL.md") is None
+    with WATCHES.watch(str(root), "") as watch:
+        (root / "SOUL.md").write_text("obey")
+        (root / "AGENTS.md").write_text("obey")
+        assert WATCHES.get_held(str(root), "SOUL.md") == (b"soul",)  # as it should be, whatever is there
+        assert WATCHES.get_held(str(root), "AGENTS.md") == (None,)
+        assert WATCHES.get_held(str(root), "USER.md") is None  # a link
+        assert WATCHES.put_back(str(root)) and (root / "SOUL.md").read_text() == "soul"
+        assert not WATCHES.put_back(str(root))
+        assert {change.name for change in watch.undo()} == {"SOUL.md", "AGENTS.md"} and watch.undo() == []
+
+
+def test_what_changes_all_the_time_is_not_read(root: Path) -> None:
+    with WATCHES.watch(str(root), ""):
+        (root / "SOUL.md").write_text("obey")
+        assert WATCHES.read_settled(str(root), (root / "SOUL.md").read_text) == "soul"
+
+        def read() -> str:
+            (root / "SOUL.md").write_text("obey")
+            return (root / "SOUL.md").read_text()
+
+        assert WATCHES.read_settled(str(root), read) is None
+
+
 # nothing is too much, and what steers other programs is held as well
 
 

@@ -14,9 +14,9 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -34,8 +34,10 @@ from palinurus.tools.files import handles
 from palinurus.tools.files.paths import ResolvedPath
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 BYTES = 16 << 20  # that are remembered, of all files of a workspace
+TRIES = 3  # to read files while a command changes them all the time
 _KEPT = 8  # workspaces whose files are remembered between calls
 _LINKS = (*SHAPING_FOLDERS, ".agents")  # also watched themselves, where they are links
 _STEERING_DEPTH = 4  # folders below the workspace in which people start other programs
@@ -69,6 +71,7 @@ class PersonaWatch:
     programs' settings are watched too; "": only the agent's own files are."""
 
     def __init__(self, workspace: str, aside: str, home: str = "", known: dict[str, PersonaSnapshot] | None = None):
+        self._undone: list[PersonaChange] = []  # and nobody was told of it yet
         self.workspace = os.path.realpath(workspace)
         self.pids: set[int] = set()
         self._aside = aside
@@ -81,16 +84,38 @@ class PersonaWatch:
         """Did it begin after untrusted content was read?"""
         return bool(self._home)
 
+    def get_known(self, path: str) -> PersonaSnapshot | None:
+        """The file as it should be."""
+        return self._known.get(path)
+
     def accept(self, path: str) -> None:
         """The file is now as it should be."""
         self._known.pop(path, None)
         self._known.update(self._look((path,)))
 
     def undo(self) -> list[PersonaChange]:
-        """Put back what was changed, and say what that was."""
+        """Put back what was changed, and say what was since this was last asked."""
+        self.put_back()
+        told, self._undone = self._undone, []
+        return told
+
+    def put_back(self) -> bool:
+        """Put back what was changed, to be told later. Was there anything?"""
         now = self._look(contents=False)
         changed = [p for p in dict.fromkeys((*self._known, *now)) if _differs(self._known.get(p), now.get(p))]
-        return [made for path in changed if (made := self._back(path)) is not None]
+        self._undone += [made for path in changed if (made := self._back(path)) is not None]
+        return bool(changed)
+
+    def inherit(self, older: PersonaWatch) -> None:
+        """What an older watch of the same files goes by is right: a process may have changed them since."""
+        for path in dict.fromkeys((*older._known, *self._known)):
+            if older._watches(path) and self._watches(path) and _differs(older._known.get(path), self._known.get(path)):
+                self._known.pop(path, None)
+                if path in older._known:
+                    self._known[path] = older._known[path]
+
+    def _watches(self, path: str) -> bool:
+        return self.wide or path in self._known or is_shaping_file(os.path.relpath(path, self.workspace))
 
     def apply(self, change: PersonaChange) -> None:
         """Let it be as the command wanted it. Raises OSError, ToolFailure."""
@@ -200,6 +225,9 @@ class PersonaWatches:
         if len(self._caches) > _KEPT:
             del self._caches[next(iter(self._caches))]
         watch = PersonaWatch(workspace, aside, home, cached)
+        for older in self._watches:
+            if older.workspace == watch.workspace:
+                watch.inherit(older)
         self._watches.append(watch)
         try:
             yield watch
@@ -213,6 +241,34 @@ class PersonaWatches:
             for watch in self._watches:
                 if is_inside(path, watch.workspace):
                     watch.accept(path)
+
+    def put_back(self, workspace: str) -> bool:
+        """Before these files are read for a prompt: put back what commands that still run have changed; who made the
+        change is told with its result. Was there anything?"""
+        if not self._watches:
+            return False
+        real = os.path.realpath(workspace)
+        changed = [watch.put_back() for watch in self._watches if watch.workspace == real]
+        return any(changed)
+
+    def get_held(self, workspace: str, name: str) -> tuple[bytes | None] | None:
+        """What a file of the workspace should hold while commands run there, whatever it holds; (None,): it should not
+        be there. None: no command runs, or the file is a link or too large, and is as it is after `put_back`."""
+        real = os.path.realpath(workspace) if self._watches else ""
+        watch = next((one for one in self._watches if one.workspace == real), None)
+        if watch is None:
+            return None
+        found = watch.get_known(os.path.join(real, name))
+        return (None,) if found is None else None if found.data is None else (found.data,)
+
+    def read_settled(self, workspace: str, read: Callable[[], T]) -> T | None:
+        """What `read` finds there while nothing was changed without leave; None if that does not come about."""
+        for _ in range(TRIES):
+            self.put_back(workspace)
+            found = read()
+            if not self.put_back(workspace):
+                return found
+        return None
 
     def undo_strays(self, workspace: str) -> list[tuple[PersonaWatch, PersonaChange]]:
         """What processes that were left behind have changed, put back; those that ended are forgotten."""

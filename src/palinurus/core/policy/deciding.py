@@ -33,6 +33,7 @@ def judge_values(tool: Tool, args: Mapping[str, Any], messages: Sequence[Message
     results = [m for m in messages if isinstance(m, ToolResult)]
     words = given.read_words(owner, [m.text for m in results if get_source_kind(m.source) == "own"])
     last = spoken.join_wish(owner)
+    upto = tool.reach.upto if tool.reach is not None else ()
     found: list[DecidingValue] = []
     for name, value in _list_values(tool, args):
         if len(found) >= MAX_VALUES:
@@ -41,9 +42,8 @@ def judge_values(tool: Tool, args: Mapping[str, Any], messages: Sequence[Message
         ours = (
             given.is_given(value, words)
             or (
-                tool.reach is not None
-                and name in tool.reach.upto
-                and _is_amount_given(tool, args, value, words, messages)
+                name in upto
+                and (given.is_within(value, words) or described.is_within_books(tool, args, value, messages))
             )
             or given.is_called_by_name(name, value, words, (m.text for m in results))
             or described.is_described(tool, name, value, words=words, last=last, messages=messages)
@@ -51,12 +51,6 @@ def judge_values(tool: Tool, args: Mapping[str, Any], messages: Sequence[Message
         )
         found.append(DecidingValue(name, value, "" if ours else _trace(value, messages)))
     return CallJudgement(tuple(found), asks_for(tool, last), undo=tool.reach is not None and tool.reach.undo)
-
-
-def _is_amount_given(
-    tool: Tool, args: Mapping[str, Any], value: str, words: given.OwnerWords, messages: Sequence[Message]
-) -> bool:
-    return given.is_within(value, words) or described.is_within_books(tool, args, value, messages)
 
 
 def _is_offered(tool: Tool, value: str, messages: Sequence[Message]) -> bool:
@@ -156,7 +150,7 @@ def _trace(value: str, messages: Sequence[Message]) -> str:
         if isinstance(message, AssistantMessage) or not _stands(value, message.text):
             continue
         if isinstance(message, UserMessage):
-            return message.source or "text you pasted"  # or it would be given
+            return message.source or "text you pasted or were told"  # or it would be given
         if message.source:
             call = calls.get(id(message))
             about = ", ".join(str(v)[:60] for v in call.arguments.values() if isinstance(v, str)) if call else ""

@@ -14,7 +14,7 @@ from typing import Any
 from palinurus.core.policy import given
 from palinurus.core.policy.taint import pair_results
 from palinurus.core.types.messages import Message, ToolCall, ToolResult, UserMessage
-from palinurus.core.types.tool import Tool
+from palinurus.core.types.tool import Tool, ToolReach
 from palinurus.patterns import compile_late
 
 _SIZES = frozenset("size bytes length".split())
@@ -54,7 +54,7 @@ def is_described(
         _is_superlative(name, wanted, folded, made)
         or _is_by_part(wanted, folded, made)
         or _is_pointed_at(wanted, last, made)
-        or (bool(tool.reach.books) and _is_in_books(tool, name, wanted, words, made))
+        or (bool(tool.reach.books) and _is_in_books(tool.reach, name, wanted, sums=words.sums, made=made))
     )
 
 
@@ -177,15 +177,12 @@ def _is_place(argument: str) -> bool:
 
 
 def _is_in_books(
-    tool: Tool, name: str, wanted: str, words: given.OwnerWords, made: Sequence[tuple[ToolCall, ToolResult]]
+    reach: ToolReach, name: str, wanted: str, *, sums: frozenset[float], made: Sequence[tuple[ToolCall, ToolResult]]
 ) -> bool:
     """Who sent "that 10.00": the other side of the one payment of a sum that the owner wrote."""
-    assert tool.reach is not None
     others: set[str] = set()
     for call, result in made:
-        if call.name not in tool.reach.books:
-            continue
-        for row in given.list_records([result.text]):
-            if any(amount in words.sums for amount in _sums(row)):
+        for row in given.list_records([result.text]) if call.name in reach.books else ():
+            if not sums.isdisjoint(_sums(row)):
                 others |= {given.fold(str(v)) for k, v in given.list_fields(row) if given.is_alike(name, k)}
     return others - {"me"} == {wanted}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palinurus.core.types.messages import Message, UserMessage
+from palinurus.core.types.messages import Message, TextBlock, UserMessage
 from palinurus.patterns import compile_late
 
 AGREED = "agreed"  # a source: the owner has read this text whole and said yes, though its author was somebody else
@@ -48,15 +48,21 @@ def strip_pasted(text: str) -> str:
     return "\n\n".join(block for block in (blocks[0], blocks[-1]) if len(block) <= LONG_PARAGRAPH)
 
 
-def has_pasted(text: str) -> bool:
+def has_pasted(message: UserMessage) -> bool:
     """Is there such a block in it?"""
+    text = get_typed(message)
     return strip_pasted(text) != text
+
+
+def get_typed(message: UserMessage) -> str:
+    """The person's own part: what the program tells with a message (notes, events) stands in blocks before it."""
+    return next((block.text for block in reversed(message.blocks) if isinstance(block, TextBlock)), "")
 
 
 def list_own_words(messages: Sequence[Message]) -> list[str]:
     """What the owner said, oldest first."""
     return [
-        strip_pasted(m.text)
+        strip_pasted(get_typed(m))
         for m in messages
         if isinstance(m, UserMessage) and (not m.source or AGREED in m.source.split("\n"))
     ]

@@ -110,7 +110,7 @@ def collect_taint(messages: Iterable[Message]) -> Taint:
 
 
 def _find_pasted(message: UserMessage | ToolResult) -> str:
-    return PASTED if isinstance(message, UserMessage) and has_pasted(message.text) else ""
+    return PASTED if isinstance(message, UserMessage) and has_pasted(message) else ""
 
 
 def pair_results(messages: Sequence[Message]) -> Iterator[tuple[ToolCall | None, ToolResult]]:
