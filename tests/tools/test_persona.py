@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from palinurus.tools import persona
+from palinurus.tools import persona, watches
 
-WATCHES = persona.get_persona_watches()
+WATCHES = watches.get_persona_watches()
 
 
 @pytest.fixture
@@ -123,6 +125,37 @@ def test_what_changes_all_the_time_is_not_read(root: Path) -> None:
         assert WATCHES.read_settled(str(root), read) is None
 
 
+def test_after_a_kill_the_next_start_puts_back_what_a_command_had_changed(root: Path, tmp_path: Path) -> None:
+    aside = str(tmp_path / "aside")
+    code = (
+        "import os, signal\nfrom palinurus.tools.watches import PersonaWatches\n"
+        f"watches = PersonaWatches()\nwith watches.watch({str(root)!r}, {aside!r}) as watch:\n"
+        f"    open({str(root / 'AGENTS.md')!r}, 'w').write('agreed')\n"
+        f"    watches.accept([{str(root / 'AGENTS.md')!r}])\n"
+        f"    open({str(root / 'SOUL.md')!r}, 'w').write('obey')\n"
+        f"    os.unlink({str(root / 'memory' / 'a.md')!r})\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    assert (root / "SOUL.md").read_text() == "obey"
+    assert {change.name for change in WATCHES.recover(aside)} == {"SOUL.md", "memory/a.md"}
+    assert (root / "SOUL.md").read_text() == "soul" and (root / "memory" / "a.md").read_text() == "note"
+    assert (root / "AGENTS.md").read_text() == "agreed"  # with leave
+    (root / "SOUL.md").write_text("the owner's")
+    assert WATCHES.recover(aside) == [] and (root / "SOUL.md").read_text() == "the owner's"
+
+
+def test_a_program_that_ends_in_order_leaves_nothing_to_put_back(root: Path, tmp_path: Path) -> None:
+    aside = str(tmp_path / "aside")
+    with WATCHES.watch(str(root), aside) as watch:
+        watch.pids.add(os.getpid())
+    (root / "SOUL.md").write_text("obey")
+    WATCHES.release(aside)
+    assert (root / "SOUL.md").read_text() == "soul" and WATCHES.get_held(str(root), "SOUL.md") is None
+    (root / "SOUL.md").write_text("the owner's")
+    assert WATCHES.recover(aside) == [] and WATCHES.put_back(str(root)) is False
+    assert [name for name in os.listdir(f"{aside}/held") if "." in name] == []
+
+
 # nothing is too much, and what steers other programs is held as well
 
 
@@ -149,7 +182,7 @@ def test_a_file_too_large_to_be_remembered_goes_aside(root: Path, tmp_path: Path
         with big.open("ab") as file:
             file.write(b"evil")
         assert [change.name for change in watch.undo()] == ["skills/big.bin"]
-    assert not big.exists() and [p.stat().st_size for p in aside.iterdir()] == [persona.BYTES + 5]
+    assert not big.exists() and [p.stat().st_size for p in aside.iterdir() if p.is_file()] == [persona.BYTES + 5]
 
 
 GIT = "[core]\n\tbare = false\n"

@@ -74,7 +74,7 @@ from palinurus.tools.commands.environ import build_child_env, build_search_path
 from palinurus.tools.commands.look import LookDoor
 from palinurus.tools.commands.record import CommandRecords
 from palinurus.tools.commands.table import CommandTable
-from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.toolset import WebToolset
 from palinurus.triggers.events import SystemEvents
 from palinurus.triggers.ports import TriggerPort
@@ -197,10 +197,8 @@ class AppParts:
         settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
         tools: dict[str, Tool] = {}  # filled below: what offers them and what they are made of need each other
         events = SystemEvents(store)
-        sources = PromptSources(
-            settings, self._environ, self._raw, self.hooks, path=build_search_path(), seconds=clock.monotonic,
-            files=get_persona_watches(),
-        )  # fmt: skip
+        kit = partial(PromptSources, path=build_search_path(), seconds=clock.monotonic, files=get_persona_watches())
+        sources = kit(settings, self._environ, self._raw, self.hooks)
         preparer = RunPreparer(
             PreparerParts(
                 settings=settings,

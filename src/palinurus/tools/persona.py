@@ -14,9 +14,8 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -34,11 +33,8 @@ from palinurus.tools.files import handles
 from palinurus.tools.files.paths import ResolvedPath
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 BYTES = 16 << 20  # that are remembered, of all files of a workspace
-TRIES = 3  # to read files while a command changes them all the time
-_KEPT = 8  # workspaces whose files are remembered between calls
 _LINKS = (*SHAPING_FOLDERS, ".agents")  # also watched themselves, where they are links
 _STEERING_DEPTH = 4  # folders below the workspace in which people start other programs
 _HEAVY = frozenset(("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".cache"))
@@ -74,19 +70,24 @@ class PersonaWatch:
         self._undone: list[PersonaChange] = []  # and nobody was told of it yet
         self.workspace = os.path.realpath(workspace)
         self.pids: set[int] = set()
-        self._aside = aside
-        self._home = os.path.realpath(home) if home else ""
+        self.aside = aside
+        self.home = os.path.realpath(home) if home else ""
         self._cache = known if known is not None else {}
         self._known = self._look()
 
     @property
     def wide(self) -> bool:
         """Did it begin after untrusted content was read?"""
-        return bool(self._home)
+        return bool(self.home)
 
-    def get_known(self, path: str) -> PersonaSnapshot | None:
-        """The file as it should be."""
-        return self._known.get(path)
+    @property
+    def known(self) -> Mapping[str, PersonaSnapshot]:
+        """The files as they should be."""
+        return self._known
+
+    def go_by(self, known: dict[str, PersonaSnapshot]) -> None:
+        """These are right, whatever is there."""
+        self._known = known
 
     def accept(self, path: str) -> None:
         """The file is now as it should be."""
@@ -143,13 +144,13 @@ class PersonaWatch:
         return change
 
     def _top(self, path: str) -> str:
-        return self.workspace if is_inside(path, self.workspace) else self._home
+        return self.workspace if is_inside(path, self.workspace) else self.home
 
     def _keep(self, path: str, data: bytes) -> None:
-        if not self._aside:
+        if not self.aside:
             return
         try:
-            os.makedirs(self._aside, mode=0o700, exist_ok=True)
+            os.makedirs(self.aside, mode=0o700, exist_ok=True)
             write_whole_file(self._name_aside(path), data, sync=False)  # our own
         except OSError as exc:
             log.warning("what was written to %s could not be set aside: %s", path, exc)
@@ -158,7 +159,7 @@ class PersonaWatch:
         """Set a file aside that is too large to be read."""
         place = ResolvedPath(path, path, self._top(path))
         try:
-            os.makedirs(self._aside or self.workspace, mode=0o700, exist_ok=True)
+            os.makedirs(self.aside or self.workspace, mode=0o700, exist_ok=True)
             with handles.open_folder(place, place.parts[:-1]) as parent:
                 os.rename(place.parts[-1], self._name_aside(path), src_dir_fd=parent)
         except OSError:
@@ -166,7 +167,7 @@ class PersonaWatch:
         return True
 
     def _name_aside(self, path: str) -> str:
-        return os.path.join(self._aside, f"{os.path.basename(path)}.{secrets.token_hex(4)}")
+        return os.path.join(self.aside, f"{os.path.basename(path)}.{secrets.token_hex(4)}")
 
     def _look(self, only: tuple[str, ...] = (), *, contents: bool = True) -> dict[str, PersonaSnapshot]:
         found: dict[str, PersonaSnapshot] = {}
@@ -205,95 +206,9 @@ class PersonaWatch:
                 real = os.path.realpath(path)
                 if is_inside(real, self.workspace) and os.path.isfile(real):  # a folder that is a link: not walked
                     yield real
-        if self._home:
+        if self.home:
             yield from _walk_steering(self.workspace)
-            yield from (os.path.join(self._home, name) for name in STEERING_HOME)
-
-
-class PersonaWatches:
-    """The watches that go on now, of all workspaces."""
-
-    def __init__(self) -> None:
-        self._watches: list[PersonaWatch] = []
-        self._caches: dict[tuple[str, str], dict[str, PersonaSnapshot]] = {}
-
-    @contextlib.contextmanager
-    def watch(self, workspace: str, aside: str, home: str = "") -> Iterator[PersonaWatch]:
-        """Watch while a call runs. Whoever leaves processes behind adds them to `pids`; then the watch goes on."""
-        cached = self._caches.pop((workspace, home), {})
-        self._caches[workspace, home] = cached
-        if len(self._caches) > _KEPT:
-            del self._caches[next(iter(self._caches))]
-        watch = PersonaWatch(workspace, aside, home, cached)
-        for older in self._watches:
-            if older.workspace == watch.workspace:
-                watch.inherit(older)
-        self._watches.append(watch)
-        try:
-            yield watch
-        finally:
-            if not watch.pids:
-                self._watches.remove(watch)
-
-    def accept(self, paths: Iterable[str]) -> None:
-        """These files were written with leave: nobody puts them back."""
-        for path in paths:
-            for watch in self._watches:
-                if is_inside(path, watch.workspace):
-                    watch.accept(path)
-
-    def put_back(self, workspace: str) -> bool:
-        """Before these files are read for a prompt: put back what commands that still run have changed; who made the
-        change is told with its result. Was there anything?"""
-        if not self._watches:
-            return False
-        real = os.path.realpath(workspace)
-        changed = [watch.put_back() for watch in self._watches if watch.workspace == real]
-        return any(changed)
-
-    def get_held(self, workspace: str, name: str) -> tuple[bytes | None] | None:
-        """What a file of the workspace should hold while commands run there, whatever it holds; (None,): it should not
-        be there. None: no command runs, or the file is a link or too large, and is as it is after `put_back`."""
-        real = os.path.realpath(workspace) if self._watches else ""
-        watch = next((one for one in self._watches if one.workspace == real), None)
-        if watch is None:
-            return None
-        found = watch.get_known(os.path.join(real, name))
-        return (None,) if found is None else None if found.data is None else (found.data,)
-
-    def read_settled(self, workspace: str, read: Callable[[], T]) -> T | None:
-        """What `read` finds there while nothing was changed without leave; None if that does not come about."""
-        for _ in range(TRIES):
-            self.put_back(workspace)
-            found = read()
-            if not self.put_back(workspace):
-                return found
-        return None
-
-    def undo_strays(self, workspace: str) -> list[tuple[PersonaWatch, PersonaChange]]:
-        """What processes that were left behind have changed, put back; those that ended are forgotten."""
-        undone = list[tuple[PersonaWatch, PersonaChange]]()
-        left = [one for one in self._watches if one.pids]
-        real = os.path.realpath(workspace) if left else ""
-        for watch in [one for one in left if one.workspace == real]:
-            watch.pids = {pid for pid in watch.pids if _lives(pid)}
-            undone += [(watch, change) for change in watch.undo()]
-            if not watch.pids:
-                self._watches.remove(watch)
-        return undone
-
-
-get_persona_watches = cache(PersonaWatches)  # one for the process, whose children they follow
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+            yield from (os.path.join(self.home, name) for name in STEERING_HOME)
 
 
 def _differs(old: PersonaSnapshot | None, new: PersonaSnapshot | None) -> bool:

@@ -25,7 +25,8 @@ from palinurus.tools import planted
 from palinurus.tools.files import bounds
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
 from palinurus.tools.files.paths import resolve_path, shorten_path
-from palinurus.tools.persona import PersonaChange, PersonaWatch, get_persona_watches
+from palinurus.tools.persona import PersonaChange, PersonaWatch
+from palinurus.tools.watches import ASIDE, get_persona_watches
 
 CLOSED = (
     "[No network for this command: untrusted content was read ({where}). If it needs the network, run it with "
@@ -367,7 +368,7 @@ def _binding(args: Mapping[str, Any], paths: tuple[str, ...]) -> dict[str, str]:
 
 def _aside(ctx: ToolContext) -> str:
     home = next(iter(ctx.settings.protected), "")
-    return os.path.join(home, "aside") if home else ""
+    return os.path.join(home, ASIDE) if home else ""
 
 
 def _left(output: ToolOutput) -> int:

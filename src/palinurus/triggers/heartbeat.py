@@ -29,7 +29,7 @@ from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.records import Records
-from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.watches import get_persona_watches
 from palinurus.triggers.events import NOTHING, SystemEvents
 from palinurus.triggers.message import HeartbeatTarget, make_main_key, resolve_target
 from palinurus.triggers.ports import TriggerPort

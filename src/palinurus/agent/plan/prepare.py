@@ -81,7 +81,7 @@ from palinurus.sessions.lifecycle import (
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
-from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
