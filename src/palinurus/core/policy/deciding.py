@@ -58,7 +58,7 @@ def _is_offered(tool: Tool, value: str, messages: Sequence[Message]) -> bool:
     owner asked for pages? A few times only: which one is opened tells its author something."""
     if not _ADDRESS.fullmatch(value):
         return False
-    start = max((at for at, m in enumerate(messages) if isinstance(m, UserMessage) and not m.source), default=0)
+    start = max((at for at, m in enumerate(messages) if spoken.is_owners(m)), default=0)
     opened = {str(c.arguments) for m in messages[start:] if isinstance(m, AssistantMessage) for c in m.calls
               if c.name == tool.name}  # fmt: skip
     pages = {tool.name, *PAGES}

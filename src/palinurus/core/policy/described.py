@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from palinurus.core.policy import given
+from palinurus.core.policy.spoken import is_owners
 from palinurus.core.policy.taint import pair_results
-from palinurus.core.types.messages import Message, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.messages import Message, ToolCall, ToolResult
 from palinurus.core.types.tool import Tool, ToolReach
 from palinurus.patterns import compile_late
 
@@ -47,7 +48,7 @@ def is_described(
     """Did the owner describe this value of the argument `name` so that it could be no other?"""
     if tool.reach is None:
         return False  # nobody said what the argument is
-    start = max((at for at, m in enumerate(messages) if isinstance(m, UserMessage) and not m.source), default=0)
+    start = max((at for at, m in enumerate(messages) if is_owners(m)), default=0)
     made = _list_results(messages[start:])
     folded, wanted = given.fold(last), given.fold(value)
     return (

@@ -8,6 +8,7 @@ also between fences: people write commands and names like that.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from palinurus.core.types.messages import Message, TextBlock, UserMessage
 from palinurus.patterns import compile_late
@@ -59,13 +60,14 @@ def get_typed(message: UserMessage) -> str:
     return next((block.text for block in reversed(message.blocks) if isinstance(block, TextBlock)), "")
 
 
+def is_owners(message: Message) -> TypeGuard[UserMessage]:
+    """Did the owner write it, or read it whole and agree?"""
+    return isinstance(message, UserMessage) and (not message.source or AGREED in message.source.split("\n"))
+
+
 def list_own_words(messages: Sequence[Message]) -> list[str]:
     """What the owner said, oldest first."""
-    return [
-        strip_pasted(get_typed(m))
-        for m in messages
-        if isinstance(m, UserMessage) and (not m.source or AGREED in m.source.split("\n"))
-    ]
+    return [strip_pasted(get_typed(m)) for m in messages if is_owners(m)]
 
 
 def join_wish(said: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from palinurus.core.policy.spoken import AGREED, has_pasted
+from palinurus.core.policy.spoken import AGREED, has_pasted, is_owners
 from palinurus.core.types.approval import TaintRules
 from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from palinurus.patterns import compile_late
@@ -181,7 +181,7 @@ def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
         return False
     bare = re.sub(r"(?i)^https?://", "", url)
     forms = {url, url.rstrip("/"), bare, bare.rstrip("/")} - {""}
-    if any(_stands(form, message.text) for message in messages if _is_owners(message) for form in forms):
+    if any(_stands(form, message.text) for message in messages if is_owners(message) for form in forms):
         return False
     for call, message in pair_results(messages):
         if message.toolName in PAGES:
@@ -191,15 +191,11 @@ def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
     return True
 
 
-def _is_owners(message: Message) -> bool:
-    return isinstance(message, UserMessage) and not message.source
-
-
 def _choose_rank(url: str, messages: Sequence[Message]) -> int:
     """How many other addresses that the owner did not give were opened before this one since the owner spoke: which of
     a page's links is chosen tells its author something each time."""
-    start = max((at for at, message in enumerate(messages) if _is_owners(message)), default=0)
-    said = [message.text for message in messages if isinstance(message, UserMessage) and not message.source]
+    start = max((at for at, message in enumerate(messages) if is_owners(message)), default=0)
+    said = [message.text for message in messages if is_owners(message)]
     opened = dict.fromkeys(
         address
         for message in messages[start:]
