@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -67,16 +68,31 @@ class OwnerWords(msgspec.Struct, frozen=True):
 
 def read_words(said: Sequence[str], own: Sequence[str] = ()) -> OwnerWords:
     """The owner's messages, and results that hold nobody else's words."""
-    spoken = [fold(_SENTENCE.sub(". ", text[:MAX_TEXT])) for text in said]
-    texts = (*spoken, *(fold(text[:MAX_TEXT]) for text in own))
-    sums = [_worth(re.sub(r"[^\d.,]", "", one).rstrip(".,")) for text in spoken for one in _MONEY.findall(text)]
+    parts = [*(_read_text(text, spoken=True) for text in said), *(_read_text(text, spoken=False) for text in own)]
+    if len(parts) == 1:
+        return parts[0]
     return OwnerWords(
-        texts=texts,
-        quoted=frozenset(fold(one) for text in said for one in _QUOTED.findall(text[:MAX_TEXT])),
-        numbers=frozenset(number for text in texts for number in _list_numbers(text)),
-        sums=frozenset(one for one in sums if isinstance(one, float)),
-        days=frozenset(day for text in texts for day in _list_days(text)),
-        times=frozenset(time for text in spoken for time in _list_times(text)),
+        texts=tuple(text for part in parts for text in part.texts),
+        quoted=frozenset().union(*(part.quoted for part in parts)),
+        numbers=frozenset().union(*(part.numbers for part in parts)),
+        sums=frozenset().union(*(part.sums for part in parts)),
+        days=frozenset().union(*(part.days for part in parts)),
+        times=frozenset().union(*(part.times for part in parts)),
+    )
+
+
+@lru_cache(maxsize=256)  # the same messages stand before every call of a conversation
+def _read_text(whole: str, *, spoken: bool) -> OwnerWords:
+    text = whole[:MAX_TEXT]
+    plain = fold(_SENTENCE.sub(". ", text) if spoken else text)
+    found = [_worth(re.sub(r"[^\d.,]", "", one).rstrip(".,")) for one in _MONEY.findall(plain)] if spoken else []
+    return OwnerWords(
+        texts=(plain,),
+        quoted=frozenset(map(fold, _QUOTED.findall(text))) if spoken else frozenset(),
+        numbers=frozenset(_list_numbers(plain)),
+        sums=frozenset(one for one in found if isinstance(one, float)),
+        days=frozenset(_list_days(plain)),
+        times=frozenset(_list_times(plain)) if spoken else frozenset(),
     )
 
 
@@ -102,10 +118,10 @@ def is_within(value: str, words: OwnerWords) -> bool:
 def is_called_by_name(argument: str, value: str, words: OwnerWords, results: Iterable[str]) -> bool:
     """Is it the id or the address of a thing in these results (texts) that the owner called by its name?"""
     named: dict[str, list[bool]] = {}
-    wanted = fold(value)
+    wanted, spoken = fold(value), "\n".join(words.texts)
     for record in list_records(results):
         for key, name in record.items():
-            if key.casefold() in NAME_KEYS and isinstance(name, str) and (called := _find_called(name, words)):
+            if key.casefold() in NAME_KEYS and isinstance(name, str) and (called := _find_called(name, words, spoken)):
                 held = {fold(str(one)) for field, one in list_fields(record) if is_alike(argument, field)}
                 for form in called:
                     named.setdefault(form, []).append(wanted in held)
@@ -204,7 +220,7 @@ def _is_day_given(wanted: str, words: OwnerWords) -> bool:
 # things by name
 
 
-def _find_called(name: str, words: OwnerWords) -> set[str]:
+def _find_called(name: str, words: OwnerWords, spoken: str) -> set[str]:
     """The forms of this name in the owner's words. Of a file's name the first two words will do, if no other file has
     them (each form is judged with all records that have it)."""
     plain = fold(name)
@@ -212,17 +228,13 @@ def _find_called(name: str, words: OwnerWords) -> set[str]:
     stem = re.sub(r"[-_ ]+", " ", bare)
     if len(plain) < 4:
         return set()
-    found = {form for form in (plain, stem) if " " in form and _is_spoken(form, words)}
-    if plain in words.quoted or ("." in plain.strip(".") and " " not in plain and is_given(plain, words)):
+    found = {form for form in (plain, stem) if " " in form and stands_in(form, spoken)}
+    if plain in words.quoted or ("." in plain.strip(".") and " " not in plain and stands_in(plain, spoken)):
         found.add(plain)
     first = " ".join(stem.split()[:2])
-    if bare != plain and " " not in plain and _TWO_WORDS.fullmatch(first) and _is_spoken(first, words):
+    if bare != plain and " " not in plain and _TWO_WORDS.fullmatch(first) and stands_in(first, spoken):
         found.add(first)
     return found
-
-
-def _is_spoken(form: str, words: OwnerWords) -> bool:
-    return any(stands_in(form, text) for text in words.texts)
 
 
 def is_alike(argument: str, field: str) -> bool:
