@@ -128,7 +128,7 @@ def _find_extremes(rows: list[Any], kind: frozenset[str], greatest: bool) -> set
             isinstance(v, str) and given.is_iso_day(v) for v in values
         ):
             return set()
-        end = max(values) if greatest else min(values)  # type: ignore[type-var]
+        end = max(values) if greatest else min(values)
         found |= {at for at, value in enumerate(values) if value == end}
     return found
 
