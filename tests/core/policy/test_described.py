@@ -40,7 +40,7 @@ def seen(said: str, *done: tuple[str, dict[str, Any], Any]) -> list[Message]:
 
 
 DELETE = tool("delete_file", "file_id")
-ALL = ("list_files", {}, FILES)
+ALL: tuple[str, dict[str, Any], Any] = ("list_files", {}, FILES)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_superlative_is_one_thing_of_a_whole_list(said: str, done: list[Any], 
 
 
 POST = tool("send_channel_message", "channel")
-CHANNELS = ("get_channels", {}, ["general", "External_0", "random"])
+CHANNELS: tuple[str, dict[str, Any], Any] = ("get_channels", {}, ["general", "External_0", "random"])
 
 
 @pytest.mark.parametrize(
