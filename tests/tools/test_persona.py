@@ -153,7 +153,7 @@ def test_a_program_that_ends_in_order_leaves_nothing_to_put_back(root: Path, tmp
     assert (root / "SOUL.md").read_text() == "soul" and WATCHES.get_held(str(root), "SOUL.md") is None
     (root / "SOUL.md").write_text("the owner's")
     assert WATCHES.recover(aside) == [] and WATCHES.put_back(str(root)) is False
-    assert [name for name in os.listdir(f"{aside}/held") if "." in name] == []
+    assert [name for name in os.listdir(f"{aside}-held") if "." in name] == []
 
 
 # nothing is too much, and what steers other programs is held as well
@@ -182,7 +182,7 @@ def test_a_file_too_large_to_be_remembered_goes_aside(root: Path, tmp_path: Path
         with big.open("ab") as file:
             file.write(b"evil")
         assert [change.name for change in watch.undo()] == ["skills/big.bin"]
-    assert not big.exists() and [p.stat().st_size for p in aside.iterdir() if p.is_file()] == [persona.BYTES + 5]
+    assert not big.exists() and [p.stat().st_size for p in aside.iterdir()] == [persona.BYTES + 5]
 
 
 GIT = "[core]\n\tbare = false\n"

@@ -27,7 +27,7 @@ T = TypeVar("T")
 TRIES = 3  # to read files while a command changes them all the time
 _KEPT = 8  # workspaces whose files are remembered between calls
 ASIDE = "aside"  # the folder of the state directory for what was put back
-_HELD = "held"  # the folder in the one for what is set aside
+_HELD = "-held"  # after its name: the folder for what is right while commands run
 
 
 class HeldFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -132,11 +132,11 @@ class PersonaWatches:
         """At the start: put back what commands had changed when the program was killed."""
         undone: list[PersonaChange] = []
         with contextlib.suppress(OSError):
-            for name in sorted(os.listdir(os.path.join(aside, _HELD))):
+            for name in sorted(os.listdir(aside + _HELD)):
                 pid, _, ident = name.partition(".")
                 if ident and pid.isdigit() and not _lives(int(pid)):
                     undone += _put_back_held(aside, ident)
-                    os.unlink(os.path.join(aside, _HELD, name))
+                    os.unlink(os.path.join(aside + _HELD, name))
         for change in undone:
             log.warning("%s was changed by a command when the program was killed; it was put back", change.path)
         return undone
@@ -145,7 +145,7 @@ class PersonaWatches:
         """What is right, on disk while commands run; written only where it is not there already."""
         if not watch.aside:
             return
-        folder = os.path.join(watch.aside, _HELD)
+        folder = watch.aside + _HELD
         ident = _name_held(watch)
         state = tuple((path, one.stamp) for path, one in watch.known.items())
         try:
@@ -165,7 +165,7 @@ class PersonaWatches:
         ident = _name_held(watch)
         if watch.aside and not any(_name_held(one) == ident for one in self._watches):
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(watch.aside, _HELD, f"{os.getpid()}.{ident}"))
+                os.unlink(os.path.join(watch.aside + _HELD, f"{os.getpid()}.{ident}"))
 
 
 get_persona_watches = cache(PersonaWatches)  # one for the process, whose children they follow
@@ -187,7 +187,7 @@ def _name_held(watch: PersonaWatch) -> str:
 
 def _put_back_held(aside: str, ident: str) -> list[PersonaChange]:
     try:
-        with open(os.path.join(aside, _HELD, ident), "rb") as file:  # our own
+        with open(os.path.join(aside + _HELD, ident), "rb") as file:  # our own
             held = msgspec.msgpack.decode(file.read(), type=HeldWorkspace)
         watch = PersonaWatch(held.workspace, aside, held.home)
     except (OSError, msgspec.MsgspecError) as exc:
