@@ -36,7 +36,8 @@ SESSIONS = Path("agents") / "main" / "sessions"
 
 @asynccontextmanager
 async def timed(home: Path, model: ScriptedModel, clock: FakeClock, *channels: FakeChannel) -> AsyncIterator[App]:
-    app = App(settings(home), {}, clock, model=model, channels={c.name: c for c in channels})
+    kept = {"maintenance": {"pruneAfter": "30d"}}  # unless somebody says so, conversations stay for ever
+    app = App(settings(home, session=kept), {}, clock, model=model, channels={c.name: c for c in channels})
     await app.start()
     try:
         yield app

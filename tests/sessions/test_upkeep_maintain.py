@@ -172,7 +172,7 @@ async def test_a_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path, st
 async def test_sessions_are_looked_through_in_a_thread(tmp_path: Path, store: SqliteStore) -> None:
     """With ten thousand of them everybody would wait for it."""
     await session(tmp_path, store, "direct:1", 40)
-    rules, asked = UpkeepSettings(), set[int]()
+    rules, asked = rules_for_all(), set[int]()
 
     class Watched:
         def __getattr__(self, name: str) -> object:
