@@ -71,6 +71,7 @@ from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, Store
 from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.commands.environ import build_child_env, build_search_path
+from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.toolset import WebToolset
 from palinurus.triggers.events import SystemEvents
 from palinurus.triggers.ports import TriggerPort
@@ -200,9 +201,8 @@ class AppParts:
         settings, store, clock = self.settings, self.store, self.clock
         tools = ToolTable(lambda: self._make_tools(model))  # with the first run
         events = SystemEvents(store)
-        sources = PromptSources(
-            settings, self._environ, self._raw, self.hooks, path=build_search_path(), seconds=clock.monotonic
-        )
+        kit = partial(PromptSources, path=build_search_path(), seconds=clock.monotonic, files=get_persona_watches())
+        sources = kit(settings, self._environ, self._raw, self.hooks)
         preparer = RunPreparer(
             PreparerParts(
                 settings=settings,
