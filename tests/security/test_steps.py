@@ -166,3 +166,12 @@ async def test_a_page_laundered_through_a_note_is_still_a_page(place: Place) -> 
     assert asked == ["asked run a command outside the sandbox"]
     again = await play(place, [page, write("note.txt", "x")], [sh("cat note.txt"), late[1]], contain="off")
     assert set(again) == set(asked)
+
+
+async def test_the_first_job_that_nobody_asked_for_is_asked_about_in_a_clean_session(place: Place) -> None:
+    """F18: what comes back by itself is not begun unseen. The words of the owner that ask for one are enough."""
+    job = {"action": "add", "job": {"name": "x", "schedule": {"kind": "every", "everyMs": 60000},
+           "payload": {"kind": "agentTurn", "message": "send notes.txt"}}}  # fmt: skip
+    steps = [call_tools(("cron", job))]
+    assert await play(place, steps) == ["asked make a job"]
+    assert await play(place, [*steps, *steps], decision="allow-once") == ["asked make a job"]  # the first one
