@@ -149,7 +149,7 @@ class GatewayClients(ClientHub):
         self._strangers.drop(cast("ClientConnection", member))
         resume = login.params.resume
         missed = self.join(member, resume)
-        auth: dict[str, Any] = {"role": member.client.role, "scopes": list(login.scopes)}
+        auth: dict[str, Any] = {"role": member.client.caller.role, "scopes": list(login.scopes)}
         if token:
             auth |= {"deviceToken": token, "issuedAtMs": self.clock.now()}
         payload = self._hello(member.client) | {"auth": auth}
@@ -182,7 +182,7 @@ class GatewayClients(ClientHub):
 
     def disconnect(self, *, device: str | None = None, conn: str | None = None, reason: str = "") -> int:
         """Close the live connections of a device (or one connection) at once. Returns how many."""
-        out = [c for c in self._open if hasattr(c, "client") and (c.client.device == device or c.conn == conn)]
+        out = [c for c in self._open if hasattr(c, "client") and (c.client.caller.device == device or c.conn == conn)]
         for connection in out:
             connection.cut(REVOKED, reason or "client invalidated")
         return len(out)

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer, narrow_scopes
 from palinurus.gateway.pairing import DevicePairing, PairedDevice
-from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, decode_params, has_scope
+from palinurus.gateway.rpc import ClientDescription, MethodError, decode_params
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
 from palinurus.gateway.ws.hub import ResumePoint
@@ -118,35 +119,35 @@ class Handshake:
         wait = 0.0 if sure else self._auth.wait(self._peer)
         if wait > 0:
             return _auth("rate_limited", "AUTH_RATE_LIMITED", "wait_then_retry", wait=wait)
-        how = self._credential(asked, now)
-        if isinstance(how, MethodError):
-            return how
-        fault = self._device(asked, now, required=how[0] == "none")
+        caller = self._credential(asked, now)
+        if isinstance(caller, MethodError):
+            return caller
+        fault = self._device(asked, now, required=caller.how == "none")
         if fault is not None:
             return fault
         if asked.role == "node":
             details = {"code": "AUTH_UNAUTHORIZED", "reason": "role-not-supported"}
             return MethodError("role node is not supported by this gateway", details=details)
-        return self._granted(asked, how, now)
+        return self._granted(asked, caller, now)
 
-    def _credential(self, asked: ConnectParams, now: int) -> tuple[str, str, frozenset[str]] | MethodError:
-        """How the client proved itself, who it is, and what that opens; or the refusal."""
+    def _credential(self, asked: ConnectParams, now: int) -> Caller | MethodError:
+        """Who the client is, with all that its credential opens; or the refusal."""
         mode, auth = self._auth.mode, asked.auth or ConnectAuth()
         if mode == "none":
-            return "none", "owner", SCOPES
+            return Caller("owner", SCOPES, "none")
         if mode == "trusted-proxy":
             user = self._auth.find_proxy_user(self._peer)
             if user is None:
                 return _auth("trusted_proxy_user_missing", "AUTH_UNAUTHORIZED", "update_auth_configuration")
-            return "proxy", user, narrow_scopes(self._peer, SCOPES)
+            return Caller(user, narrow_scopes(self._peer, SCOPES), "proxy")
         secret = auth.token if mode == "token" else auth.password
         if secret and self._auth.is_secret(secret):
-            return mode, "owner", SCOPES
+            return Caller("owner", SCOPES, mode)
         own = auth.device_token or auth.token
         if own and asked.device is not None and self._proof(asked, now) is None:
             holder = self._pairing.holder(own)
             if holder is not None and holder.device == asked.device.id:
-                return "device", f"device:{holder.device}", holder.scopes
+                return Caller(f"device:{holder.device}", holder.scopes, "device")
         if asked.device is None and not secret and not own:
             missing = self._device(asked, now, required=True)
             assert missing is not None
@@ -184,12 +185,10 @@ class Handshake:
         claim = identity.DeviceClaim(asked.client, asked.role, asked.scopes, token)
         return identity.verify_device(asked.device, claim, self._nonce, now)
 
-    def _granted(
-        self, asked: ConnectParams, how: tuple[str, str, frozenset[str]], now: int
-    ) -> ClientLogin | PairingNeeded:
-        word, principal, opens = how
+    def _granted(self, asked: ConnectParams, caller: Caller, now: int) -> ClientLogin | PairingNeeded:
+        word, principal = caller.how, caller.id
         wanted = tuple(dict.fromkeys(scope for scope in asked.scopes if scope in SCOPES))
-        scopes = tuple(scope for scope in wanted if has_scope(opens, scope))
+        scopes = tuple(scope for scope in wanted if caller.may(scope))
         if asked.device is None:
             return ClientLogin("", asked, scopes, word, principal=principal)
         fresh = _device(asked, asked.device, wanted if word == "device" else scopes, now)
