@@ -180,6 +180,6 @@ async def test_a_command_acts_for_whom_the_table_says(tmp_path: Path, who: str) 
             sent = inbound(text, sender=sender, session=f"agent:main:{name}", event=name)
             row = await app.wait((await app.submit(sent)).id)
             acts = ("approve" if name == "approve" else "owner") in may
-            denied = "a model's answer" == row.note or "owner only" in row.note or "only the owner" in row.note.lower()
+            denied = row.note == "a model's answer" or "owner only" in row.note or "only the owner" in row.note.lower()
             assert denied is not acts, f"{who} /{name}: {row.note}"
         assert ((home / "palinurus.json").read_bytes() != before) is ("owner" in may)
