@@ -20,7 +20,6 @@ from palinurus import __version__
 from palinurus.app import App, build_app
 from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.gateway import crashloop, logs, reload
-from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.clock import Clock, SystemClock
@@ -34,6 +33,7 @@ from palinurus.gateway import token
 from palinurus.gateway.listener import raise_descriptor_limit
 from palinurus.gateway.server import GatewayServer
 from palinurus.gateway.tls import format_fingerprint
+from palinurus.services.audit import describe_containment
 from palinurus.tools.commands.environ import hide_process
 from palinurus.tools.sandbox.probe import detect_support
 from palinurus.workspace import bootstrap
