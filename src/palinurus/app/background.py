@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
+from palinurus import late
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import ToolOffers
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.config.settings import Settings
-from palinurus.core.commitments import share_topic
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
@@ -138,6 +138,7 @@ def make_promise_check(
         busy = any(row.background and row.status == "running" and row.session == session for row in processes.all())
         if busy or subagents.count_waiting(session):
             return True
+        share_topic = late.load_part("commitments").share_topic
         return any(share_topic(text, f"{job['name']} {job['payload']}") for job in scheduler.jobs())
 
     return pending

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.app import mcp, plugins
+from palinurus import late
+from palinurus.app import plugins
 from palinurus.app.channels import find_account
 from palinurus.app.wiring import AppParts
 from palinurus.clock import Clock
@@ -91,8 +92,8 @@ class App(AppParts):
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""
         await self.open()
         first = await self.store.grant(TAKING_UP)  # what is there belongs to dead processes, not to other nodes
-        if first:
-            await asyncio.to_thread(mcp.kill_stray_servers, self.settings)
+        if first and self.settings.mcp.servers:
+            await asyncio.to_thread(late.load_part("strays"), self.settings)
         await self.pipeline.load(self.approvals, take_up=first)
         self.deliverer.start()
         if first:
@@ -104,7 +105,8 @@ class App(AppParts):
         await self.receivers.open()
         self._upkeep = asyncio.ensure_future(self._maintain())
         self.scheduler.start()
-        self.mcp.start()
+        if self.settings.mcp.servers:
+            self.mcp.start()
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
 

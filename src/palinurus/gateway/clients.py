@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import StreamResponse
 
 from palinurus import __version__, late
 from palinurus.clock import Clock
@@ -31,6 +32,8 @@ from palinurus.store.news import StoreNews
 from palinurus.tasks import TaskSet
 
 if TYPE_CHECKING:  # loaded with the first client (`late`)
+    from aiohttp.web_ws import WebSocketResponse
+
     from palinurus.gateway.ws.connection import ClientConnection
     from palinurus.gateway.ws.handshake import ClientLogin
 
@@ -100,9 +103,9 @@ class GatewayClients(ClientHub):
         elif news.what == "record" and news.key == REQUEST:
             self.tasks.start(self.pairing.reread_request(news.detail))
 
-    async def serve(self, request: web.BaseRequest, peer: GatewayPeer) -> web.StreamResponse:
-        """One WebSocket, from upgrade to end. Raises web.HTTPException for an upgrade that is none."""
-        ws = web.WebSocketResponse(
+    async def serve(self, request: BaseRequest, peer: GatewayPeer) -> StreamResponse:
+        """One WebSocket, from upgrade to end. Raises aiohttp's HTTPException for an upgrade that is none."""
+        ws: WebSocketResponse = late.load_part("websocket")(
             heartbeat=PING, compress=False, max_msg_size=frames.FRAME, timeout=1.0, decode_text=False
         )
         await ws.prepare(request)

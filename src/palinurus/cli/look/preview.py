@@ -21,8 +21,9 @@ from palinurus.agent.plan.prepare import PreparerParts, RunPreparer, RunRefusal
 from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.app.channels import open_channels
-from palinurus.app.parts import make_budgets, make_pictures, make_voice_tool, make_voices, make_web_tools
+from palinurus.app.parts import make_budgets, make_pictures, make_voices
 from palinurus.app.plugins import load_contributions
+from palinurus.app.toolbox import make_voice_tool, make_web_tools
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock

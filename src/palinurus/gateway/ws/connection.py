@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aiohttp import WSMsgType, web
+from aiohttp.http_websocket import WSMsgType
+from aiohttp.web_ws import WebSocketResponse
 
 from palinurus.core.types.caller import ADMIN, NODE, Caller
 from palinurus.errors import PalinurusError
@@ -43,7 +44,7 @@ class ClientConnection:
     client: ConnectedClient
 
     def __init__(
-        self, gateway: GatewayClients, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
+        self, gateway: GatewayClients, ws: WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
     ) -> None:
         self._gateway = gateway
         self._ws = ws
