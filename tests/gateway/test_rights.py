@@ -76,7 +76,7 @@ def test_nothing_can_be_asked_for_that_the_table_does_not_know() -> None:
     """The table is what was decided; a new route, method or command, or another scope for an old one, is a decision."""
     said = dict(line.rsplit(" ", 1) for line in TABLE_FILE.read_text().splitlines() if line and line[0] != "#")
     found = dict(list_rows())
-    assert said == found, f"{TABLE_FILE}: {sorted(said.items() ^ found.items())}"
+    assert said == found, f"decide about each, then write its line into {TABLE_FILE.name}"
 
 
 async def test_every_route_asks_the_credential_and_nothing_else(tmp_path: Path) -> None:

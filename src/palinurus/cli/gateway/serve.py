@@ -32,7 +32,6 @@ from palinurus.gateway import token
 from palinurus.gateway.listener import raise_descriptor_limit
 from palinurus.gateway.server import GatewayServer
 from palinurus.gateway.tls import format_fingerprint
-from palinurus.services.audit import describe_containment
 from palinurus.tools.commands.environ import hide_process
 from palinurus.tools.sandbox.probe import detect_support
 from palinurus.workspace import bootstrap
