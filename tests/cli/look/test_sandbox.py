@@ -10,7 +10,7 @@ import pytest
 
 from palinurus.cli.main import main
 from palinurus.config.load import load_config
-from palinurus.services.audit import describe_containment
+from palinurus.services.containment import describe_containment
 from palinurus.tools.sandbox.probe import SandboxSupport, detect_support
 
 contained = pytest.mark.skipif(detect_support().landlock < 6, reason="needs Landlock of kernel 6.12")

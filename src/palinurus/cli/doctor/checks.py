@@ -31,7 +31,7 @@ from palinurus.gateway import token
 from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.page import PAGE_FOLDER
 from palinurus.services.approvals import KIND, ApprovalRow
-from palinurus.services.audit import describe_containment
+from palinurus.services.containment import describe_containment
 from palinurus.sessions.scan import scan_transcript
 from palinurus.store.factory import open_reader
 from palinurus.store.sqlite import lock as locks

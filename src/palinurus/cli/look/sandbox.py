@@ -1,6 +1,6 @@
 """`pal sandbox`: what holds the commands of an agent (explain), and the proof that it does (test).
 
-The one line that `pal status`, `pal doctor` and the gateway's start say about it is in `services/audit.py`.
+The one line that `pal status`, `pal doctor` and the gateway's start say about it is in `services/containment.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.errors import BadRequest, StateError
-from palinurus.services.audit import name_means
+from palinurus.services.containment import name_means
 from palinurus.tools.commands.environ import build_child_env
 from palinurus.tools.sandbox import landlock
 from palinurus.tools.sandbox.probe import SandboxSupport, detect_support, list_gaps

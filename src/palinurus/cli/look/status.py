@@ -23,7 +23,7 @@ from palinurus.errors import GatewayUnreachable, NotFound, StateError
 from palinurus.gateway.tls import format_fingerprint
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
-from palinurus.services.audit import describe_containment
+from palinurus.services.containment import describe_containment
 from palinurus.store.factory import open_reader
 from palinurus.triggers.heartbeat import KIND as HEARTBEAT
 from palinurus.triggers.jobs import JOB

@@ -14,7 +14,8 @@ from palinurus.gateway.context import MethodContext
 from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams, NoParams
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
-from palinurus.services.audit import LOOKED_AT, describe_containment, list_findings
+from palinurus.services.audit import LOOKED_AT, list_findings
+from palinurus.services.containment import describe_containment
 
 
 class HealthParams(MethodParams, frozen=True):
