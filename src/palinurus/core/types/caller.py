@@ -44,14 +44,14 @@ class Caller(msgspec.Struct, frozen=True):
     address: str = ""
 
     def may(self, needed: str | None) -> bool:
-        """Whether it may do what needs `needed`."""
-        return self.role == NODE if needed == NODE else has_scope(self.scopes, needed)
+        """Whether it may do what needs `needed`. A node may do what is for nodes, and nothing else."""
+        return needed == NODE if self.role == NODE else has_scope(self.scopes, needed)
 
     def explain_refusal(self, needed: str | None) -> str:
         """The gate of every face: why it may not do what needs `needed`; "" if it may."""
         if self.may(needed):
             return ""
-        return f"unauthorized role: {self.role}" if needed == NODE else f"missing scope: {needed}"
+        return f"unauthorized role: {self.role}" if NODE in (needed, self.role) else f"missing scope: {needed}"
 
 
 NOBODY: Final = Caller("nobody")

@@ -11,7 +11,7 @@ from msgspec import Meta, to_builtins
 from palinurus import __version__
 from palinurus.gateway.client import load_identity
 from palinurus.gateway.context import MethodContext
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams, NoParams
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NoParams
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
 from palinurus.services.audit import LOOKED_AT, list_findings
@@ -142,16 +142,6 @@ async def get_gateway_identity(call: MethodCall, asked: NoParams) -> dict[str, A
     return {"deviceId": own.id, "publicKey": encode_base64url(own.public)}
 
 
-async def list_nodes(call: MethodCall, asked: NoParams) -> dict[str, Any]:
-    """Nodes: none can be connected yet."""
-    return {"ts": call.program.clock.now(), "nodes": []}
-
-
-async def list_node_pairs(call: MethodCall, asked: NoParams) -> dict[str, Any]:
-    """Paired nodes: none yet."""
-    return {"pending": [], "paired": []}
-
-
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("health", READ, HealthParams, get_health),
     GatewayMethod("system-presence", READ, NoParams, get_presence),
@@ -159,6 +149,4 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("logs.tail", READ, LogTailParams, tail_log),
     GatewayMethod("security.audit", ADMIN, NoParams, audit_security),
     GatewayMethod("gateway.identity.get", READ, NoParams, get_gateway_identity),
-    GatewayMethod("node.list", READ, NoParams, list_nodes),
-    GatewayMethod("node.pair.list", PAIRING, NoParams, list_node_pairs),
 )
