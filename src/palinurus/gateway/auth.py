@@ -1,5 +1,5 @@
-"""Who is calling. The one place where an `HttpCaller` is made: no address, header or flag in a request grants anything,
-only the credential does. Order: request target, Host, Origin, limiter, credential. No I/O.
+"""Who is calling. The one place where the `Caller` of a request is made: no address, header or flag in it grants
+anything, only the credential does. Order: request target, Host, Origin, limiter, credential. No I/O.
 """
 
 from __future__ import annotations
@@ -8,21 +8,16 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from palinurus.config.sections.gateway import GatewaySettings, TrustedProxySettings
+from palinurus.core.types.caller import SCOPES, Caller, has_scope
 from palinurus.errors import ConfigError, Problem
 from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.limits import LoginFailures, canonicalize_address
-from palinurus.gateway.rpc import ADMIN, READ, SCOPES, WRITE, has_scope
 
-RouteScope: TypeAlias = Literal["chat", "read", "control"]
-# What a route's scope is among clients.
-ROUTE_SCOPES: dict[RouteScope, str] = {"chat": WRITE, "read": READ, "control": ADMIN}
-OWNER_SCOPES: frozenset[RouteScope] = frozenset(ROUTE_SCOPES)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 NARROW = "x-openclaw-scopes"  # a proxy may lower what its user can do
 LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "password", "auth"})  # never in a URL
@@ -31,15 +26,6 @@ SURE = 32  # characters of a token that nobody guesses; the one we make has 43
 _BEARER = {"WWW-Authenticate": "Bearer"}
 _REFUSED = HttpFault(401, "Unauthorized", "unauthorized", code="invalid_api_key", headers=_BEARER, close=True)
 CANVAS = "/__openclaw__/cap/"  # only canvases are served there
-
-
-class HttpCaller(msgspec.Struct, frozen=True):
-    """A verified caller. Scopes come from the credential's record, never from the request."""
-
-    principal: str
-    scopes: frozenset[RouteScope]
-    address: str
-    how: str  # token, password, none, device, proxy
 
 
 class TokenHolder(msgspec.Struct, frozen=True):
@@ -101,15 +87,15 @@ class GatewayAuth:
             return HttpFault(400, text, code="credential_in_url", close=True)
         return None
 
-    def identify_caller(self, peer: GatewayPeer) -> HttpCaller | HttpFault:
+    def identify_caller(self, peer: GatewayPeer) -> Caller | HttpFault:
         """The caller of a request that passed `check_request`, or why there is none."""
         if self.mode == "none":
-            return HttpCaller("owner", OWNER_SCOPES, peer.address, "none")
+            return Caller("owner", SCOPES, "none", address=peer.address)
         if self.mode == "trusted-proxy":
             user = self.find_proxy_user(peer)
             if user is None:
                 return _REFUSED
-            return HttpCaller(user, _routes(narrow_scopes(peer, SCOPES)), peer.address, "proxy")
+            return Caller(user, narrow_scopes(peer, SCOPES), "proxy", address=peer.address)
         if len(peer.credentials) != 1:
             return _REFUSED
         scheme, _, secret = peer.credentials[0].partition(" ")
@@ -119,10 +105,11 @@ class GatewayAuth:
                 text, after = "too many wrong credentials; try again later", {"Retry-After": str(int(wait) + 1)}
                 return HttpFault(429, text, "rate_limit_error", code="auth_locked", headers=after, close=True)
         if scheme.lower() == "bearer" and self.is_secret(secret):
-            return HttpCaller("owner", OWNER_SCOPES, peer.address, self.mode)
+            return Caller("owner", SCOPES, self.mode, address=peer.address)
         holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
         if holder is not None:
-            return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), peer.address, "device")
+            who = f"device:{holder.device}"
+            return Caller(who, holder.scopes, "device", device=holder.device, address=peer.address)
         self.count_failure(peer)
         return _REFUSED
 
@@ -179,10 +166,6 @@ def narrow_scopes(peer: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:
         return scopes
     named = frozenset(part.strip() for part in header.split(","))
     return frozenset(scope for scope in scopes if has_scope(named, scope))
-
-
-def _routes(scopes: frozenset[str]) -> frozenset[RouteScope]:
-    return frozenset(scope for scope, needed in ROUTE_SCOPES.items() if has_scope(scopes, needed))
 
 
 def _trusted(rules: TrustedProxySettings, address: str) -> bool:

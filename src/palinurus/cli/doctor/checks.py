@@ -15,7 +15,6 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.look.status import AGENTS_FOLDERS, find_model_in_use, measure_free_space
 from palinurus.cli.plugins import examine_plugins
 from palinurus.clock import SystemClock
@@ -31,6 +30,7 @@ from palinurus.errors import NotFound, PalinurusError, StateLocked
 from palinurus.gateway import token
 from palinurus.gateway.auth import GatewayAuth
 from palinurus.services.approvals import KIND, ApprovalRow
+from palinurus.services.containment import describe_containment
 from palinurus.sessions.scan import scan_transcript
 from palinurus.store.factory import open_reader
 from palinurus.store.sqlite import lock as locks

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from palinurus.core.canvas import MAX_CONTEXT, CanvasAction, write_action
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.gateway.context import MainSessionParams, SessionParams, make_sender, require
+from palinurus.gateway.context import MainSessionParams, SessionParams, require
 from palinurus.gateway.methods.chat import CHANNEL, submit_inbound
 from palinurus.gateway.rpc import READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
 from palinurus.tools.canvas.offer import CanvasOffer
@@ -78,7 +78,7 @@ async def act_on_canvas(call: MethodCall, asked: CanvasActionParams) -> dict[str
     text, source = write_action(action, state.taint, boundary)
     inbound = Inbound(
         Target(CHANNEL, to=str(key)),
-        make_sender(call.client),
+        call.sender,
         f"canvas-{asked.id}",
         text,
         at=call.program.clock.now(),

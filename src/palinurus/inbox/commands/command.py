@@ -20,6 +20,7 @@ from palinurus.core.policy.audience import is_shared
 from palinurus.core.prompt.bootstrap import BootstrapWeight
 from palinurus.core.skills.skill import Skill
 from palinurus.core.speech import SpokenText
+from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Prompt
@@ -44,7 +45,6 @@ from palinurus.tools.program.memory import MemoryPort
 from palinurus.workspace.sources import SkillStock
 
 Scope: TypeAlias = Literal["any", "owner"]
-ADMIN = "operator.admin"
 # Texts to vectors, or why there are none.
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]] | str]]
 # (name, kind, bytes) of a file: where it is now, or why it is not.
@@ -145,7 +145,7 @@ class ChatCommand(msgspec.Struct, frozen=True):
 
 def is_admin(inbound: Inbound) -> bool:
     """May this sender change what outlives a reply everywhere: the owner, or a client with operator.admin?"""
-    return inbound.sender.owner or ADMIN in inbound.sender.scopes
+    return inbound.sender.may(ADMIN)
 
 
 def is_internal(inbound: Inbound) -> bool:
