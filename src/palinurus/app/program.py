@@ -34,6 +34,7 @@ from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.factory import StoreOpener, open_store
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
+from palinurus.tools.watches import ASIDE, get_persona_watches
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class App(AppParts):
         Raises StateError kinds, ConfigError.
         """
         self.store = await self.open_store(self.settings.home, self.clock)
-        self.closers.append(self.store.close)
+        self.closers += (self.store.close, self._release_files)
         await adopt_transcripts(self.settings.home, self.store)
         for agent in self.settings.agents.values():
             os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
@@ -84,6 +85,7 @@ class App(AppParts):
             self.catalog.ollama = await probe_ollama()
         self.wire()
         await self.voices.load()
+        await self.nodes.load()
         self.store.watch(self.news.hear)
         await self.subagents.load()
         await self.scheduler.load()
@@ -94,6 +96,8 @@ class App(AppParts):
         first = await self.store.grant(TAKING_UP)  # what is there belongs to dead processes, not to other nodes
         if first and self.settings.mcp.servers:
             await asyncio.to_thread(late.load_part("strays"), self.settings)
+        if first:
+            get_persona_watches().recover(os.path.join(self.settings.home, ASIDE))
         await self.pipeline.load(self.approvals, take_up=first)
         self.deliverer.start()
         if first:
@@ -109,6 +113,10 @@ class App(AppParts):
             self.mcp.start()
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
+
+    async def _release_files(self) -> None:
+        """No command runs any more: the agent's own files are the owner's to change."""
+        get_persona_watches().release(os.path.join(self.settings.home, ASIDE))
 
     def _load_plugins(self) -> None:
         """Before anything looks at what they bring."""
