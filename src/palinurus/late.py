@@ -45,7 +45,11 @@ PARTS: dict[str, str] = {
     "servers": "palinurus.app.mcp:make_mcp_servers",
     "strays": "palinurus.app.mcp:kill_stray_servers",
     "mcp": "palinurus.tools.mcp.link:connect_server",
-    # speech and recordings over HTTP
+    # what is asked over HTTP
+    "completions": "palinurus.gateway.openai.endpoints",
+    "models": "palinurus.gateway.openai.completions",
+    "invoke": "palinurus.gateway.invoke:handle_invoke",
+    "history": "palinurus.gateway.history:handle_history",
     "audio": "palinurus.gateway.openai.audio:HANDLERS",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",

@@ -98,9 +98,9 @@ _MADE = compile_late(r"agent:[^:]+:openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{
 class OutcomeWaits:
     """The requests that wait for an outcome; `end` lets them go when the gateway stops first."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: bool = False) -> None:
         self._tasks: set[asyncio.Future[InboxRow]] = set()
-        self._ended = False
+        self._ended = ended
 
     async def outcome(self, host: GatewayHost, ident: str, keyed: bool) -> InboxRow | HttpFault:
         """The settled message, or why its outcome cannot be told now."""
