@@ -31,6 +31,11 @@ PARTS: dict[str, str] = {
     # what drives a browser, and what the model is told of it
     "browser": "palinurus.tools.browser.driver:BrowserDriver",
     "browser-schema": "palinurus.tools.browser.arguments:describe_arguments",
+    # other machines that do something for the agent
+    "nodes": "palinurus.services.nodes.board:NodeBoard",
+    "nodes-offer": "palinurus.tools.nodes.offer:make_nodes_tool",
+    "nodes-tool": "palinurus.tools.nodes.tool:use_nodes",
+    "nodes-exec": "palinurus.tools.nodes.command:run_on_node",
     # tool servers, where some are configured; talking to them needs the extra `mcp`
     "servers": "palinurus.app.mcp:make_mcp_servers",
     "strays": "palinurus.app.mcp:kill_stray_servers",

@@ -33,6 +33,7 @@ from palinurus.store.port import Store
 
 if TYPE_CHECKING:  # what tools see is looked at by `toolbox.py`, which is loaded with the first run
     from palinurus.services.inbox import InboxPort
+    from palinurus.services.nodes.part import NodesPart
     from palinurus.services.subagents.control import SubagentControl
     from palinurus.sessions.transcript import Transcripts
     from palinurus.tools.browser.offer import BrowserOffer
@@ -118,6 +119,7 @@ class ToolboxViews(msgspec.Struct, frozen=True):
     processes: CommandTable  # commands that run in the background
     web: WebToolset  # the one network door and what goes through it
     browser: BrowserOffer
+    nodes: NodesPart
     model: Model  # for the image tool
     transcripts: Transcripts
     subagents: SubagentControl  # who keeps sub-agents

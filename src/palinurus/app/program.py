@@ -85,6 +85,7 @@ class App(AppParts):
             self.catalog.ollama = await probe_ollama()
         self.wire()
         await self.voices.load()
+        await self.nodes.load()
         self.store.watch(self.news.hear)
         await self.subagents.load()
         await self.scheduler.load()

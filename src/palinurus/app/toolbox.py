@@ -47,7 +47,11 @@ def make_toolbox(views: ToolboxViews) -> dict[str, Tool]:
         others,
         views.subagents,
         processes=views.processes,
-        web={**make_web_tools(views.settings, views.catalog, views.web, views.model), **views.browser.tools()},
+        web={
+            **make_web_tools(views.settings, views.catalog, views.web, views.model),
+            **views.browser.tools(),
+            **views.nodes.make_tools(),
+        },
         schedules=views.schedules,
     )
     rules = (views.settings.messaging, views.settings.session.send_policy)

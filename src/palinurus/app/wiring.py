@@ -22,8 +22,8 @@ from palinurus.app import parts, plugins
 from palinurus.app.admission import ChannelAdmission
 from palinurus.app.background import (
     NewsHearer,
+    make_command_table,
     make_job_observer,
-    make_look,
     make_offered,
     make_promise_check,
     make_watch_command,
@@ -61,19 +61,16 @@ from palinurus.providers.transcribe import SpeechTranscriber
 from palinurus.services.approvals import KIND as APPROVAL
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.services.inbox import Sink
+from palinurus.services.nodes import part as nodes
 from palinurus.services.promises import PromiseFollower
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.services.subagents.registry import KIND as SUBAGENT
 from palinurus.services.subagents.spawn import SubagentParts
-from palinurus.services.wake import SessionWaker
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, Store
 from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.commands.environ import build_child_env, build_search_path
-from palinurus.tools.commands.look import LookDoor
-from palinurus.tools.commands.record import CommandRecords
-from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.toolset import WebToolset
 from palinurus.triggers.events import SystemEvents
@@ -124,6 +121,7 @@ class AppParts:
         self.browser = BrowserOffer(
             self.settings.browser, self.settings.home, self._environ, self.web.egress, clock=self.clock
         )
+        self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
         if self.settings.mcp.servers:
             self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
         self._transcripts = Transcripts(
@@ -137,6 +135,7 @@ class AppParts:
         self._wire_runs(model)
         self.closers += [self.pictures.close] if self.pictures is not None else []
         rereads = {APPROVAL: self.approvals.reread, SUBAGENT: self.subagents.registry.reread, TAINT: self._marks.reread}
+        rereads[nodes.KIND] = self.nodes.reread
         self.news = NewsHearer(self.dispatcher, self.deliverer, self.scheduler, self.receivers, rereads=rereads)
         self.closers += [
             self._close_models,
@@ -228,6 +227,7 @@ class AppParts:
         self.offers, self._marks = preparer.offers, preparer.marks
         self.invoke = DirectToolCaller(preparer, self.hooks, clock)
         self._wire_background(events, preparer)
+        self.nodes.attach(tools, self.offers.forget)
         if settings.mcp.servers:
             self.mcp.attach(tools, self.offers.forget)
         self._wire_turns(model, preparer, sources, tools)
@@ -245,6 +245,7 @@ class AppParts:
             processes=self.processes,
             web=self.web,
             browser=self.browser,
+            nodes=self.nodes,
             model=model,
             transcripts=self._transcripts,
             subagents=self.subagents,
@@ -259,10 +260,7 @@ class AppParts:
     def _wire_background(self, events: SystemEvents, preparer: RunPreparer) -> None:
         """What goes on beside messages: commands, sub-agents, jobs and heartbeats, webhooks, promises, questions."""
         settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
-        door = LookDoor(settings.home, make_look(settings.home, self._environ))
-        self.processes = CommandTable(
-            settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(inbox, clock), door=door
-        )
+        self.processes = make_command_table(settings, self._environ, store, clock, inbox=inbox, nodes=self.nodes.open)
         self.subagents = SubagentControl(
             SubagentParts(
                 settings=settings,
@@ -373,6 +371,7 @@ class AppParts:
             look=self._watch.last,
             voices=self.voices,
             ears=self.ears,
+            nodes=self.nodes,
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),

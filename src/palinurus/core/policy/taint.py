@@ -56,7 +56,7 @@ FREE: dict[str, frozenset[str]] = {
     "gateway": frozenset(("config.get", "config.schema", "config.schema.lookup")),
     "subagents": frozenset(("list", "info", "log")),
     "message": frozenset(("read", "search", "list")),
-    "nodes": frozenset(("status", "list", "describe")),
+    "nodes": frozenset(("status", "describe", "pending", "reject", "approve", "run")),  # the last two ask themselves
 }
 INHERITED = frozenset(("sessions_spawn", "subagents"))  # those it starts get its taint, and no other rights
 PAGES = frozenset(("web_fetch", "web_search", "browser"))  # whose results nobody of ours can have written
