@@ -56,7 +56,7 @@ LINES = {
     "channels": 8_910,
     "cli": 11_420,
     "config": 8_170,
-    "core": 16_600,
+    "core": 16_620,
     "gateway": 11_870,
     "inbox": 5_490,
     "outbox": 2_480,
