@@ -92,10 +92,10 @@ programs are started by the gateway, not by a template
   agents.*.runtime.acp backend cwd mode
 memory is searched by words
   agents.*.memorySearch model provider remote
-only traces are sent, as http/protobuf, and no content
-  diagnostics.otel protocol logs logsEndpoint metrics metricsEndpoint captureContent
+only http/protobuf is spoken
+  diagnostics.otel protocol
 not built
-  diagnostics flags memoryPressureSnapshot stuckSessionAbortMs stuckSessionWarnMs cacheTrace
+  diagnostics memoryPressureSnapshot
   commands bash bashForegroundMs debug mcp plugins text
   env shellEnv
   mcp.servers.* auth codex oauth

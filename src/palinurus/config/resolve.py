@@ -30,7 +30,6 @@ from palinurus.config.sections.bindings import resolve_bindings
 from palinurus.config.sections.channels import resolve_accounts
 from palinurus.config.sections.context import CompactionSettings, ContextSettings, PruningSection, TurnSection
 from palinurus.config.sections.delivery import resolve_delivery
-from palinurus.config.sections.gateway import GatewaySettings, SpanSettings
 from palinurus.config.sections.people import resolve_people
 from palinurus.config.sections.policy import ToolPolicyReader
 from palinurus.config.sections.runtimes import CODEX, resolve_runtimes
@@ -68,7 +67,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         only_listed=config.models.mode == "replace",
         pricing=config.models.pricing,
         tools=config.tools.make_settings(here.below("tools")),
-        gateway=_gateway(config, here),
+        gateway=msgspec.structs.replace(config.gateway, json_logs=config.logging.console_style == "json"),
         lanes=_lanes(config),
         queue=config.messages.queue,
         session=_session(config),
@@ -91,6 +90,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         cron=msgspec.structs.replace(config.cron, timezone=agents[default].user_timezone),
         webhooks=_webhooks(config, here),
         mcp=config.mcp,
+        diagnostics=config.diagnostics,
         runtimes=resolve_runtimes(layers, shared, codex.config if codex else {}, config.models.providers),
         plugins=config.plugins,
         scripts=config.hooks.scripts,
@@ -163,18 +163,6 @@ def _env(section: Free) -> dict[str, Secret]:
     declared = section.get("vars")
     found = {**section, **(declared if isinstance(declared, dict) else {})}
     return {key: Secret(value) for key, value in found.items() if isinstance(value, str)}
-
-
-def _gateway(config: Config, here: ConfigPlace) -> GatewaySettings:
-    """With what other sections say."""
-    told: Any = config.section("diagnostics").get("otel")
-    spans = fill_section(SpanSettings, told if isinstance(told, dict) else {}, here.below("diagnostics", "otel"))
-    wanted = spans.enabled and spans.traces and config.section("diagnostics").get("enabled") is not False
-    return msgspec.structs.replace(
-        config.gateway,
-        json_logs=config.logging.console_style == "json",
-        spans=spans if wanted else None,
-    )
 
 
 def _web(config: Config, place: ConfigPlace) -> WebSettings:

@@ -14,7 +14,7 @@ from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings
 from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.gateway import GatewaySettings, SpanSettings
+from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
@@ -32,16 +32,6 @@ from palinurus.config.sections.webhooks import WebhookSettings
 
 DEFAULTS = "What applies to every channel unless its own section says otherwise."
 INSIDERS = "Who else may have what is in MEMORY.md, USER.md and memory/: telegram:123, telegram:group:-100."
-
-
-class DiagnosticsSection(Section, frozen=True):
-    """diagnostics"""
-
-    KNOWN: ClassVar = {
-        "enabled": Annotated[bool, "false: nothing is sent anywhere."],
-        "otel": Annotated[SpanSettings, "Runs as OpenTelemetry spans."],
-    }
-    LOOSE: ClassVar = True
 
 
 class Config(Section, frozen=True):
@@ -72,11 +62,11 @@ class Config(Section, frozen=True):
     commands: CommandSettings = option(CommandSettings(), "What can be typed in chats, and by whom.")
     memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
     mcp: McpSettings = McpSettings()
+    diagnostics: DiagnosticsSettings = option(DiagnosticsSettings(), "What is told of runs, and to whom.")
     written: Free = option({}, at=None)  # the whole as it is written
 
     RESTART: ClassVar = ("channels",)
     KNOWN: ClassVar = {
-        "diagnostics": DiagnosticsSection,
         **same_form(Free, "audio media meta wizard"),
         "tts": Annotated[Free, Unfilled(SpeechSettings), "What is read aloud, and by whom (docs/speech.md)."],
         "talk": Annotated[Free, Unfilled(TalkSettings), "Speech on the page and in clients (docs/speech.md)."],
