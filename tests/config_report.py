@@ -63,6 +63,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "tools.media.audio.scope.rules": {"tools": {"media": {"audio": {"scope": {"rules": [{"action": "deny"}]}}}}},
     "session.sendPolicy.rules": {"session": {"sendPolicy": {"rules": [{"action": "deny"}]}}},
     "session.maintenance.highWaterBytes": {"session": {"maintenance": {"maxDiskBytes": "9gb"}}},
+    "web": {"channels": {"whatsapp": {"enabled": True}}},
     "diagnostics": {"diagnostics": {"otel": {"enabled": True}}},
     "messages.groupChat.historyLimit": {"channels": {"irc": {"host": "h"}}},
     "channels.defaults.requireMention": {"channels": {"irc": {"host": "h", "groups": {"#a": {}}}}},

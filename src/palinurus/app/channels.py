@@ -92,7 +92,8 @@ def open_channels(
         }
         every = {account: one for account, one in tried.items() if one is not None}
         if every:
-            made[name] = AccountsChannel(name, every, clock) if len(accounts) > 1 else next(iter(every.values()))
+            again = next(iter(accounts.values())).reconnect
+            made[name] = AccountsChannel(name, every, clock, again) if len(accounts) > 1 else next(iter(every.values()))
     return made
 
 

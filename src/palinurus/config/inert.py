@@ -43,7 +43,6 @@ nothing is announced on the network
   gateway auth.allowTailscale
 there is no such channel
   channels googlechat imessage mattermost msteams bluebubbles feishu line nostr twitch zalo zalouser
-  . web
 no plugin of that kind
   plugins slots installs bundledDiscovery
   agents *.plugins
@@ -82,7 +81,7 @@ who may do what is said elsewhere: by tools, approvals and the lists of people
   channels.*.actions emojiList sticker channels presence stickerUploads emojiUploads
   commands useAccessGroups nativeSkills
 the platform's library decides
-  channels.* network socketMode healthMonitor reactionNotifications reactionAllowlist
+  channels.* network socketMode reactionNotifications reactionAllowlist
   channels.* ui.components maxLinesPerMessage slashCommand thread
   channels.*.streaming nativeTransport progress
   channels.matrix encryption initialSyncLimit
@@ -118,7 +117,8 @@ not built
   auth.profiles.* email displayName
   gateway.http.endpoints.chatCompletions maxBodyBytes maxTotalImageBytes
   gateway.http.endpoints.chatCompletions maxImageParts images
-  gateway channelStaleEventThresholdMinutes channelMaxRestartsPerHour channelHealthCheckMinutes remote
+  gateway remote
+  web heartbeatSeconds whatsapp
   gateway http.securityHeaders tls.caPath
   skills install workshop
   messages messagePrefix inbound statusReactions suppressToolErrors usageTemplate

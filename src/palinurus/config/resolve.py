@@ -27,7 +27,7 @@ from palinurus.config.sections.audio import (
     resolve_talk,
 )
 from palinurus.config.sections.bindings import resolve_bindings
-from palinurus.config.sections.channels import resolve_accounts
+from palinurus.config.sections.channels import AccountSettings, resolve_accounts
 from palinurus.config.sections.context import CompactionSettings, ContextSettings, PruningSection, TurnSection
 from palinurus.config.sections.delivery import resolve_delivery
 from palinurus.config.sections.people import resolve_people
@@ -42,6 +42,7 @@ from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.config.settings import LaneSettings, ReachSettings, Settings
 
 _RESULT = "toolResultMaxChars"
+PHONE = "whatsapp"
 PICTURES = "imageGenerationModel"
 
 
@@ -58,6 +59,8 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
     wrapped, usual = _channels(config, here)
     bindings, astray = resolve_bindings(config.bindings, config.channels, agents, here)
     channels = {name: body for name, body in wrapped.items() if name.lower() not in astray}
+    if not config.web.enabled:
+        channels.pop(PHONE, None)
     codex = config.plugins.entries.get(CODEX)
     return Settings(
         home=here.home,
@@ -95,7 +98,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         plugins=config.plugins,
         scripts=config.hooks.scripts,
         channels=channels,
-        accounts=resolve_accounts(channels, usual, config.access_groups, here),
+        accounts=_accounts(channels, usual, config, here),
         commands=config.commands,
         people=resolve_people(config.written, layers, here),
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
@@ -125,6 +128,16 @@ def _channels(config: Config, here: ConfigPlace) -> tuple[dict[str, Free], Free]
     usual = {**({"historyLimit": limit} if limit else {}), **({"mediaMaxMb": most} if most else {})}
     usual |= wrapped.pop("defaults", {})
     return wrapped, {**usual, "native": config.commands.native is not False}
+
+
+def _accounts(
+    channels: Mapping[str, Free], usual: Free, config: Config, here: ConfigPlace
+) -> dict[str, dict[str, AccountSettings]]:
+    made = resolve_accounts(channels, usual, config.access_groups, here)
+    again = config.web.reconnect
+    for name, own in made.get(PHONE, {}).items():
+        made[PHONE][name] = msgspec.structs.replace(own, reconnect=again)
+    return made
 
 
 def _reveal_channel(body: Free, here: ConfigPlace) -> Free:

@@ -12,7 +12,7 @@ from palinurus.config.kinds import NotedMap
 from palinurus.config.sections.agents import AgentsSection
 from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings
-from palinurus.config.sections.channels import ChannelSection
+from palinurus.config.sections.channels import ChannelSection, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings
 from palinurus.config.sections.mcp import McpSettings
@@ -46,6 +46,7 @@ class Config(Section, frozen=True):
     channels: Annotated[dict[str, Free], NotedMap(Unfilled(ChannelSection), defaults=DEFAULTS)] = option(
         {}, "Where messages come from and go to, by channel (docs/channels.md)."
     )
+    web: PhoneSettings = option(PhoneSettings(), "The connection to WhatsApp.")
     browser: BrowserSettings = option(BrowserSettings(), "The browser that agents drive (docs/browser.md).")
     cron: CronSettings = CronSettings()
     hooks: WebhookSettings = WebhookSettings()

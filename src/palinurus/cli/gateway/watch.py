@@ -40,9 +40,7 @@ class _Signs:
 class StuckRuns:
     """Implements `inbox.feed.RunFollower`. Looks only while something runs."""
 
-    def __init__(
-        self, rules: DiagnosticsSettings, clock: Clock, stop: Callable[[str, str], Awaitable[object]]
-    ) -> None:
+    def __init__(self, rules: DiagnosticsSettings, clock: Clock, stop: Callable[[str, str], Awaitable[object]]) -> None:
         self._rules = rules
         self._clock = clock
         self._stop = stop

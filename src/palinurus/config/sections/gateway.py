@@ -18,10 +18,12 @@ from palinurus.config.forms import (
     LooseSecret,
     Millis,
     MillisOrNone,
+    MinutesNumber,
     Names,
     NeededSecret,
     Port,
     Ratio,
+    Size,
     Text,
 )
 from palinurus.config.keypath import get_at
@@ -206,6 +208,17 @@ class GatewaySettings(Section, frozen=True):
     page: bool = option(True, "Serve the web page.", "controlUi.enabled", closed=False)
     page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
     tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
+    check: MinutesNumber = option(
+        0.0, "How often the connections of channels are looked at; 0: never.", "channelHealthCheckMinutes"
+    )
+    stale: MinutesNumber = option(
+        1800.0,
+        "After how long without a message a channel that is looked at is connected anew; 0: never.",
+        "channelStaleEventThresholdMinutes",
+    )
+    restarts: Size = option(
+        10, "How often a channel is connected anew in an hour at most.", "channelMaxRestartsPerHour"
+    )
     proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
 
     ALWAYS: ClassVar = True
