@@ -51,8 +51,8 @@ a command or a provider says it
 code does not come from the config
   . hooks.transformsDir
   hooks.mappings.[] transform
-mail is watched by whoever calls the hook
-  . hooks.gmail
+Pub/Sub is set up by hand, or with gog
+  hooks.gmail subscription
 nothing updates itself: update.run is asked for
   . update
 the page looks as it looks

@@ -132,6 +132,7 @@ async def _life(
         place = token.GatewayLocation(host, port, os.getpid(), clock.now(), **proof)
         token.announce_location(settings.home, place)
         _welcome(app, settings, place)
+        _watch_mail(app, environ, place)
         await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
         # What start-up made lives as long as the process: the collector need not look at it again and again.
         gc.unfreeze()  # what was loaded has not been looked through yet
@@ -152,6 +153,16 @@ async def _life(
         gc.unfreeze()
     crashloop.forget_starts(settings.home)
     return after
+
+
+def _watch_mail(app: App, environ: Mapping[str, str], place: token.GatewayLocation) -> None:
+    """Have a mailbox watched, if the config names one."""
+    if app.settings.webhooks.enabled and app.settings.webhooks.gmail.account:
+        url = GatewayEndpoint(place.host, place.port, "", place.fingerprint).url
+        opened = app.webhooks.make_pass("gmail")
+        mail = load_part(PARTS["mail"])(app.settings, environ, app.clock, address=url, hook_token=opened)
+        mail.start()
+        app.closers.append(mail.close)
 
 
 def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
