@@ -216,7 +216,7 @@ class AppParts:
                 calibration=TokenCalibration(store),
                 tell=events.take,
                 ready=self.mcp.ready if self.mcp.all else None,
-                attach=FileAttacher(self.ears, settings.audio.scope),
+                attach=FileAttacher(self.ears, settings.audio.scope, settings.audio.together),
                 fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
         )

@@ -66,10 +66,9 @@ it would let strangers in
   . gateway.allowRealIpFallback
   gateway.auth.trustedProxy deviceAuth
   channels *.dangerouslyAllowNameMatching
-nothing makes video, music or reads PDF with a model
-  agents.* videoGenerationModel musicGenerationModel pdfModel pdfMaxBytesMb
-  agents.* pdfMaxPages imageQuality
-  tools.media video image asyncCompletion concurrency models
+nothing makes or watches video, or makes music
+  agents.* videoGenerationModel musicGenerationModel
+  tools.media video asyncCompletion models
   . tools.links
 Discord never shows previews of our links: a preview fetches what a model wrote
   channels.discord suppressEmbeds
@@ -99,7 +98,7 @@ not built
   env shellEnv
   mcp.servers.* auth codex oauth
   messages.groupChat unmentionedInbound
-  tools.web.fetch provider readability
+  tools.web.fetch provider
   . acp approvals cli commitments crestodian proxy surfaces transcripts agents.ownership
   agents.* traceDefault cwd utilityModel systemPromptOverride modelPolicy memory
   agents.* experimental embeddedPi embeddedAgent envelopeTimestamp
@@ -127,7 +126,7 @@ not built
   models.providers.* auth region request injectNumCtxForOpenAICompat localService
   models.providers.*.models.[] baseUrl thinkingLevelMap mediaInput
   models.providers.*.models.[] cost.tieredPricing
-  tools sessions_spawn experimental toolSearch codeMode swarm
+  tools toolSearch codeMode swarm
   tools.loopDetection postCompactionGuard
   tools.exec pathPrepend safeBinProfiles strictInlineEval commandHighlighting reviewer
   tools.exec approvalRunningNoticeMs

@@ -21,6 +21,7 @@ from palinurus.config.sections.agents import AgentLayers, AgentSettings, Subagen
 from palinurus.config.sections.approvals import resolve_approvals
 from palinurus.config.sections.audio import (
     AudioSettings,
+    MediaSection,
     read_older_audio,
     resolve_image_generation,
     resolve_speech,
@@ -37,7 +38,7 @@ from palinurus.config.sections.sandbox import resolve_sandbox
 from palinurus.config.sections.schedule import HeartbeatSettings, resolve_heartbeats, resolve_visibility
 from palinurus.config.sections.session import SessionSettings
 from palinurus.config.sections.tools import AgentToolsSection, ToolsSection, ToolsSettings
-from palinurus.config.sections.web import WebSettings
+from palinurus.config.sections.web import PdfSettings, WebSettings
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.config.settings import LaneSettings, ReachSettings, Settings
 
@@ -82,7 +83,9 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         browser=config.browser,
         audio=_audio(config, here),
         talk=resolve_talk(config.written, here.below("talk")),
-        image_models=_image_models(shared, here),
+        image_models=_list_models(shared.get("imageModel"), here),
+        vision=_media(config, here).image,
+        pdf=_pdf(shared, here),
         context=_context(config, layers),
         policy=ToolPolicyReader(config, layers, tools, here).rules(),
         reach=_reach(config, layers),
@@ -192,7 +195,8 @@ def _audio(config: Config, here: ConfigPlace) -> AudioSettings:
     """With the older audio.transcription, and media.ttlHours: how long files that came in are kept."""
     written: Any = config.tools.media.get("audio")
     told = written if isinstance(written, dict) else {}
-    made = fill_section(AudioSettings, told, here.below("tools", "media", "audio"))
+    media = _media(config, here)
+    made = msgspec.structs.replace(media.audio, together=media.concurrency)
     hours = config.section("media").get("ttlHours")
     if isinstance(hours, int | float) and not isinstance(hours, bool) and hours > 0:
         made = msgspec.structs.replace(made, keep=hours / 24)
@@ -201,9 +205,19 @@ def _audio(config: Config, here: ConfigPlace) -> AudioSettings:
     return msgspec.structs.replace(made, ways=(*made.ways, *read_older_audio(config.section("audio"), here)))
 
 
-def _image_models(shared: Free, here: ConfigPlace) -> tuple[str, ...]:
-    """agents.defaults.imageModel and its fallbacks, as written."""
-    chosen = choose_model(read_form(ModelSpec, shared.get("imageModel"), here))
+def _media(config: Config, here: ConfigPlace) -> MediaSection:
+    return fill_section(MediaSection, config.tools.media, here.below("tools", "media"))
+
+
+def _pdf(shared: Free, here: ConfigPlace) -> PdfSettings:
+    base, size = PdfSettings(), shared.get("pdfMaxBytesMb")
+    models = _list_models(shared.get("pdfModel"), here)
+    return PdfSettings(shared.get("pdfMaxPages") or base.pages, int(size * (1 << 20)) if size else base.size, models)
+
+
+def _list_models(written: Any, here: ConfigPlace) -> tuple[str, ...]:
+    """A model and its fallbacks, as written."""
+    chosen = choose_model(read_form(ModelSpec, written, here))
     return tuple(text.strip() for text in (chosen.primary or "", *(chosen.fallbacks or ())) if text.strip())
 
 

@@ -35,7 +35,7 @@ from palinurus.config.sections.session import (
     SkillSettings,
 )
 from palinurus.config.sections.tools import MessageToolRules, ToolsSettings, Visibility
-from palinurus.config.sections.web import WebSettings
+from palinurus.config.sections.web import PdfSettings, VisionSettings, WebSettings
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.core.policy.layers import ToolRules
 
@@ -80,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True):
     audio: AudioSettings = AudioSettings()  # tools.media.audio
     talk: TalkSettings = TalkSettings()
     image_models: tuple[str, ...] = ()  # agents.defaults.imageModel and its fallbacks
+    vision: VisionSettings = VisionSettings()  # tools.media.image
+    pdf: PdfSettings = PdfSettings()
     context: ContextSettings = ContextSettings()
     policy: ToolRules = ToolRules()
     reach: ReachSettings = ReachSettings()
