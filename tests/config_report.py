@@ -88,7 +88,7 @@ FETCHED = ("secrets",)  # acts where a reference leads there: tests/config/secti
 NOTES = ("wizard", "meta", "$schema")  # programs write these for themselves: there is nothing to act on
 MORE: tuple[Any, ...] = (
     True, False, 0, 3, 7_777, 0.25, "x", "off", "on", "1h", "3mb", "true", "main", "first-value", ["x"], ["main"], [],
-    "~/folder", "irc:5", ["irc:5"], "/srv/x", {"x": "y"}, "none", "10.0.0.0/8", ["10.0.0.0/8"], "cli", "acp", "codex",
+    "~/folder", "irc:5", ["irc:5"], "/srv/x", {"x": "y"}, "none", "10.0.0.0/8", ["10.0.0.0/8"], "cli", "acp", "oneshot", "codex",
     "user", "funnel", "gpt-5.4", "always", {"source": "env", "id": "VALUE"}, "sequential", "full", "replace", "all",
     "newline", "disabled", "allowlist", "open", "natural", "message_tool", "sentence", "lan", "wake", "hash",
     "landlock", "next-heartbeat", "deny", "allow", "direct", "group", ["https://a.example"], "https://a.example",

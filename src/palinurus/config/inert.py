@@ -87,7 +87,9 @@ the platform's library decides
   channels.telegram webhookPath
 programs are started by the gateway, not by a template
   agents.*.cliBackends.* imageArg imageMode modelArg output sessionArg sessionMode systemPromptArg systemPromptWhen
-  agents.*.runtime.acp backend cwd mode
+  agents.*.runtime.acp backend
+  acp backend dispatch runtime
+  acp.stream coalesceIdleMs maxChunkChars repeatSuppression
 memory is searched by words
   agents.*.memorySearch model provider remote
 only http/protobuf is spoken
@@ -99,7 +101,7 @@ not built
   mcp.servers.* auth codex oauth
   messages.groupChat unmentionedInbound
   tools.web.fetch provider
-  . acp approvals cli commitments crestodian proxy surfaces transcripts agents.ownership
+  . approvals cli commitments crestodian proxy surfaces transcripts agents.ownership
   agents.* traceDefault cwd utilityModel systemPromptOverride modelPolicy memory
   agents.* experimental embeddedPi embeddedAgent envelopeTimestamp
   agents.* envelopeElapsed envelopeTimezone additionalSystemPrompt silentReplyRewrite llm

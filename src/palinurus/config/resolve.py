@@ -97,7 +97,9 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         webhooks=_webhooks(config, here),
         mcp=config.mcp,
         diagnostics=config.diagnostics,
-        runtimes=resolve_runtimes(layers, shared, codex.config if codex else {}, config.models.providers),
+        runtimes=resolve_runtimes(
+            layers, shared, codex.config if codex else {}, config.models.providers, acp=config.acp, here=here
+        ),
         plugins=config.plugins,
         scripts=config.hooks.scripts,
         channels=channels,

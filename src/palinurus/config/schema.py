@@ -18,6 +18,7 @@ from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettin
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
+from palinurus.config.sections.runtimes import AcpSettings
 from palinurus.config.sections.schedule import CronSettings
 from palinurus.config.sections.session import (
     CommandSettings,
@@ -63,6 +64,7 @@ class Config(Section, frozen=True):
     commands: CommandSettings = option(CommandSettings(), "What can be typed in chats, and by whom.")
     memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
     mcp: McpSettings = McpSettings()
+    acp: AcpSettings = option(AcpSettings(), "Programs that speak the Agent Client Protocol (docs/runtimes.md).")
     diagnostics: DiagnosticsSettings = option(DiagnosticsSettings(), "What is told of runs, and to whom.")
     written: Free = option({}, at=None)  # the whole as it is written
 
