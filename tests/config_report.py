@@ -84,14 +84,14 @@ BESIDE: dict[str, dict[str, Any]] = {
         }
     },
 }
-FETCHED = ("secrets",)  # acts where a reference leads there: tests/config/sections/test_vaults.py tries each
+FETCHED = (("secrets",), ("env", "shellEnv"))  # acts where a secret is fetched: tests/config/sections/test_vaults.py
 NOTES = ("wizard", "meta", "$schema")  # programs write these for themselves: there is nothing to act on
 MORE: tuple[Any, ...] = (
     True, False, 0, 3, 7_777, 0.25, "x", "off", "on", "1h", "3mb", "true", "main", "first-value", ["x"], ["main"], [],
-    "~/folder", "irc:5", ["irc:5"], "/srv/x", {"x": "y"}, "none", "10.0.0.0/8", ["10.0.0.0/8"], "cli", "acp", "oneshot", "codex",
-    "user", "funnel", "gpt-5.4", "always", {"source": "env", "id": "VALUE"}, "sequential", "full", "replace", "all",
+    "~/folder", "irc:5", ["irc:5"], "/srv/x", {"x": "y"}, "none", "10.0.0.0/8", ["10.0.0.0/8"], "cli", "acp", "codex",
+    "user", "gpt-5.4", "always", {"source": "env", "id": "VALUE"}, "sequential", "full", "replace", "all",
     "newline", "disabled", "allowlist", "open", "natural", "message_tool", "sentence", "lan", "wake", "hash",
-    "landlock", "next-heartbeat", "deny", "allow", "direct", "group", ["https://a.example"], "https://a.example",
+    "landlock", "funnel", "oneshot", "next-heartbeat", "deny", "allow", "direct", "group", ["https://a.example"], "https://a.example",
     {"main": "strict"}, {"main": "off"},
     {"irc": "off"}, ["docs.example.org"], ["telegram:1"], {"x": 7}, "10.0.0.1", "brave",
     {"allowedHostnames": ["a.example"]},
@@ -148,7 +148,7 @@ def judge(pattern: tuple[str, ...], letter: str) -> str:
     plugin = pattern[:2] == ("plugins", "entries") and pattern[3:4] == ("config",)  # of plugins that are not ours
     if find_reason(write_out(pattern)) or pattern[0] in NOTES or plugin:
         return "inert"
-    if pattern[0] in FETCHED or acts(pattern, letter):
+    if pattern[:1] in FETCHED or pattern[:2] in FETCHED or acts(pattern, letter):
         return "acts"
     own = [part for part in pattern[2:] if part not in ("*", "[]", "accounts")]
     if pattern[0] == "channels" and own and set(own) <= list_names(pattern[1]):

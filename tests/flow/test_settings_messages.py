@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from flow.test_app import running, settings, until
@@ -14,10 +15,17 @@ from flow.test_message import asked, results
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.core.types.channel import ChannelAbilities, ReactAction
+from palinurus.core.types.inbound import Sender
+from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
+from palinurus.inbox.commands.command import CommandCall
+from palinurus.inbox.commands.table import TABLE
 from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import RunClaim
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+from support import inbound
 
 ABLE = ChannelAbilities(acts=frozenset(("react", "read", "pin", "poll", "thread", "edit", "delete")), limit=4000)
 
@@ -186,3 +194,42 @@ def test_how_large_files_may_be_and_whose_prices_count(tmp_path: Path) -> None:
         assert [told.accounts[name]["default"].media >> 20 for name in channels] == [3, 7]
         model = Catalog(told, {}).default(told.agents["main"])
         assert str(model.ref) == "anthropic/claude-opus-4-6" and (model.price is not None) is on
+
+
+@pytest.mark.parametrize(
+    ("commands", "typed", "said"),
+    [
+        ({}, "/bash echo hi", "switched off (commands.bash)"),
+        ({"bash": True}, "/bash echo hi-$((2+3))", "hi-5"),
+        ({"bash": True, "bashForegroundMs": 50}, "/bash sleep 30", "background"),
+        ({}, "/mcp show", "switched off (commands.mcp)"),
+        ({"mcp": True}, "/mcp set files {command: 'npx'}", "mcp.servers.files = "),
+        ({"mcp": True}, "/mcp show", "mcp.servers is not set"),
+        ({"mcp": True}, "/mcp set", "Use /mcp"),
+        ({"mcp": True, "config": False}, "/mcp show", "commands.config"),
+        ({}, "/plugins show", "switched off (commands.plugins)"),
+        ({"plugins": True}, "/plugins enable llm-task", "plugins.entries.llm-task.enabled = true"),
+        ({"plugins": True}, "/plugins disable llm-task", "plugins.entries.llm-task.enabled = false"),
+        ({"plugins": True}, "/plugins set llm-task {}", "Use /plugins"),
+    ],
+)
+async def test_owners_commands_are_there_where_the_config_has_them(
+    tmp_path: Path, commands: dict[str, Any], typed: str, said: str
+) -> None:
+    channel = FakeChannel()
+    async with running(tmp_path / "h", ScriptedModel([]), channel, commands=commands) as app:
+        assert said in await tell(app, typed)
+        guest = inbound(typed, event="guest", sender=Sender("guest", allowed=True))
+        assert "for the owner only" in (await app.wait((await app.submit(guest)).id)).note
+
+
+async def test_a_bash_command_is_not_begun_again_after_a_crash(tmp_path: Path) -> None:
+    async with running(tmp_path / "h", ScriptedModel([]), FakeChannel(), commands={"bash": True}) as app:
+        row = TABLE["bash"].run
+        assert row is not None
+        claim = RunClaim("i", "control:agent:main:main", "control", b"", at=0, attempts=2)
+        key, home = SessionKey("main", "main"), tmp_path / "h"
+        record = SessionRecord.fresh(key, 0, "s")
+        call = CommandCall(app.program, claim, asked("/bash"), key, record=record, stored=False, name="bash")
+        answer = await row(msgspec.structs.replace(call, args=f"touch {home}/workspace/again"))
+    assert "not begun again" in answer.text and not (home / "workspace" / "again").exists()

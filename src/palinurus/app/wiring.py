@@ -366,6 +366,7 @@ class AppParts:
             recall=self._memory,
             embed=self._memory.embed,
             look=self._watch.last,
+            invoke=self.invoke,
             voices=self.voices,
             ears=self.ears,
             schedules=self.scheduler,

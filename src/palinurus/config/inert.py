@@ -19,8 +19,8 @@ containers have no browser: docs/browser.md
   agents.*.sandbox browser
 a browser of ours is started over a pipe, in a sandbox, and looks like any other
   browser color attachOnly cdpUrl cdpPort remoteCdpTimeoutMs remoteCdpHandshakeTimeoutMs extraArgs snapshotDefaults
-  browser controlUrl relayBindHost cdpPortRangeStart tabCleanup.enabled tabCleanup.sweepMinutes
-  browser.profiles.* color attachOnly cdpPort driver executablePath userDataDir
+  browser controlUrl relayBindHost cdpPortRangeStart tabCleanup.sweepMinutes
+  browser.profiles.* color attachOnly cdpPort driver
 no voice has a persona
   tts persona personas
   messages.tts persona personas
@@ -96,8 +96,7 @@ only http/protobuf is spoken
   diagnostics.otel protocol
 not built
   diagnostics memoryPressureSnapshot
-  commands bash bashForegroundMs debug mcp plugins text
-  env shellEnv
+  commands debug text
   mcp.servers.* auth codex oauth
   messages.groupChat unmentionedInbound
   tools.web.fetch provider

@@ -54,7 +54,9 @@ class Config(Section, frozen=True):
     skills: SkillSettings = SkillSettings()
     plugins: PluginSettings = PluginSettings()
     logging: LoggingSettings = option(LoggingSettings(), "What is logged, and where.")
-    env: Free = option({}, "Variables for the gateway that are used where the environment has none.")
+    env: Annotated[Free, NotedMap(Any, shellEnv="Keys of models from the login shell: {enabled, timeoutMs}.")] = option(
+        {}, "Variables for the gateway that are used where the environment has none."
+    )
     secrets: SecretsSection = option(SecretsSection(), "Where references to secrets lead (docs/security.md).")
     bindings: list[Free] = []
     access_groups: Free = option({}, "Lists of people that have a name; other lists use them as accessGroup:NAME.")

@@ -13,7 +13,8 @@ from palinurus.inbox.commands.table import NAMES, TABLE, build_menu, find_simila
 BUILT = {
     "help", "commands", "status", "context", "usage", "whoami", "new", "reset", "stop", "steer", "export", "config",
     "skill", "model", "models", "agents", "approve", "tools", "queue", "think", "fast", "verbose", "reasoning", "trace",
-    "elevated", "exec", "btw", "compact", "subagents", "tasks", "pairing", "activation", "send", "tts",
+    "elevated", "exec", "btw", "compact", "subagents", "tasks", "pairing", "activation", "send", "tts", "bash",
+    "mcp", "plugins",
 }  # fmt: skip
 
 

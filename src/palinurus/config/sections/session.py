@@ -126,6 +126,12 @@ class CommandSettings(Section, frozen=True):
     """commands: what can be typed in chats. Who may: `PeopleSettings`."""
 
     config: bool = option(True, "false: no /config, whoever asks.", closed=False)
+    bash: bool = option(False, "true: the owner may run commands of this machine with /bash.", closed=False)
+    bash_wait: MillisOrNone = option(
+        2.0, "How long /bash waits for a command before it goes on in the background.", "bashForegroundMs"
+    )
+    mcp: bool = option(False, "true: the owner may change mcp.servers with /mcp.", closed=False)
+    plugins: bool = option(False, "true: the owner may switch plugins with /plugins.", closed=False)
     restart: bool = option(True, "false: the agent cannot restart the gateway.", closed=False)
     native: Literal["auto"] | bool = option(
         "auto", "false: no commands in the platforms' own menus; channels.*.commands.native goes before."

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import list_insiders
 from palinurus.agent.promptcache import CacheSnapshot
 from palinurus.clock import Clock
@@ -84,6 +85,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     chats: ChatChannels | None = None  # the chat channels: who is let in, which run
     voices: AgentVoices | None = None  # who reads aloud
     ears: TranscriberPort | None = None  # who writes down what is spoken
+    invoke: DirectToolCaller | None = None  # one tool, without a run
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
 
