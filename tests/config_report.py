@@ -91,10 +91,10 @@ MORE: tuple[Any, ...] = (
     "~/folder", "irc:5", ["irc:5"], "/srv/x", {"x": "y"}, "none", "10.0.0.0/8", ["10.0.0.0/8"], "cli", "acp", "codex",
     "user", "gpt-5.4", "always", {"source": "env", "id": "VALUE"}, "sequential", "full", "replace", "all",
     "newline", "disabled", "allowlist", "open", "natural", "message_tool", "sentence", "lan", "wake", "hash",
-    "landlock", "funnel", "oneshot", "next-heartbeat", "deny", "allow", "direct", "group", ["https://a.example"], "https://a.example",
+    "landlock", "next-heartbeat", "deny", "allow", "direct", "group", ["https://a.example"], "https://a.example",
     {"main": "strict"}, {"main": "off"},
     {"irc": "off"}, ["docs.example.org"], ["telegram:1"], {"x": 7}, "10.0.0.1", "brave",
-    {"allowedHostnames": ["a.example"]},
+    {"allowedHostnames": ["a.example"]}, "#0f766e", "funnel", "oneshot", [{"model": "m"}],
 )  # fmt: skip
 
 

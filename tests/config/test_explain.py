@@ -28,7 +28,7 @@ def test_a_default(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_nowhere_set(tmp_path: Path) -> None:
-    found = told(tmp_path, "{}", "ui.assistant.name")
+    found = told(tmp_path, "{}", "gateway.customBindHost")
     assert (found.value, found.source) == (None, "not set")
 
 

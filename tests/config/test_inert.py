@@ -17,7 +17,7 @@ from palinurus.config.inert import find_reason, list_inert
 from palinurus.config.load import judge_config, load_config
 from palinurus.config.settings import Settings
 
-ACTING = 607  # of the keys that OpenClaw documents; only larger numbers are put here
+ACTING = 701  # of the keys that OpenClaw documents; only larger numbers are put here
 SOURCE = Path(palinurus.__file__).parent
 
 

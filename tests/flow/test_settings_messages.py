@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ from flow.test_directives import tell
 from flow.test_message import asked, results
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.core.types.channel import ChannelAbilities, ReactAction
+from palinurus.core.types.channel import ChannelAbilities, LookName, ReactAction
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
@@ -27,7 +27,9 @@ from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound
 
-ABLE = ChannelAbilities(acts=frozenset(("react", "read", "pin", "poll", "thread", "edit", "delete")), limit=4000)
+ABLE = ChannelAbilities(
+    acts=frozenset(("react", "read", "pin", "poll", "thread", "edit", "delete", *get_args(LookName))), limit=4000
+)
 
 
 async def answers(home: Path, config: dict[str, Any], *texts: str) -> list[str]:
@@ -78,6 +80,13 @@ async def test_words_of_the_owners_own_begin_a_new_session(tmp_path: Path) -> No
         ("messages", "read", {}),
         ("messages", "edit", {"messageId": "1", "message": "x"}),
         ("sendMessage", "send", {"message": "x"}),
+        ("channelInfo", "channel-info", {}),
+        ("memberInfo", "member-info", {"userId": "5"}),
+        ("roleInfo", "role-info", {}),
+        ("voiceStatus", "voice-status", {"userId": "5"}),
+        ("events", "event-list", {}),
+        ("emojiList", "emoji-list", {}),
+        ("search", "search", {"query": "x"}),
     ],
 )
 async def test_actions_of_a_channel_that_are_switched_off_are_not_done(
@@ -86,7 +95,7 @@ async def test_actions_of_a_channel_that_are_switched_off_are_not_done(
     for on in (True, False):
         model = ScriptedModel([call_tools(("message", {"action": action, **arguments})), say("done")])
         channel = FakeChannel(abilities=ABLE)
-        config = {"channels": {"fake": {"actions": {word: on, "memberInfo": False}}}}
+        config = {"channels": {"fake": {"actions": {word: on, "permissions": False}}}}
         async with running(tmp_path / f"h{on}", model, channel, **config) as app:
             await app.wait((await app.submit(asked())).id)
         (told,) = results(model)
@@ -233,3 +242,20 @@ async def test_a_bash_command_is_not_begun_again_after_a_crash(tmp_path: Path) -
         call = CommandCall(app.program, claim, asked("/bash"), key, record=record, stored=False, name="bash")
         answer = await row(msgspec.structs.replace(call, args=f"touch {home}/workspace/again"))
     assert "not begun again" in answer.text and not (home / "workspace" / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        (0, ["one\n```py\ntwo\nthree\nfour\n```\nfive"]),
+        (3, ["one\n```py\ntwo\n```", "```py\nthree\nfour\n```", "five"]),
+        (5, ["one\n```py\ntwo\nthree\nfour\n```", "five"]),
+    ],
+)
+async def test_a_message_has_no_more_lines_than_the_config_says(tmp_path: Path, most: int, said: list[str]) -> None:
+    model, channel = ScriptedModel([say("one\n```py\ntwo\nthree\nfour\n```\nfive")]), FakeChannel()
+    config = {"channels": {"fake": {"maxLinesPerMessage": most}}}
+    async with running(tmp_path / "h", model, channel, **config) as app:
+        await app.wait((await app.submit(asked())).id)
+        await until(lambda: len(channel.texts) == len(said))
+    assert channel.texts == said

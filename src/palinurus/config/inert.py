@@ -56,7 +56,7 @@ Pub/Sub is set up by hand, or with gog
 nothing updates itself: update.run is asked for
   . update
 the page looks as it looks
-  . ui gateway.webchat
+  . gateway.webchat
   gateway.controlUi root chatMessageMaxWidth
 the page embeds nothing
   gateway.controlUi embedSandbox allowExternalEmbedUrls
@@ -76,12 +76,11 @@ bots are in no such chats
   channels.discord.dm groupChannels groupEnabled
 who may do what is said elsewhere: by tools, approvals and the lists of people
   channels.* execApprovals.target threadBindings
-  channels.*.actions channelInfo events memberInfo moderation permissions roleInfo roles search stickers voiceStatus
-  channels.*.actions emojiList sticker channels presence stickerUploads emojiUploads
+  channels.*.actions moderation permissions roles stickers sticker channels presence stickerUploads emojiUploads
   commands useAccessGroups nativeSkills
 the platform's library decides
   channels.* network socketMode reactionNotifications reactionAllowlist
-  channels.* ui.components maxLinesPerMessage slashCommand thread
+  channels.* ui.components slashCommand thread
   channels.*.streaming nativeTransport progress
   channels.matrix encryption initialSyncLimit
   channels.telegram webhookPath

@@ -33,7 +33,7 @@ from palinurus.config.sections.context import CompactionSettings, ContextSetting
 from palinurus.config.sections.delivery import resolve_delivery
 from palinurus.config.sections.people import resolve_people
 from palinurus.config.sections.policy import ToolPolicyReader
-from palinurus.config.sections.runtimes import CODEX, resolve_runtimes
+from palinurus.config.sections.runtimes import CODEX, RuntimeSettings, resolve_runtimes
 from palinurus.config.sections.sandbox import resolve_sandbox
 from palinurus.config.sections.schedule import HeartbeatSettings, resolve_heartbeats, resolve_visibility
 from palinurus.config.sections.session import SessionSettings
@@ -52,17 +52,12 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
     layers, default = config.agents.find_agents(here)
     agents = {name: _agent(name, one, default, config, here=here) for name, one in layers.items()}
     shared = config.agents.defaults
-    tools = {
-        name: fill_section(AgentToolsSection, one.own.get("tools") or {}, here.below(*one.path, "tools"))
-        for name, one in layers.items()
-    }
+    tools = {name: _agent_tools(one, here) for name, one in layers.items()}
     config.budgets.check_agents(agents, here)
     wrapped, usual = _channels(config, here)
     bindings, astray = resolve_bindings(config.bindings, config.channels, agents, here)
     channels = {name: body for name, body in wrapped.items() if name.lower() not in astray}
-    if not config.web.enabled:
-        channels.pop(PHONE, None)
-    codex = config.plugins.entries.get(CODEX)
+    media = fill_section(MediaSection, config.tools.media, here.below("tools", "media"))
     return Settings(
         home=here.home,
         agents=agents,
@@ -71,7 +66,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         only_listed=config.models.mode == "replace",
         pricing=config.models.pricing,
         tools=config.tools.make_settings(here.below("tools")),
-        gateway=msgspec.structs.replace(config.gateway, json_logs=config.logging.console_style == "json"),
+        gateway=msgspec.structs.replace(config.gateway, json_logs=config.logging.json_lines, look=config.ui),
         lanes=_lanes(config),
         queue=config.messages.queue,
         session=_session(config),
@@ -81,10 +76,10 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         skills=config.skills,
         web=_web(config, here),
         browser=config.browser,
-        audio=_audio(config, here),
+        audio=_audio(media, config, here),
         talk=resolve_talk(config.written, here.below("talk")),
         image_models=_list_models(shared.get("imageModel"), here),
-        vision=_media(config, here).image,
+        vision=media.image,
         pdf=_pdf(shared, here),
         context=_context(config, layers),
         policy=ToolPolicyReader(config, layers, tools, here).rules(),
@@ -97,9 +92,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         webhooks=_webhooks(config, here),
         mcp=config.mcp,
         diagnostics=config.diagnostics,
-        runtimes=resolve_runtimes(
-            layers, shared, codex.config if codex else {}, config.models.providers, acp=config.acp, here=here
-        ),
+        runtimes=_runtimes(config, layers, here),
         plugins=config.plugins,
         scripts=config.hooks.scripts,
         channels=channels,
@@ -114,6 +107,16 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
     )
 
 
+def _agent_tools(layers: AgentLayers, here: ConfigPlace) -> AgentToolsSection:
+    return fill_section(AgentToolsSection, layers.own.get("tools") or {}, here.below(*layers.path, "tools"))
+
+
+def _runtimes(config: Config, layers: Mapping[str, AgentLayers], here: ConfigPlace) -> RuntimeSettings:
+    codex = config.plugins.entries.get(CODEX)
+    told, providers = codex.config if codex else {}, config.models.providers
+    return resolve_runtimes(layers, config.agents.defaults, told, providers, acp=config.acp, here=here)
+
+
 def _webhooks(config: Config, here: ConfigPlace) -> WebhookSettings:
     hooks = config.hooks
     if hooks.token and hooks.token == config.gateway.token:
@@ -124,7 +127,8 @@ def _webhooks(config: Config, here: ConfigPlace) -> WebhookSettings:
 
 def _channels(config: Config, here: ConfigPlace) -> tuple[dict[str, Free], Free]:
     """The sections of channels that are on, with their secrets; and what goes below each of them."""
-    on = {name: body for name, body in config.channels.items() if body.get("enabled") is not False}
+    off = () if config.web.enabled else (PHONE,)
+    on = {name: body for name, body in config.channels.items() if body.get("enabled") is not False and name not in off}
     told = {name: _reveal_channel(body, here.below("channels", name)) for name, body in on.items()}
     wrapped = {name: wrap_secrets(body, ("channels", name)) for name, body in told.items()}
     for key in {"enabled", "defaultAccount"} & set(config.channels.get("defaults", {})):
@@ -193,11 +197,10 @@ def _web(config: Config, place: ConfigPlace) -> WebSettings:
     return msgspec.structs.replace(web, search=web.search.choose_engine(told, plugins, here.below("search")))
 
 
-def _audio(config: Config, here: ConfigPlace) -> AudioSettings:
+def _audio(media: MediaSection, config: Config, here: ConfigPlace) -> AudioSettings:
     """With the older audio.transcription, and media.ttlHours: how long files that came in are kept."""
     written: Any = config.tools.media.get("audio")
     told = written if isinstance(written, dict) else {}
-    media = _media(config, here)
     made = msgspec.structs.replace(media.audio, together=media.concurrency)
     hours = config.section("media").get("ttlHours")
     if isinstance(hours, int | float) and not isinstance(hours, bool) and hours > 0:
@@ -205,10 +208,6 @@ def _audio(config: Config, here: ConfigPlace) -> AudioSettings:
     if told.get("enabled") is False or told.get("models"):
         return made
     return msgspec.structs.replace(made, ways=(*made.ways, *read_older_audio(config.section("audio"), here)))
-
-
-def _media(config: Config, here: ConfigPlace) -> MediaSection:
-    return fill_section(MediaSection, config.tools.media, here.below("tools", "media"))
 
 
 def _pdf(shared: Free, here: ConfigPlace) -> PdfSettings:

@@ -14,7 +14,7 @@ from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings
 from palinurus.config.sections.channels import ChannelSection, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings
+from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings, PageLook
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
@@ -49,6 +49,7 @@ class Config(Section, frozen=True):
     )
     web: PhoneSettings = option(PhoneSettings(), "The connection to WhatsApp.")
     browser: BrowserSettings = option(BrowserSettings(), "The browser that agents drive (docs/browser.md).")
+    ui: PageLook = option(PageLook(), "How the web page looks.")
     cron: CronSettings = CronSettings()
     hooks: WebhookSettings = WebhookSettings()
     skills: SkillSettings = SkillSettings()

@@ -163,7 +163,7 @@ class GatewayServer:
         self.proof_key = secrets.token_hex(32)  # in gateway.json, for who may read that
         self.fingerprint = ""  # of its certificate; "": plain HTTP
         self.waits = OutcomeWaits()
-        self.page = WebPage(base=host.settings.gateway.page_base)
+        self.page = WebPage(base=host.settings.gateway.page_base, look=host.settings.gateway.look)
         self.metrics = GatewayMetrics()
         self.posts = WebhookEndpoint(clock.monotonic)
         self.calls = ChannelEndpoint(clock.monotonic)

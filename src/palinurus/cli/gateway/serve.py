@@ -160,7 +160,8 @@ def _watch_mail(app: App, environ: Mapping[str, str], place: token.GatewayLocati
     if app.settings.webhooks.enabled and app.settings.webhooks.gmail.account:
         url = GatewayEndpoint(place.host, place.port, "", place.fingerprint).url
         opened = app.webhooks.make_pass("gmail")
-        mail = load_part(PARTS["mail"])(app.settings, environ, app.clock, address=url, hook_token=opened)
+        watch: Any = load_part(PARTS["mail"])
+        mail = watch(app.settings, environ, app.clock, address=url, hook_token=opened)
         mail.start()
         app.closers.append(mail.close)
 

@@ -217,6 +217,7 @@ class AccountSettings(Section, frozen=True):
     streaming: Annotated[Streaming, ToldWord("off", "partial", "block", progress="partial")] = "off"
     blocks: bool | None = option(None, at="blockStreaming")  # None: not said
     limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
+    lines: Size = option(0, "How many lines one message has at most; 0: as many as fit.", "maxLinesPerMessage")
     newline: Annotated[bool, Written(Any, lambda word: word == "newline")] = option(
         False, at="chunkMode"
     )  # by paragraph

@@ -36,6 +36,7 @@ WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
 
 _ADDRESS = compile_late(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost")
 _BASE = compile_late(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
+_COLOR = compile_late(r"#?[0-9a-fA-F]{6}")
 _HOST = compile_late(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
 _ORIGIN = compile_late(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
 
@@ -129,8 +130,8 @@ class SpanSettings(Section, frozen=True):
 
     def locate(self, signal: Literal["traces", "metrics", "logs"]) -> str:
         """Where they go; "": where the environment says."""
-        own: str = getattr(self, f"{signal}_endpoint")
-        return own or (f"{self.endpoint.rstrip('/')}/v1/{signal}" if self.endpoint else "")
+        own = {"traces": self.traces_endpoint, "metrics": self.metrics_endpoint, "logs": self.logs_endpoint}
+        return own[signal] or (f"{self.endpoint.rstrip('/')}/v1/{signal}" if self.endpoint else "")
 
 
 class CacheTraceSettings(Section, frozen=True):
@@ -166,6 +167,26 @@ class DiagnosticsSettings(Section, frozen=True):
     def spans(self) -> SpanSettings | None:
         """What is sent to a collector; None: nothing."""
         return self.otel if self.enabled and self.otel.enabled else None
+
+
+class PageLook(Section, frozen=True):
+    """ui: how the web page looks."""
+
+    name: Text = option("", "What the page calls the assistant.", "assistant.name")
+    avatar: Text = option(
+        "", "Its picture: an emoji, a letter or two, or a data: address of an image.", "assistant.avatar"
+    )
+    color: Text = option("", "The colour of buttons and links, such as #0f766e.", "seamColor")
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        made = self
+        if self.color and not _COLOR.fullmatch(self.color):
+            here.odd("seamColor", "is no colour", "write it as #0f766e")
+            made = msgspec.structs.replace(made, color="")
+        if len(self.avatar) > 8 and not self.avatar.startswith("data:image/"):
+            here.odd("assistant.avatar", "is neither an emoji, a letter or two nor a data: address of an image")
+            made = msgspec.structs.replace(made, avatar="")
+        return msgspec.structs.replace(made, color=made.color and f"#{made.color.lstrip('#')}")
 
 
 class GatewaySettings(Section, frozen=True):
@@ -219,6 +240,7 @@ class GatewaySettings(Section, frozen=True):
     restarts: Size = option(
         10, "How often a channel is connected anew in an hour at most.", "channelMaxRestartsPerHour"
     )
+    look: PageLook = option(PageLook(), at=None)  # ui
     proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
 
     ALWAYS: ClassVar = True

@@ -186,6 +186,11 @@ class LoggingSettings(Section, frozen=True):
     )
     patterns: Names = option((), "Regular expressions of what is blanked besides.", "redactPatterns")
 
+    @property
+    def json_lines(self) -> bool:
+        """Does the gateway show lines for programs?"""
+        return self.console_style == "json"
+
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         usable = []
         for index, word in enumerate(self.patterns):

@@ -72,12 +72,12 @@ class WebFetchSettings(Section, frozen=True):
     redirects: Annotated[int, between(0, 20, int)] = option(3, at="maxRedirects")
     cache: Annotated[float, between(0, scale=60)] = option(900.0, at="cacheTtlMinutes")  # seconds
     agent: Text = option("", at="userAgent")  # "" = ours
-    readable: ToldBool = option(
-        True, "false: all of a page, with its menus, not only what is to be read.", "readability"
-    )
     rules: OpenHosts = option(OpenHosts(), at=None)  # allowedHosts, allowPrivate, ssrfPolicy
     private: ToldBool = option(False, at="allowPrivate")
     ranges: Free = option({}, at="ssrfPolicy")
+    readable: ToldBool = option(
+        True, "false: all of a page, with its menus, not only what is to be read.", "readability"
+    )
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {"allowedHosts": list[str]}
