@@ -322,6 +322,7 @@ class AppParts:
                 approver=self.approvals,
                 compactions=compactions,
                 runtimes=Runtimes(settings, self._environ, self.store, lambda a, k: sources(agents[a], k).files),
+                look=self._watch.last,
             )
         )
 

@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("palinurus.cli.models.catalog:run_models", "list the models that can be used"),
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
     "prompt": ("palinurus.cli.look.preview:run_prompt", "show the system prompt a run would send"),
-    "why": ("palinurus.cli.look.why:run_why", "explain what happened: `pal why cache`"),
+    "why": ("palinurus.cli.look.why:run_why", "why the last answer was as it was"),
     "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
     "tasks": (
@@ -64,6 +64,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
     "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
+    "torture": (
+        "palinurus.testing.torture:main",
+        "kill a copy of this again and again: is anything lost?",
+    ),
     "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
