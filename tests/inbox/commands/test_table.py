@@ -28,7 +28,8 @@ def test_it_lists_what_is_built() -> None:
 def test_the_menu_is_the_table() -> None:
     assert [row["name"] for row in build_menu()] == list(TABLE)
     assert {row["name"] for row in build_menu()} - {row["name"] for row in build_menu(owner=False)} == {
-        "config", "export", "elevated", "exec", "pairing", "activation", "send", "why",
+        "config", "export", "elevated", "exec", "pairing", "activation", "send", "why", "bash",
+        "mcp", "plugins",
     }  # fmt: skip
     assert all(row["description"] for row in build_menu())
 
