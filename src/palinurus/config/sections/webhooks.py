@@ -157,7 +157,8 @@ class WebhookSettings(Section, frozen=True):
         if not token and not any(hook.own for hook in made):
             here.bad("token", "is not set, so no webhook can be used", "set it to a long random text")
             return type(self)(scripts=self.scripts)
-        mail = {name: word for name in ("model", "thinking") if (word := getattr(self.gmail, name))}
+        wishes = {"model": self.gmail.model, "thinking": self.gmail.thinking}
+        mail = {name: word for name, word in wishes.items() if word}
         for at, hook in enumerate(made):
             if hook.id == "gmail":
                 made[at] = msgspec.structs.replace(hook, options={**mail, **hook.options})
