@@ -122,6 +122,9 @@ def _open(
     except ConfigError as exc:
         log.error("channel %s, account %s is left out: %s", own.channel, own.account, exc.message)
         return None
+    except Exception:  # border: what a platform's library finds wrong with a value costs that account, not the start
+        log.exception("channel %s, account %s cannot be opened; it is left out", own.channel, own.account)
+        return None
 
 
 def _brought(name: str, settings: Settings, given: PluginContributions) -> Channel | None:

@@ -9,14 +9,14 @@ import stat
 import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from palinurus.config import paths
 from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free, Millis, Names, Text
+from palinurus.config.forms import Free, Millis, Names, Text, between
 from palinurus.config.keypath import get_at
 
 LARGEST = 1 << 20
@@ -44,7 +44,11 @@ class ShellEnvSection(Section, frozen=True):
     """env.shellEnv: keys of models from the owner's shell, where the environment has none."""
 
     enabled: bool = option(False, "true: variables that hold keys are taken from the login shell, once.", closed=False)
-    timeout: Millis = option(15.0, "How long the shell may take.", "timeoutMs")
+    timeout: Annotated[float, between(1, 600_000, scale=0.001)] = option(
+        15.0, "How long the shell may take.", "timeoutMs"
+    )
+
+    LOOSE: ClassVar = True
 
 
 def read_shell_variables(config: Any, environ: Mapping[str, str]) -> dict[str, str]:
