@@ -103,8 +103,7 @@ def _explain(call: CommandCall, key: str) -> str:
     found = explain_key(load_config(call.program.settings.home, call.program.environ), key)
     value = ("" if found.keys else "(none)") if found.value is None else _json(found.value)
     keys = "\n".join(f"{line.name}: {line.about}".rstrip(": ") for line in found.keys)
-    when = "applies at once" if found.live else "needs a restart of the gateway"
-    said = (found.key, value, f"from: {found.source}; a change {when}")
+    said = (found.key, value, f"from: {found.source}; a change {found.when}")
     return "\n".join(line for line in (*said, found.about, keys) if line)
 
 
