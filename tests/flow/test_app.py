@@ -71,7 +71,8 @@ async def test_a_message_from_a_channel_is_answered_there_once(tmp_path: Path) -
                 trace = [step.what for step in await app.store.trace(ident)]
                 await asyncio.sleep(0.005)
     assert channel.texts == ["Hello, human."]
-    assert trace == ["accepted", "claimed", "model", "settled", "reply queued", "sending", "sent"]
+    assert sorted(trace[2:4]) == ["card", "model"]  # both say the same moment
+    assert [*trace[:2], *trace[4:]] == ["accepted", "claimed", "settled", "reply queued", "sending", "sent"]
     lines = transcript(tmp_path / "h")
     assert lines[0]["type"] == "session" and lines[0]["version"] == 3
     assert [e["message"]["role"] for e in lines[1:]] == ["user", "assistant"]
@@ -198,11 +199,12 @@ async def test_a_failing_model_is_explained_to_the_person(tmp_path: Path) -> Non
 
 
 async def test_an_unknown_model_is_explained_not_retried(tmp_path: Path) -> None:
-    model, channel = ScriptedModel([]), FakeChannel()
+    model, channel, seen = ScriptedModel([]), FakeChannel(), list[RunEvent]()
     async with running(tmp_path / "h", model, channel) as app:
         asked = inbound("hello", event="e1", options=TurnOptions(model="nobody/nothing"))
-        row = await app.wait((await app.submit(asked)).id)
+        row = await app.wait((await app.submit(asked, seen.append)).id)
         await until(lambda: bool(channel.seen))
+    assert [event.failure is not None for event in seen if isinstance(event, AgentEnd)] == [True]
     assert row.outcome == "failed" and "nobody" in row.note and model.requests == []
 
 

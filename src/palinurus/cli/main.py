@@ -62,6 +62,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "who may write on chat channels: list, approve, reject, revoke",
     ),
     "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
+    "node": ("palinurus.cli.nodes.command:run_node", "this machine as a node of a gateway: run, status"),
+    "nodes": ("palinurus.cli.nodes.command:run_nodes", "other machines: list, pair, approve, revoke, run, invoke"),
+    "qr": ("palinurus.cli.nodes.command:run_qr", "a code, also as a QR code, with which another machine pairs itself"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
     "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
     "torture": (
@@ -77,6 +80,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
+    "held": "palinurus.cli.look.sandbox:describe_containment",  # said once it serves
+    "weak": "palinurus.config.sections.weakening:list_weaknesses",
     "service": "palinurus.cli.gateway.daemon:run_service",  # `pal gateway` with a verb
     "bridge": "palinurus.cli.bridges.editor:serve_acp",  # needs the extra `acp`
     "server": "palinurus.cli.bridges.mcpserver:serve_mcp",  # needs the extra `mcp`
@@ -94,6 +99,10 @@ PARTS: dict[str, str] = {
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
     "other": "palinurus.cli.plugins:run_plugin_command",  # commands that plugins bring
+    "node": "palinurus.cli.nodes.serve:serve_node",  # `pal node run`
+    "node-options": "palinurus.cli.nodes.serve:NodeOptions",
+    "node-state": "palinurus.cli.nodes.serve:read_state",
+    "qr": "palinurus.cli.nodes.qr:draw_terminal_qr",  # needs segno
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
 _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home

@@ -14,7 +14,7 @@ from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings
 from palinurus.config.sections.channels import ChannelSection, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings, PageLook
+from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings, NodeHostSettings, PageLook
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
@@ -48,6 +48,7 @@ class Config(Section, frozen=True):
         {}, "Where messages come from and go to, by channel (docs/channels.md)."
     )
     web: PhoneSettings = option(PhoneSettings(), "The connection to WhatsApp.")
+    node_host: NodeHostSettings = option(NodeHostSettings(), "This machine as a node of another's gateway.")
     browser: BrowserSettings = option(BrowserSettings(), "The browser that agents drive (docs/browser.md).")
     ui: PageLook = option(PageLook(), "How the web page looks.")
     cron: CronSettings = CronSettings()

@@ -81,7 +81,7 @@ from palinurus.sessions.lifecycle import (
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
-from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
@@ -222,7 +222,7 @@ class RunPreparer:
     async def _lay_out(self, agent: AgentSettings, route: Route, inbound: Inbound) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""
         cell = self.sandboxes.of(agent, route.key, shared=inbound.shared, outsider=inbound.outsider)
-        get_persona_watches().undo_strays(cell.workspace)
+        get_persona_watches().put_back(cell.workspace)
         await self._parts.sources.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
@@ -236,8 +236,8 @@ class RunPreparer:
             return opening  # a tool called from outside is told nothing
         if now is not None:
             agent = self._bases[route.agent].agent
-            notes = read_startup_notes(agent.workspace, now, self._zones[route.agent], agent.startup)
-            opening = prepend_preface(opening, notes)
+            read = partial(read_startup_notes, agent.workspace, now, self._zones[route.agent], agent.startup)
+            opening = prepend_preface(opening, get_persona_watches().read_settled(agent.workspace, read) or "")
         told = await self._parts.tell(str(route.key), claim.id) if self._parts.tell else None
         return opening if told is None else prepend_preface(opening, told.text, told.source)
 
