@@ -63,6 +63,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "tools.media.audio.scope.rules": {"tools": {"media": {"audio": {"scope": {"rules": [{"action": "deny"}]}}}}},
     "session.sendPolicy.rules": {"session": {"sendPolicy": {"rules": [{"action": "deny"}]}}},
     "session.maintenance.highWaterBytes": {"session": {"maintenance": {"maxDiskBytes": "9gb"}}},
+    "web": {"channels": {"whatsapp": {"enabled": True}}},
     "diagnostics": {"diagnostics": {"otel": {"enabled": True}}},
     "messages.groupChat.historyLimit": {"channels": {"irc": {"host": "h"}}},
     "channels.defaults.requireMention": {"channels": {"irc": {"host": "h", "groups": {"#a": {}}}}},
@@ -83,7 +84,7 @@ BESIDE: dict[str, dict[str, Any]] = {
         }
     },
 }
-FETCHED = ("secrets",)  # acts where a reference leads there: tests/config/sections/test_vaults.py tries each
+FETCHED = (("secrets",), ("env", "shellEnv"))  # acts where a secret is fetched: tests/config/sections/test_vaults.py
 NOTES = ("wizard", "meta", "$schema")  # programs write these for themselves: there is nothing to act on
 MORE: tuple[Any, ...] = (
     True, False, 0, 3, 7_777, 0.25, "x", "off", "on", "1h", "3mb", "true", "main", "first-value", ["x"], ["main"], [],
@@ -93,7 +94,7 @@ MORE: tuple[Any, ...] = (
     "landlock", "next-heartbeat", "deny", "allow", "direct", "group", ["https://a.example"], "https://a.example",
     {"main": "strict"}, {"main": "off"},
     {"irc": "off"}, ["docs.example.org"], ["telegram:1"], {"x": 7}, "10.0.0.1", "brave",
-    {"allowedHostnames": ["a.example"]},
+    {"allowedHostnames": ["a.example"]}, "#0f766e", "funnel", "oneshot", [{"model": "m"}],
 )  # fmt: skip
 
 
@@ -147,7 +148,7 @@ def judge(pattern: tuple[str, ...], letter: str) -> str:
     plugin = pattern[:2] == ("plugins", "entries") and pattern[3:4] == ("config",)  # of plugins that are not ours
     if find_reason(write_out(pattern)) or pattern[0] in NOTES or plugin:
         return "inert"
-    if pattern[0] in FETCHED or acts(pattern, letter):
+    if pattern[:1] in FETCHED or pattern[:2] in FETCHED or acts(pattern, letter):
         return "acts"
     own = [part for part in pattern[2:] if part not in ("*", "[]", "accounts")]
     if pattern[0] == "channels" and own and set(own) <= list_names(pattern[1]):

@@ -28,7 +28,7 @@ def test_a_default(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_nowhere_set(tmp_path: Path) -> None:
-    found = told(tmp_path, "{}", "ui.assistant.name")
+    found = told(tmp_path, "{}", "gateway.customBindHost")
     assert (found.value, found.source) == (None, "not set")
 
 
@@ -91,3 +91,9 @@ def test_what_is_no_key(tmp_path: Path) -> None:
 )
 def test_what_needs_a_restart(path: tuple[str, ...], expected: bool) -> None:
     assert needs_restart(path) is expected
+
+
+def test_a_change_of_what_nobody_acts_on_changes_nothing(tmp_path: Path) -> None:
+    assert told(tmp_path, "{discovery: {mdns: {mode: 'off'}}}", "discovery.mdns.mode").when == "changes nothing"
+    assert told(tmp_path, "{}", "session.mainKey").when == "applies at once"
+    assert "restart" in told(tmp_path, "{}", "gateway.port").when

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from openclaw_keys import build_shapes, read_documented
+from palinurus.app import App
+from palinurus.clock import SystemClock
 from palinurus.config.edit import put_value
 from palinurus.config.keypath import parse_path
 from palinurus.config.load import judge_config, load_config
@@ -194,11 +196,48 @@ def check_mutations(count: int, seed: int, home: Path) -> None:
         assert found.settings.default_agent in found.settings.agents
 
 
+async def check_starts(count: int, seed: int, home: Path) -> None:
+    """Put the program together with mutated configs: everything but what goes over the network."""
+    dice = random.Random(seed)
+    bodies = [body for body in build_shapes() if body]
+    for number in range(count):
+        own = home / str(number)
+        own.mkdir()
+        raw = mutate(dice.choice(bodies), dice)
+        found = judge_config(json.dumps(raw), "f", str(own), {**ENV, "HOME": str(own)})
+        assert found.settings is not None
+        app = App(found.settings, {"HOME": str(own), "PATH": "/bin"}, SystemClock())
+        try:
+            await app.open()
+        except Exception as exc:
+            raise AssertionError((seed, number, raw)) from exc
+        finally:
+            await app.stop()
+
+
 def test_mutated_configs_always_load(tmp_path: Path) -> None:
     check_mutations(300, 18, tmp_path)
 
 
+async def test_the_program_comes_up_with_mutated_configs(tmp_path: Path) -> None:
+    await check_starts(15, 18, tmp_path)
+
+
+async def test_a_value_that_a_library_refuses_costs_its_channel_alone(tmp_path: Path) -> None:
+    pytest.importorskip("telegram")
+    channels = {"telegram": {"botToken": "1:a", "proxy": "x"}, "spool": {"dir": "~/spool"}}
+    found = judge_config(json.dumps({"channels": channels}), "f", str(tmp_path), ENV)
+    assert found.settings is not None
+    app = App(found.settings, {}, SystemClock())
+    try:
+        await app.open()
+        assert set(app.channels) == {"spool"}
+    finally:
+        await app.stop()
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(10))
-def test_ten_thousand_mutated_configs_always_load(seed: int, tmp_path: Path) -> None:
+async def test_ten_thousand_mutated_configs_always_load(seed: int, tmp_path: Path) -> None:
     check_mutations(1000, seed, tmp_path)
+    await check_starts(100, seed, tmp_path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from flow.test_app import running, settings, until
@@ -13,13 +14,22 @@ from flow.test_directives import tell
 from flow.test_message import asked, results
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.core.types.channel import ChannelAbilities, ReactAction
+from palinurus.core.types.channel import ChannelAbilities, LookName, ReactAction
+from palinurus.core.types.inbound import Sender
+from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
+from palinurus.inbox.commands.command import CommandCall
+from palinurus.inbox.commands.table import TABLE
 from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import RunClaim
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+from support import inbound
 
-ABLE = ChannelAbilities(acts=frozenset(("react", "read", "pin", "poll", "thread", "edit", "delete")), limit=4000)
+ABLE = ChannelAbilities(
+    acts=frozenset(("react", "read", "pin", "poll", "thread", "edit", "delete", *get_args(LookName))), limit=4000
+)
 
 
 async def answers(home: Path, config: dict[str, Any], *texts: str) -> list[str]:
@@ -70,6 +80,13 @@ async def test_words_of_the_owners_own_begin_a_new_session(tmp_path: Path) -> No
         ("messages", "read", {}),
         ("messages", "edit", {"messageId": "1", "message": "x"}),
         ("sendMessage", "send", {"message": "x"}),
+        ("channelInfo", "channel-info", {}),
+        ("memberInfo", "member-info", {"userId": "5"}),
+        ("roleInfo", "role-info", {}),
+        ("voiceStatus", "voice-status", {"userId": "5"}),
+        ("events", "event-list", {}),
+        ("emojiList", "emoji-list", {}),
+        ("search", "search", {"query": "x"}),
     ],
 )
 async def test_actions_of_a_channel_that_are_switched_off_are_not_done(
@@ -78,7 +95,7 @@ async def test_actions_of_a_channel_that_are_switched_off_are_not_done(
     for on in (True, False):
         model = ScriptedModel([call_tools(("message", {"action": action, **arguments})), say("done")])
         channel = FakeChannel(abilities=ABLE)
-        config = {"channels": {"fake": {"actions": {word: on, "memberInfo": False}}}}
+        config = {"channels": {"fake": {"actions": {word: on, "permissions": False}}}}
         async with running(tmp_path / f"h{on}", model, channel, **config) as app:
             await app.wait((await app.submit(asked())).id)
         (told,) = results(model)
@@ -186,3 +203,59 @@ def test_how_large_files_may_be_and_whose_prices_count(tmp_path: Path) -> None:
         assert [told.accounts[name]["default"].media >> 20 for name in channels] == [3, 7]
         model = Catalog(told, {}).default(told.agents["main"])
         assert str(model.ref) == "anthropic/claude-opus-4-6" and (model.price is not None) is on
+
+
+@pytest.mark.parametrize(
+    ("commands", "typed", "said"),
+    [
+        ({}, "/bash echo hi", "switched off (commands.bash)"),
+        ({"bash": True}, "/bash echo hi-$((2+3))", "hi-5"),
+        ({"bash": True, "bashForegroundMs": 50}, "/bash sleep 30", "background"),
+        ({}, "/mcp show", "switched off (commands.mcp)"),
+        ({"mcp": True}, "/mcp set files {command: 'npx'}", "mcp.servers.files = "),
+        ({"mcp": True}, "/mcp show", "mcp.servers is not set"),
+        ({"mcp": True}, "/mcp set", "Use /mcp"),
+        ({"mcp": True, "config": False}, "/mcp show", "commands.config"),
+        ({}, "/plugins show", "switched off (commands.plugins)"),
+        ({"plugins": True}, "/plugins enable llm-task", "plugins.entries.llm-task.enabled = true"),
+        ({"plugins": True}, "/plugins disable llm-task", "plugins.entries.llm-task.enabled = false"),
+        ({"plugins": True}, "/plugins set llm-task {}", "Use /plugins"),
+    ],
+)
+async def test_owners_commands_are_there_where_the_config_has_them(
+    tmp_path: Path, commands: dict[str, Any], typed: str, said: str
+) -> None:
+    channel = FakeChannel()
+    async with running(tmp_path / "h", ScriptedModel([]), channel, commands=commands) as app:
+        assert said in await tell(app, typed)
+        guest = inbound(typed, event="guest", sender=Sender("guest", allowed=True))
+        assert "for the owner only" in (await app.wait((await app.submit(guest)).id)).note
+
+
+async def test_a_bash_command_is_not_begun_again_after_a_crash(tmp_path: Path) -> None:
+    async with running(tmp_path / "h", ScriptedModel([]), FakeChannel(), commands={"bash": True}) as app:
+        row = TABLE["bash"].run
+        assert row is not None
+        claim = RunClaim("i", "control:agent:main:main", "control", b"", at=0, attempts=2)
+        key, home = SessionKey("main", "main"), tmp_path / "h"
+        record = SessionRecord.fresh(key, 0, "s")
+        call = CommandCall(app.program, claim, asked("/bash"), key, record=record, stored=False, name="bash")
+        answer = await row(msgspec.structs.replace(call, args=f"touch {home}/workspace/again"))
+    assert "not begun again" in answer.text and not (home / "workspace" / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        (0, ["one\n```py\ntwo\nthree\nfour\n```\nfive"]),
+        (3, ["one\n```py\ntwo\n```", "```py\nthree\nfour\n```", "five"]),
+        (5, ["one\n```py\ntwo\nthree\nfour\n```", "five"]),
+    ],
+)
+async def test_a_message_has_no_more_lines_than_the_config_says(tmp_path: Path, most: int, said: list[str]) -> None:
+    model, channel = ScriptedModel([say("one\n```py\ntwo\nthree\nfour\n```\nfive")]), FakeChannel()
+    config = {"channels": {"fake": {"maxLinesPerMessage": most}}}
+    async with running(tmp_path / "h", model, channel, **config) as app:
+        await app.wait((await app.submit(asked())).id)
+        await until(lambda: len(channel.texts) == len(said))
+    assert channel.texts == said

@@ -10,7 +10,9 @@ import aiohttp
 import pytest
 
 from gateway.host import TOKEN
+from palinurus.config.load import load_config
 from palinurus.config.paths import PAGE_FOLDER
+from palinurus.config.sections.gateway import PageLook
 from palinurus.gateway.page import PAGE_POLICY, WebPage
 from palinurus.gateway.server import GatewayServer
 
@@ -61,3 +63,12 @@ def test_the_built_page_is_small() -> None:
     if not files:
         pytest.skip("the web page is not built: make web")
     assert sum(len(gzip.compress(body)) for body in files) <= LIMIT
+
+
+def test_what_is_no_colour_and_no_picture_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "palinurus.json").write_text(
+        '{ui: {seamColor: "red; }", assistant: {avatar: "https://a.example/x.png"}}}'
+    )
+    loaded = load_config(str(tmp_path), {})
+    assert loaded.settings.gateway.look == PageLook()
+    assert [problem.path for problem in loaded.problems] == ["ui.seamColor", "ui.assistant.avatar"]

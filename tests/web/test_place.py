@@ -29,3 +29,14 @@ async def test_https_under_a_base_path(browser: Any, tmp_path: Path) -> None:
             await page.reload()
             await page.wait_for_selector("a[href='/pal/ui/sessions'].active")
             assert lost == []
+
+
+async def test_the_page_looks_as_the_config_says(browser: Any, tmp_path: Path) -> None:
+    ui = {"seamColor": "#ff8800", "assistant": {"name": "Nemo <b>", "avatar": "🐠"}}
+    async with served(tmp_path / "h", ScriptedModel([say("hi")], repeat=True), ui=ui) as site:
+        async with opened(browser, 1280, 860) as page:
+            await page.goto(site.url)
+            await page.wait_for_selector(".brand .avatar")
+            assert await page.inner_text(".brand b") == "Nemo <b>" and await page.inner_text(".brand .avatar") == "🐠"
+            accent = "getComputedStyle(document.documentElement).getPropertyValue('--accent').trim()"
+            assert await page.evaluate(accent) == "#ff8800"

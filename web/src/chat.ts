@@ -9,11 +9,11 @@ import { icon } from "./icons";
 import "./list";
 import type { List } from "./list";
 import { drawn, resend } from "./message";
-import { title } from "./sidebar";
+import { picture, title } from "./sidebar";
 import { count, money } from "./text";
 import type { Item } from "./transcript";
 import "./why";
-import { BASE } from "./place";
+import { BASE, NAME } from "./place";
 
 const IDEAS = ["What can you do?", "List the files in the workspace", "Remember that I like short answers", "/status"];
 
@@ -101,8 +101,8 @@ class Chat extends Part {
 
   private welcome(): unknown {
     const agent = store.agents.find((one) => store.key.startsWith(`agent:${one.id}:`));
-    const name = agent?.identity?.name ?? agent?.name ?? "Palinurus";
-    return html`<div class="welcome"><img src="${BASE}/favicon.svg" alt=""><h2>${name === "main" ? "Palinurus" : name}</h2>
+    const name = agent?.identity?.name ?? agent?.name ?? NAME;
+    return html`<div class="welcome">${picture()}<h2>${name === "main" ? NAME : name}</h2>
       <p>Your agent, on your own machine. It reads and writes in its workspace, runs commands you allow, and remembers.</p>
       ${store.demo ? html`<p class="demo-note">The demo model answers from a script. <a href="${BASE}/setup" @click=${(e: Event) => { e.preventDefault(); store.go("setup"); }}>Connect a real one</a></p>` : nothing}
       <div class="ideas">${IDEAS.map((idea) => html`<button type="button" @click=${() => void store.send(idea)}>${idea}</button>`)}</div></div>`;

@@ -1,11 +1,13 @@
 // The first thing that runs: take the token out of the address, choose the colours, connect.
 import { tokenInAddress } from "./identity";
+import { SEAM } from "./place";
 import { theme } from "./sidebar";
 import { store } from "./store";
 import { wanted } from "./setup";
 import "./app";
 
 theme();
+if (SEAM) for (const name of ["--accent", "--accent-strong"]) document.documentElement.style.setProperty(name, SEAM);
 store.client.token = tokenInAddress();
 store.begin = wanted;
 store.route();

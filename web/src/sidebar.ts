@@ -3,7 +3,7 @@ import { html, nothing, Part, store, type Payload } from "./base";
 import { icon } from "./icons";
 import "./menu";
 import { ago, day } from "./text";
-import { BASE } from "./place";
+import { AVATAR, BASE, NAME } from "./place";
 
 export const PAGES: [string, string, string][] = [
   ["overview", "Overview", "chart"], ["channels", "Channels", "plug"], ["sessions", "Sessions", "archive"], ["agents", "Agents", "people"], ["skills", "Skills", "spark"],
@@ -15,6 +15,11 @@ export function title(row: Payload): string {
   const derived = row.derivedTitle && row.derivedTitle !== row.key ? row.derivedTitle : "";
   if (row.key === store.main) return derived ? `Main · ${derived}` : "Main";
   return row.displayName || derived || "New conversation";
+}
+
+export function picture(): unknown {
+  if (AVATAR && !AVATAR.startsWith("data:")) return html`<span class="avatar" aria-hidden="true">${AVATAR}</span>`;
+  return html`<img src=${AVATAR || `${BASE}/favicon.svg`} alt="">`;
 }
 
 const THEMES = ["auto", "light", "dark"];
@@ -74,7 +79,7 @@ class Sidebar extends Part {
     const waiting = store.approvals.filter((a) => !a.decision).length + store.devices;
     const now = theme();
     return html`<nav class="sidebar" aria-label="Sessions and pages">
-      <header><a class="brand" href="${BASE}/" @click=${(e: Event) => { e.preventDefault(); store.go("chat", store.main); this.done(); }}><img src="${BASE}/favicon.svg" alt=""><b>Palinurus</b></a>
+      <header><a class="brand" href="${BASE}/" @click=${(e: Event) => { e.preventDefault(); store.go("chat", store.main); this.done(); }}>${picture()}<b>${NAME}</b></a>
         <button type="button" class="ghost icon-only" aria-label="Theme: ${now}" title="Theme: ${now}" @click=${() => { theme(true); this.requestUpdate(); }}>${icon({ dark: "moon", light: "sun" }[now] ?? "contrast")}</button></header>
       <button type="button" class="new" @click=${() => { void store.create(); this.done(); }}>${icon("plus")}<span>New conversation</span><kbd>Alt N</kbd></button>
       ${store.agents.length > 1 ? html`<pal-menu class="with" label="New conversation with" shown="New conversation with…" glyph="people" .choices=${store.agents.map((agent) => ({ value: agent.id, label: agent.identity?.name ?? agent.name, hint: agent.model?.primary }))} @choose=${(e: CustomEvent) => { void store.create(e.detail); this.done(); }}></pal-menu>` : nothing}

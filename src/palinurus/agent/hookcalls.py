@@ -140,6 +140,7 @@ def report_request(hooks: Hooks, plan: RunPlan, request: ModelRequest) -> None:
         "historyMessages": [msgspec.to_builtins(m) for m in history],
         "imagesCount": images,
         "tools": [spec.name for spec in request.tools],
+        "toolDefinitions": [msgspec.to_builtins(spec) for spec in request.tools],
     }
     hooks.observe("llm_input", {**told, "sessionId": plan.session_id, **_run(plan)})
 

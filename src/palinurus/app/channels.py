@@ -92,7 +92,8 @@ def open_channels(
         }
         every = {account: one for account, one in tried.items() if one is not None}
         if every:
-            made[name] = AccountsChannel(name, every, clock) if len(accounts) > 1 else next(iter(every.values()))
+            again = next(iter(accounts.values())).reconnect
+            made[name] = AccountsChannel(name, every, clock, again) if len(accounts) > 1 else next(iter(every.values()))
     return made
 
 
@@ -120,6 +121,9 @@ def _open(
         return make_channel(own.channel, make_account_kit(own, settings, memo, clock, door=door, wanted=wanted))
     except ConfigError as exc:
         log.error("channel %s, account %s is left out: %s", own.channel, own.account, exc.message)
+        return None
+    except Exception:  # border: what a platform's library finds wrong with a value costs that account, not the start
+        log.exception("channel %s, account %s cannot be opened; it is left out", own.channel, own.account)
         return None
 
 

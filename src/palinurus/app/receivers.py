@@ -9,12 +9,12 @@ from typing import Any
 
 from palinurus.channels import LOGOUTS, load_signin_action
 from palinurus.channels.accounts import AccountsChannel
-from palinurus.channels.intake import keep_receiving
+from palinurus.channels.intake import USUAL, keep_receiving
 from palinurus.channels.kit import ChannelKit
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel, SendFailure, SendReceipt, SubmitInbound
-from palinurus.core.types.inbound import Target
+from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest, NotFound
@@ -24,6 +24,8 @@ from palinurus.outbox.post import OutboxPost
 from palinurus.tools.program import message
 
 log = logging.getLogger(__name__)
+
+HOUR = 3600.0
 
 
 class ChannelReceivers:
@@ -47,15 +49,19 @@ class ChannelReceivers:
         self._kit = kit
         self._grant = grant
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._heard: dict[str, float] = {}  # when a channel last brought a message
+        self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Receive everywhere, but where another node does."""
         for name in self._channels:
             if not self._runs(name) and await self._grant(name_channel_grant(name)):
                 self._begin(name)
+        if self._settings.gateway.check and self._watching is None:
+            self._watching = asyncio.ensure_future(self._watch())
 
     async def close(self) -> None:
-        tasks = tuple(self._tasks.values())
+        tasks = (*self._tasks.values(), *((self._watching,) if self._watching else ()))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -125,5 +131,37 @@ class ChannelReceivers:
         return channel in self._tasks and not self._tasks[channel].done()
 
     def _begin(self, name: str) -> None:
-        run = keep_receiving(self._channels[name], self._submit, self._clock, f"channel {name}")
+        accounts = self._settings.accounts.get(name, {})
+        rules = next(iter(accounts.values())).reconnect if accounts else USUAL
+        self._heard[name] = self._clock.monotonic()
+        run = keep_receiving(self._channels[name], self._take, self._clock, f"channel {name}", rules=rules)
         self._tasks[name] = asyncio.ensure_future(run)
+
+    async def _take(self, inbound: Inbound) -> str:
+        self._heard[inbound.target.channel] = self._clock.monotonic()
+        return await self._submit(inbound)
+
+    async def _watch(self) -> None:
+        """Look at every channel now and then, and connect those anew that are down or heard nothing for long."""
+        rules = self._settings.gateway
+        bad: set[str] = set()  # at the last look
+        done: dict[str, list[float]] = {}
+        while True:
+            await self._clock.sleep(rules.check)
+            now = self._clock.monotonic()
+            for name in [one for one in self._tasks if self._runs(one) and self._is_watched(one)]:
+                down = self._channels[name].status().state in ("starting", "reconnecting", "failed")
+                quiet = bool(rules.stale) and now - self._heard.get(name, now) >= rules.stale
+                again, was = (down and name in bad) or quiet, [at for at in done.get(name, ()) if now - at < HOUR]
+                bad = bad | {name} if down else bad - {name}
+                if again and len(was) < rules.restarts:
+                    why = "down" if down else f"without a message for {(now - self._heard[name]) / 60:.0f} minutes"
+                    log.warning("channel %s is %s: it is connected anew", name, why)
+                    done[name] = [*was, now]
+                    bad.discard(name)
+                    await self.stop(name)
+                    self._begin(name)
+
+    def _is_watched(self, name: str) -> bool:
+        accounts = self._settings.accounts.get(name, {})
+        return not accounts or any(own.watched for own in accounts.values())

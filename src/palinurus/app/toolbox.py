@@ -26,7 +26,7 @@ from palinurus.tools.web.toolset import WebToolset
 def make_web_tools(settings: Settings, catalog: Catalog, web: WebToolset, model: Model) -> dict[str, Tool]:
     """The tools that look outside; the one for images only if a model sees."""
     eyes = VisionModel(settings, catalog, model)
-    return web.tools(eyes if eyes.available() else None, shrink_image)
+    return web.tools(eyes if eyes.available() else None, shrink_image, settings.pdf, eyes)
 
 
 def make_voice_tool(settings: Settings, voices: AgentVoices) -> dict[str, Tool]:
@@ -58,6 +58,8 @@ def make_toolbox(views: ToolboxViews) -> dict[str, Tool]:
     rules = (views.settings.messaging, views.settings.session.send_policy)
     wrote = message.make_message_tool(views.post, *rules) if views.post is not None else {}
     tasks = TaskModel(views.settings, views.catalog, views.model)
+    if not views.settings.tools.plan:
+        del made["update_plan"]
     wanted = LLM_TASK in views.settings.plugins.enabled_ids
     return {
         **made,

@@ -221,7 +221,7 @@ class AppParts:
                 calibration=TokenCalibration(store),
                 tell=events.take,
                 ready=self.mcp.ready if settings.mcp.servers else None,
-                attach=FileAttacher(self.ears, settings.audio.scope),
+                attach=FileAttacher(self.ears, settings.audio.scope, settings.audio.together),
                 fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
         )
@@ -370,6 +370,7 @@ class AppParts:
             recall=self._memory,
             embed=self._memory.embed,
             look=self._watch.last,
+            invoke=self.invoke,
             voices=self.voices,
             canvas=self.canvas,
             ears=self.ears,

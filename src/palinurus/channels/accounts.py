@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from palinurus.channels.intake import keep_receiving
+from palinurus.channels.intake import USUAL, keep_receiving
 from palinurus.clock import Clock
+from palinurus.config.sections.channels import ReconnectSettings
 from palinurus.core.types import channel
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
@@ -15,8 +16,11 @@ from palinurus.core.types.outbound import Reply
 class AccountsChannel:
     """Implements `Channel`. `all` holds the accounts by name; there is at least one."""
 
-    def __init__(self, name: str, every: Mapping[str, channel.Channel], clock: Clock) -> None:
+    def __init__(
+        self, name: str, every: Mapping[str, channel.Channel], clock: Clock, rules: ReconnectSettings = USUAL
+    ) -> None:
         self.name = name
+        self._rules = rules
         self.all = dict(every)
         self._clock = clock
         self._first = next(iter(self.all.values()))
@@ -31,7 +35,9 @@ class AccountsChannel:
 
     async def run(self, submit: channel.SubmitInbound) -> None:
         named = ((f"channel {self.name}, account {account}", one) for account, one in self.all.items())
-        await asyncio.gather(*(keep_receiving(one, submit, self._clock, what) for what, one in named))
+        await asyncio.gather(
+            *(keep_receiving(one, submit, self._clock, what, rules=self._rules) for what, one in named)
+        )
 
     async def send(self, reply: Reply) -> channel.SendResult:
         one = self._of(reply.target)

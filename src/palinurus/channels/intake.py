@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -19,6 +20,7 @@ import msgspec
 from palinurus.backoff import Backoff
 from palinurus.channels.kit import ChannelKit
 from palinurus.clock import Clock
+from palinurus.config.sections.channels import ReconnectSettings
 from palinurus.core.types.channel import Channel, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.untrusted import clean_label
@@ -29,28 +31,32 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LONGEST_RESTART = 60.0  # seconds between two tries of a channel that fails
+USUAL = ReconnectSettings()
 FIRST_RETRY, LONGEST_RETRY = 0.5, 30.0  # seconds between two tries to hand in
 HELD = 500  # messages of one chat that wait
 MAX_FILE_NAME = 80  # characters of a name that are shown
 FETCHES = 3  # tries to get a file
 
 
-async def keep_receiving(source: Channel, submit: SubmitInbound, clock: Clock, what: str) -> None:
+async def keep_receiving(
+    source: Channel, submit: SubmitInbound, clock: Clock, what: str, *, rules: ReconnectSettings = USUAL
+) -> None:
     """Until it is cancelled, or the channel itself ends. One that breaks is begun again after a while, and stops
     nobody else. `what` names it in the log."""
-    wait = 1.0
+    failures = 0
     while True:
         begun = clock.monotonic()
         try:
             await source.run(submit)
             return
         except Exception:  # task boundary: logged; the rest goes on
-            if clock.monotonic() - begun > LONGEST_RESTART:
-                wait = 1.0  # it ran well meanwhile
+            failures = 1 if clock.monotonic() - begun > rules.most else failures + 1  # 1: it ran well meanwhile
+            wait = rules.wait(failures, random.random())
+            if wait is None:
+                log.exception("%s: receiving failed %d times; it is left alone", what, failures)
+                return
             log.exception("%s: receiving failed; again in %g s", what, wait)
         await clock.sleep(wait)
-        wait = min(wait * 2, LONGEST_RESTART)
 
 
 class RemoteFile(NamedTuple):

@@ -64,7 +64,7 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
     rows = [
         ("value", ("" if found.keys else "(none)") if found.value is None else to_json(found.value, pretty=True)),
         ("from", found.source),
-        ("change", "applies at once" if found.live else "needs a restart of the gateway"),
+        ("change", found.when),
         ("note", found.note),
         ("about", found.about),
     ]

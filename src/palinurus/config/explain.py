@@ -62,6 +62,14 @@ class KeyExplanation(msgspec.Struct, frozen=True):
     about: str = ""
     note: str = ""
     keys: tuple[KeyLine, ...] = ()  # of a section
+    acts: bool = True  # does anybody act on it
+
+    @property
+    def when(self) -> str:
+        """What a change of it does, in words."""
+        if not self.acts:
+            return "changes nothing"
+        return "applies at once" if self.live else "needs a restart of the gateway"
 
 
 def needs_restart(path: Path) -> bool:
@@ -82,7 +90,9 @@ def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
     else:
         value = find_effective(loaded, path)
         made = KeyExplanation(name, value, "default" if value is not None else "not set", live, about=about, note=dead)
-    return msgspec.structs.replace(made, keys=tuple(_line(loaded, (*path, key)) for key in list_section(path)))
+    return msgspec.structs.replace(
+        made, acts=not reason, keys=tuple(_line(loaded, (*path, key)) for key in list_section(path))
+    )
 
 
 def list_section(path: Path) -> list[str]:

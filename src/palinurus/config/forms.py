@@ -42,6 +42,7 @@ LowerNames: TypeAlias = Annotated[
 Seconds: TypeAlias = Annotated[float, Written(Count, float)]
 Millis: TypeAlias = Annotated[float, Written(Count, lambda ms: ms / 1000)]  # in seconds
 MillisOrNone: TypeAlias = Annotated[float, Written(Size, lambda ms: ms / 1000)]  # 0 is fine, too
+MinutesNumber: TypeAlias = Annotated[float, Written(Amount, lambda minutes: minutes * 60.0)]  # in seconds
 LooseMillis: TypeAlias = Annotated[float, Written(Amount, lambda ms: ms / 1000 if ms > 0 else msgspec.UNSET)]
 DURATION = ("is not a duration", "write it as 500ms, 30s, 15m, 2h or 7d")
 SIZE = ("is not a size", "write it as 500mb, 2gb or a number of bytes")

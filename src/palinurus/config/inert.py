@@ -19,8 +19,8 @@ containers have no browser: docs/browser.md
   agents.*.sandbox browser
 a browser of ours is started over a pipe, in a sandbox, and looks like any other
   browser color attachOnly cdpUrl cdpPort remoteCdpTimeoutMs remoteCdpHandshakeTimeoutMs extraArgs snapshotDefaults
-  browser controlUrl relayBindHost cdpPortRangeStart tabCleanup.enabled tabCleanup.sweepMinutes
-  browser.profiles.* color attachOnly cdpPort driver executablePath userDataDir
+  browser controlUrl relayBindHost cdpPortRangeStart tabCleanup.sweepMinutes
+  browser.profiles.* color attachOnly cdpPort driver
 no voice has a persona
   tts persona personas
   messages.tts persona personas
@@ -45,7 +45,6 @@ nothing is announced on the network
   gateway auth.allowTailscale
 there is no such channel
   channels googlechat imessage mattermost msteams bluebubbles feishu line nostr twitch zalo zalouser
-  . web
 no plugin of that kind
   plugins slots installs bundledDiscovery
   agents *.plugins
@@ -54,12 +53,12 @@ a command or a provider says it
 code does not come from the config
   . hooks.transformsDir
   hooks.mappings.[] transform
-mail is watched by whoever calls the hook
-  . hooks.gmail
+Pub/Sub is set up by hand, or with gog
+  hooks.gmail subscription
 nothing updates itself: update.run is asked for
   . update
 the page looks as it looks
-  . ui gateway.webchat
+  . gateway.webchat
   gateway.controlUi root chatMessageMaxWidth
 the page embeds nothing
   gateway.controlUi embedSandbox allowExternalEmbedUrls
@@ -69,10 +68,9 @@ it would let strangers in
   . gateway.allowRealIpFallback
   gateway.auth.trustedProxy deviceAuth
   channels *.dangerouslyAllowNameMatching
-nothing makes video, music or reads PDF with a model
-  agents.* videoGenerationModel musicGenerationModel pdfModel pdfMaxBytesMb
-  agents.* pdfMaxPages imageQuality
-  tools.media video image asyncCompletion concurrency models
+nothing makes or watches video, or makes music
+  agents.* videoGenerationModel musicGenerationModel
+  tools.media video asyncCompletion models
   . tools.links
 Discord never shows previews of our links: a preview fetches what a model wrote
   channels.discord suppressEmbeds
@@ -80,30 +78,30 @@ bots are in no such chats
   channels.discord.dm groupChannels groupEnabled
 who may do what is said elsewhere: by tools, approvals and the lists of people
   channels.* execApprovals.target threadBindings
-  channels.*.actions channelInfo events memberInfo moderation permissions roleInfo roles search stickers voiceStatus
-  channels.*.actions emojiList sticker channels presence stickerUploads emojiUploads
+  channels.*.actions moderation permissions roles stickers sticker channels presence stickerUploads emojiUploads
   commands useAccessGroups nativeSkills
 the platform's library decides
-  channels.* network socketMode healthMonitor reactionNotifications reactionAllowlist
-  channels.* ui.components maxLinesPerMessage slashCommand thread
+  channels.* network socketMode reactionNotifications reactionAllowlist
+  channels.* ui.components slashCommand thread
   channels.*.streaming nativeTransport progress
   channels.matrix encryption initialSyncLimit
   channels.telegram webhookPath
 programs are started by the gateway, not by a template
   agents.*.cliBackends.* imageArg imageMode modelArg output sessionArg sessionMode systemPromptArg systemPromptWhen
-  agents.*.runtime.acp backend cwd mode
+  agents.*.runtime.acp backend
+  acp backend dispatch runtime
+  acp.stream coalesceIdleMs maxChunkChars repeatSuppression
 memory is searched by words
   agents.*.memorySearch model provider remote
-only traces are sent, as http/protobuf, and no content
-  diagnostics.otel protocol logs logsEndpoint metrics metricsEndpoint captureContent
+only http/protobuf is spoken
+  diagnostics.otel protocol
 not built
-  diagnostics flags memoryPressureSnapshot stuckSessionAbortMs stuckSessionWarnMs cacheTrace
-  commands bash bashForegroundMs debug mcp plugins text
-  env shellEnv
+  diagnostics memoryPressureSnapshot
+  commands debug text
   mcp.servers.* auth codex oauth
   messages.groupChat unmentionedInbound
-  tools.web.fetch provider readability
-  . acp approvals cli commitments crestodian proxy surfaces transcripts agents.ownership
+  tools.web.fetch provider
+  . approvals cli commitments crestodian proxy surfaces transcripts agents.ownership
   agents.* traceDefault cwd utilityModel systemPromptOverride modelPolicy memory
   agents.* experimental embeddedPi embeddedAgent envelopeTimestamp
   agents.* envelopeElapsed envelopeTimezone additionalSystemPrompt silentReplyRewrite llm
@@ -120,7 +118,8 @@ not built
   auth.profiles.* email displayName
   gateway.http.endpoints.chatCompletions maxBodyBytes maxTotalImageBytes
   gateway.http.endpoints.chatCompletions maxImageParts images
-  gateway channelStaleEventThresholdMinutes channelMaxRestartsPerHour channelHealthCheckMinutes remote
+  gateway remote
+  web heartbeatSeconds whatsapp
   gateway http.securityHeaders tls.caPath
   skills install workshop
   messages messagePrefix inbound statusReactions suppressToolErrors usageTemplate
@@ -129,7 +128,7 @@ not built
   models.providers.* auth region request injectNumCtxForOpenAICompat localService
   models.providers.*.models.[] baseUrl thinkingLevelMap mediaInput
   models.providers.*.models.[] cost.tieredPricing
-  tools sessions_spawn experimental toolSearch codeMode swarm
+  tools toolSearch codeMode swarm
   tools.loopDetection postCompactionGuard
   tools.exec pathPrepend safeBinProfiles strictInlineEval commandHighlighting reviewer
   tools.exec approvalRunningNoticeMs

@@ -23,8 +23,8 @@ from palinurus.config.kinds import name_kind
 from palinurus.config.mend import mend_config
 from palinurus.config.resolve import resolve_settings
 from palinurus.config.schema import convert_config
-from palinurus.config.secrets import collect_secrets, wrap_secrets
-from palinurus.config.sections.vaults import SecretVaults
+from palinurus.config.secrets import Secret, collect_secrets, wrap_secrets
+from palinurus.config.sections.vaults import SecretVaults, read_shell_variables
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError, Problem
 from palinurus.patterns import compile_late
@@ -109,6 +109,8 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str], go
     except ValueError as error:
         return ConfigReading(None, {}, (_syntax(text, file, error),), text=text)
     findings: list[ConfigFinding] = []
+    shell = read_shell_variables(raw, environ)
+    environ = {**shell, **environ}
     env = collect_variables(raw, environ)
     value = expand_variables(raw, env, findings)
     if not isinstance(value, dict):
@@ -126,6 +128,9 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str], go
     here = ConfigPlace(home, environ, findings, fetch=vaults.fetch)
     version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
     settings = resolve_settings(convert_config(value, here), here, version)
+    if shell:
+        held = {name: Secret(text) for name, text in shell.items()}
+        settings = msgspec.structs.replace(settings, env={**held, **settings.env})
     problems = locate_findings(findings, text, file) if findings else ()
     told = locate_findings(inert, text, file) if inert else ()
     return ConfigReading(settings, raw, problems, text=text, inert=told)

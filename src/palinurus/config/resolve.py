@@ -21,28 +21,29 @@ from palinurus.config.sections.agents import AgentLayers, AgentSettings, Subagen
 from palinurus.config.sections.approvals import resolve_approvals
 from palinurus.config.sections.audio import (
     AudioSettings,
+    MediaSection,
     read_older_audio,
     resolve_image_generation,
     resolve_speech,
     resolve_talk,
 )
 from palinurus.config.sections.bindings import resolve_bindings
-from palinurus.config.sections.channels import resolve_accounts
+from palinurus.config.sections.channels import AccountSettings, resolve_accounts
 from palinurus.config.sections.context import CompactionSettings, ContextSettings, PruningSection, TurnSection
 from palinurus.config.sections.delivery import resolve_delivery
-from palinurus.config.sections.gateway import GatewaySettings, SpanSettings
 from palinurus.config.sections.people import resolve_people
 from palinurus.config.sections.policy import ToolPolicyReader
-from palinurus.config.sections.runtimes import CODEX, resolve_runtimes
+from palinurus.config.sections.runtimes import CODEX, RuntimeSettings, resolve_runtimes
 from palinurus.config.sections.sandbox import resolve_sandbox
 from palinurus.config.sections.schedule import HeartbeatSettings, resolve_heartbeats, resolve_visibility
 from palinurus.config.sections.session import SessionSettings
 from palinurus.config.sections.tools import AgentToolsSection, ToolsSection, ToolsSettings
-from palinurus.config.sections.web import WebSettings
+from palinurus.config.sections.web import PdfSettings, WebSettings
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.config.settings import LaneSettings, ReachSettings, Settings
 
 _RESULT = "toolResultMaxChars"
+PHONE = "whatsapp"
 PICTURES = "imageGenerationModel"
 
 
@@ -51,15 +52,12 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
     layers, default = config.agents.find_agents(here)
     agents = {name: _agent(name, one, default, config, here=here) for name, one in layers.items()}
     shared = config.agents.defaults
-    tools = {
-        name: fill_section(AgentToolsSection, one.own.get("tools") or {}, here.below(*one.path, "tools"))
-        for name, one in layers.items()
-    }
+    tools = {name: _agent_tools(one, here) for name, one in layers.items()}
     config.budgets.check_agents(agents, here)
     wrapped, usual = _channels(config, here)
     bindings, astray = resolve_bindings(config.bindings, config.channels, agents, here)
     channels = {name: body for name, body in wrapped.items() if name.lower() not in astray}
-    codex = config.plugins.entries.get(CODEX)
+    media = fill_section(MediaSection, config.tools.media, here.below("tools", "media"))
     return Settings(
         home=here.home,
         agents=agents,
@@ -68,7 +66,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         only_listed=config.models.mode == "replace",
         pricing=config.models.pricing,
         tools=config.tools.make_settings(here.below("tools")),
-        gateway=_gateway(config, here),
+        gateway=msgspec.structs.replace(config.gateway, json_logs=config.logging.json_lines, look=config.ui),
         lanes=_lanes(config),
         queue=config.messages.queue,
         session=_session(config),
@@ -80,9 +78,11 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         browser=config.browser,
         canvas=config.canvas,
         node_host=config.node_host,
-        audio=_audio(config, here),
+        audio=_audio(media, config, here),
         talk=resolve_talk(config.written, here.below("talk")),
-        image_models=_image_models(shared, here),
+        image_models=_list_models(shared.get("imageModel"), here),
+        vision=media.image,
+        pdf=_pdf(shared, here),
         context=_context(config, layers),
         policy=ToolPolicyReader(config, layers, tools, here).rules(),
         reach=_reach(config, layers),
@@ -93,11 +93,12 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         cron=msgspec.structs.replace(config.cron, timezone=agents[default].user_timezone),
         webhooks=_webhooks(config, here),
         mcp=config.mcp,
-        runtimes=resolve_runtimes(layers, shared, codex.config if codex else {}, config.models.providers),
+        diagnostics=config.diagnostics,
+        runtimes=_runtimes(config, layers, here),
         plugins=config.plugins,
         scripts=config.hooks.scripts,
         channels=channels,
-        accounts=resolve_accounts(channels, usual, config.access_groups, here),
+        accounts=_accounts(channels, usual, config, here),
         commands=config.commands,
         people=resolve_people(config.written, layers, here),
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
@@ -106,6 +107,16 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         env=_env(config.env),
         version=version,
     )
+
+
+def _agent_tools(layers: AgentLayers, here: ConfigPlace) -> AgentToolsSection:
+    return fill_section(AgentToolsSection, layers.own.get("tools") or {}, here.below(*layers.path, "tools"))
+
+
+def _runtimes(config: Config, layers: Mapping[str, AgentLayers], here: ConfigPlace) -> RuntimeSettings:
+    codex = config.plugins.entries.get(CODEX)
+    told, providers = codex.config if codex else {}, config.models.providers
+    return resolve_runtimes(layers, config.agents.defaults, told, providers, acp=config.acp, here=here)
 
 
 def _webhooks(config: Config, here: ConfigPlace) -> WebhookSettings:
@@ -118,7 +129,8 @@ def _webhooks(config: Config, here: ConfigPlace) -> WebhookSettings:
 
 def _channels(config: Config, here: ConfigPlace) -> tuple[dict[str, Free], Free]:
     """The sections of channels that are on, with their secrets; and what goes below each of them."""
-    on = {name: body for name, body in config.channels.items() if body.get("enabled") is not False}
+    off = () if config.web.enabled else (PHONE,)
+    on = {name: body for name, body in config.channels.items() if body.get("enabled") is not False and name not in off}
     told = {name: _reveal_channel(body, here.below("channels", name)) for name, body in on.items()}
     wrapped = {name: wrap_secrets(body, ("channels", name)) for name, body in told.items()}
     for key in {"enabled", "defaultAccount"} & set(config.channels.get("defaults", {})):
@@ -127,6 +139,16 @@ def _channels(config: Config, here: ConfigPlace) -> tuple[dict[str, Free], Free]
     usual = {**({"historyLimit": limit} if limit else {}), **({"mediaMaxMb": most} if most else {})}
     usual |= wrapped.pop("defaults", {})
     return wrapped, {**usual, "native": config.commands.native is not False}
+
+
+def _accounts(
+    channels: Mapping[str, Free], usual: Free, config: Config, here: ConfigPlace
+) -> dict[str, dict[str, AccountSettings]]:
+    made = resolve_accounts(channels, usual, config.access_groups, here)
+    again = config.web.reconnect
+    for name, own in made.get(PHONE, {}).items():
+        made[PHONE][name] = msgspec.structs.replace(own, reconnect=again)
+    return made
 
 
 def _reveal_channel(body: Free, here: ConfigPlace) -> Free:
@@ -167,18 +189,6 @@ def _env(section: Free) -> dict[str, Secret]:
     return {key: Secret(value) for key, value in found.items() if isinstance(value, str)}
 
 
-def _gateway(config: Config, here: ConfigPlace) -> GatewaySettings:
-    """With what other sections say."""
-    told: Any = config.section("diagnostics").get("otel")
-    spans = fill_section(SpanSettings, told if isinstance(told, dict) else {}, here.below("diagnostics", "otel"))
-    wanted = spans.enabled and spans.traces and config.section("diagnostics").get("enabled") is not False
-    return msgspec.structs.replace(
-        config.gateway,
-        json_logs=config.logging.console_style == "json",
-        spans=spans if wanted else None,
-    )
-
-
 def _web(config: Config, place: ConfigPlace) -> WebSettings:
     declared = {key: value for key, value in config.env.items() if isinstance(value, str)}
     here = msgspec.structs.replace(place.below("tools", "web"), environ={**declared, **place.environ})
@@ -189,11 +199,11 @@ def _web(config: Config, place: ConfigPlace) -> WebSettings:
     return msgspec.structs.replace(web, search=web.search.choose_engine(told, plugins, here.below("search")))
 
 
-def _audio(config: Config, here: ConfigPlace) -> AudioSettings:
+def _audio(media: MediaSection, config: Config, here: ConfigPlace) -> AudioSettings:
     """With the older audio.transcription, and media.ttlHours: how long files that came in are kept."""
     written: Any = config.tools.media.get("audio")
     told = written if isinstance(written, dict) else {}
-    made = fill_section(AudioSettings, told, here.below("tools", "media", "audio"))
+    made = msgspec.structs.replace(media.audio, together=media.concurrency)
     hours = config.section("media").get("ttlHours")
     if isinstance(hours, int | float) and not isinstance(hours, bool) and hours > 0:
         made = msgspec.structs.replace(made, keep=hours / 24)
@@ -202,9 +212,15 @@ def _audio(config: Config, here: ConfigPlace) -> AudioSettings:
     return msgspec.structs.replace(made, ways=(*made.ways, *read_older_audio(config.section("audio"), here)))
 
 
-def _image_models(shared: Free, here: ConfigPlace) -> tuple[str, ...]:
-    """agents.defaults.imageModel and its fallbacks, as written."""
-    chosen = choose_model(read_form(ModelSpec, shared.get("imageModel"), here))
+def _pdf(shared: Free, here: ConfigPlace) -> PdfSettings:
+    base, size = PdfSettings(), shared.get("pdfMaxBytesMb")
+    models = _list_models(shared.get("pdfModel"), here)
+    return PdfSettings(shared.get("pdfMaxPages") or base.pages, int(size * (1 << 20)) if size else base.size, models)
+
+
+def _list_models(written: Any, here: ConfigPlace) -> tuple[str, ...]:
+    """A model and its fallbacks, as written."""
+    chosen = choose_model(read_form(ModelSpec, written, here))
     return tuple(text.strip() for text in (chosen.primary or "", *(chosen.fallbacks or ())) if text.strip())
 
 

@@ -12,12 +12,13 @@ from palinurus.config.kinds import NotedMap
 from palinurus.config.sections.agents import AgentsSection
 from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
-from palinurus.config.sections.channels import ChannelSection
+from palinurus.config.sections.channels import ChannelSection, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings, SpanSettings
+from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings, NodeHostSettings, PageLook
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
+from palinurus.config.sections.runtimes import AcpSettings
 from palinurus.config.sections.schedule import CronSettings
 from palinurus.config.sections.session import (
     CommandSettings,
@@ -34,16 +35,6 @@ DEFAULTS = "What applies to every channel unless its own section says otherwise.
 INSIDERS = "Who else may have what is in MEMORY.md, USER.md and memory/: telegram:123, telegram:group:-100."
 
 
-class DiagnosticsSection(Section, frozen=True):
-    """diagnostics"""
-
-    KNOWN: ClassVar = {
-        "enabled": Annotated[bool, "false: nothing is sent anywhere."],
-        "otel": Annotated[SpanSettings, "Runs as OpenTelemetry spans."],
-    }
-    LOOSE: ClassVar = True
-
-
 class Config(Section, frozen=True):
     """palinurus.json"""
 
@@ -56,15 +47,19 @@ class Config(Section, frozen=True):
     channels: Annotated[dict[str, Free], NotedMap(Unfilled(ChannelSection), defaults=DEFAULTS)] = option(
         {}, "Where messages come from and go to, by channel (docs/channels.md)."
     )
+    web: PhoneSettings = option(PhoneSettings(), "The connection to WhatsApp.")
     node_host: NodeHostSettings = option(NodeHostSettings(), "This machine as a node of another's gateway.")
     browser: BrowserSettings = option(BrowserSettings(), "The browser that agents drive (docs/browser.md).")
     canvas: CanvasSettings = option(CanvasSettings(), "Pages that agents show (docs/canvas.md).", at="canvasHost")
+    ui: PageLook = option(PageLook(), "How the web page looks.")
     cron: CronSettings = CronSettings()
     hooks: WebhookSettings = WebhookSettings()
     skills: SkillSettings = SkillSettings()
     plugins: PluginSettings = PluginSettings()
     logging: LoggingSettings = option(LoggingSettings(), "What is logged, and where.")
-    env: Free = option({}, "Variables for the gateway that are used where the environment has none.")
+    env: Annotated[Free, NotedMap(Any, shellEnv="Keys of models from the login shell: {enabled, timeoutMs}.")] = option(
+        {}, "Variables for the gateway that are used where the environment has none."
+    )
     secrets: SecretsSection = option(SecretsSection(), "Where references to secrets lead (docs/security.md).")
     bindings: list[Free] = []
     access_groups: Free = option({}, "Lists of people that have a name; other lists use them as accessGroup:NAME.")
@@ -74,11 +69,12 @@ class Config(Section, frozen=True):
     commands: CommandSettings = option(CommandSettings(), "What can be typed in chats, and by whom.")
     memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
     mcp: McpSettings = McpSettings()
+    acp: AcpSettings = option(AcpSettings(), "Programs that speak the Agent Client Protocol (docs/runtimes.md).")
+    diagnostics: DiagnosticsSettings = option(DiagnosticsSettings(), "What is told of runs, and to whom.")
     written: Free = option({}, at=None)  # the whole as it is written
 
     RESTART: ClassVar = ("channels",)
     KNOWN: ClassVar = {
-        "diagnostics": DiagnosticsSection,
         **same_form(Free, "audio media meta wizard"),
         "tts": Annotated[Free, Unfilled(SpeechSettings), "What is read aloud, and by whom (docs/speech.md)."],
         "talk": Annotated[Free, Unfilled(TalkSettings), "Speech on the page and in clients (docs/speech.md)."],

@@ -20,7 +20,7 @@ from palinurus.config.sections.channels import AccountSettings
 from palinurus.config.sections.context import CompactionSettings, ContextSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.delivery import DeliverySettings
-from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings
+from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings, NodeHostSettings
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ProviderSettings
 from palinurus.config.sections.people import PeopleSettings
@@ -35,7 +35,7 @@ from palinurus.config.sections.session import (
     SkillSettings,
 )
 from palinurus.config.sections.tools import MessageToolRules, ToolsSettings, Visibility
-from palinurus.config.sections.web import WebSettings
+from palinurus.config.sections.web import PdfSettings, VisionSettings, WebSettings
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.core.policy.layers import ToolRules
 
@@ -82,6 +82,8 @@ class Settings(msgspec.Struct, frozen=True):
     audio: AudioSettings = AudioSettings()  # tools.media.audio
     talk: TalkSettings = TalkSettings()
     image_models: tuple[str, ...] = ()  # agents.defaults.imageModel and its fallbacks
+    vision: VisionSettings = VisionSettings()  # tools.media.image
+    pdf: PdfSettings = PdfSettings()
     context: ContextSettings = ContextSettings()
     policy: ToolRules = ToolRules()
     reach: ReachSettings = ReachSettings()
@@ -92,6 +94,7 @@ class Settings(msgspec.Struct, frozen=True):
     cron: CronSettings = CronSettings()
     webhooks: WebhookSettings = WebhookSettings()  # hooks
     mcp: McpSettings = McpSettings()
+    diagnostics: DiagnosticsSettings = DiagnosticsSettings()
     runtimes: RuntimeSettings = RuntimeSettings()  # programs that do runs in our loop's place
     plugins: PluginSettings = PluginSettings()
     scripts: HookScriptSettings = HookScriptSettings()  # hooks.internal

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import html
 import os
 import re
 
@@ -17,11 +18,13 @@ from aiohttp.web_response import Response
 from palinurus import __version__
 from palinurus.beneath import read_file_beneath, resolve_beneath
 from palinurus.config.paths import PAGE_FOLDER
+from palinurus.config.sections.gateway import PageLook
 from palinurus.config.settings import Settings
 from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.patterns import compile_late
 
+USUAL = PageLook()
 MEDIA_BYTES = 32 * 1024 * 1024
 MEDIA_TYPES: dict[str, str] = {
     ".png": "image/png",
@@ -44,15 +47,16 @@ _NONE = HttpFault(404, "there is no such file, or it is none that is shown", "no
 def make_page_config(visit: RouteRequest) -> Response:
     """control-ui-config.json: what a page needs before it connects."""
     settings = visit.host.settings
-    agent = settings.agents[settings.default_agent]
+    agent, look = settings.agents[settings.default_agent], settings.gateway.look
     return http.reply_json(
         {
             "basePath": settings.gateway.page_base,
-            "assistantName": agent.name or settings.default_agent,
-            "assistantAvatar": None,
-            "assistantAvatarSource": None,
-            "assistantAvatarStatus": "none",
-            "assistantAvatarReason": "missing",
+            "assistantName": look.name or agent.name or settings.default_agent,
+            "assistantAvatar": look.avatar or None,
+            "assistantAvatarSource": "config" if look.avatar else None,
+            "assistantAvatarStatus": "ready" if look.avatar else "none",
+            "assistantAvatarReason": None if look.avatar else "missing",
+            "seamColor": look.color or None,
             "assistantAgentId": settings.default_agent,
             "serverVersion": __version__,
             "localMediaPreviewRoots": [a.workspace for a in settings.agents.values()],
@@ -132,16 +136,17 @@ class PageFile(msgspec.Struct, frozen=True):
 class WebPage:
     """The built page. Read on the first request; a new build is seen after a restart."""
 
-    def __init__(self, folder: str = PAGE_FOLDER, base: str = "") -> None:
+    def __init__(self, folder: str = PAGE_FOLDER, base: str = "", look: PageLook = USUAL) -> None:
         """`base`: the path that it stands under, without a slash at the end."""
         self._base = base
+        self._look = look
         self._folder = folder
         self._files: dict[str, PageFile] | None = None
 
     def answer(self, visit: RouteRequest) -> Response:
         """The `file` of the path, or the page itself; 304 to a browser that has it, 404 for what is not there."""
         if self._files is None:
-            self._files = _read(self._folder, self._base)
+            self._files = _read(self._folder, self._base, self._look)
         found, asked = self._files.get(visit.match["file"] or "index.html"), visit.request.headers
         if found is None:
             return http.reply_bytes(b"there is no such file", "text/plain", 404)
@@ -161,7 +166,7 @@ class WebPage:
         return Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)
 
 
-def _read(folder: str, base: str) -> dict[str, PageFile]:
+def _read(folder: str, base: str, look: PageLook) -> dict[str, PageFile]:
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -173,6 +178,12 @@ def _read(folder: str, base: str) -> dict[str, PageFile]:
                 body = file.read()
             if base and name == "index.html":
                 body = body.replace(b'="/', f'="{base}/'.encode())  # the page itself looks where its script is from
+            if name == "index.html":
+                told = {"assistant": look.name, "avatar": look.avatar, "seam": look.color}
+                words = "".join(
+                    f'<meta name="{key}" content="{html.escape(text)}">' for key, text in told.items() if text
+                )
+                body = body.replace(b"</head>", f"{words}</head>".encode())
             found[name] = _file(name, body)
     return found
 

@@ -137,7 +137,7 @@ class GatewayServer:
         self.fingerprint = ""  # of its certificate; "": plain HTTP
         self._waits: OutcomeWaits | None = None
         self._stopping = False
-        self.page = WebPage(base=host.settings.gateway.page_base)
+        self.page = WebPage(base=host.settings.gateway.page_base, look=host.settings.gateway.look)
         self.metrics = GatewayMetrics()
         self.posts = WebhookEndpoint(clock.monotonic)
         self.calls = ChannelEndpoint(clock.monotonic)

@@ -46,8 +46,9 @@ class _Heard(msgspec.Struct, frozen=True):
 class FileAttacher:
     """Implements `agent.plan.sandbox.AttachFiles`."""
 
-    def __init__(self, ears: TranscriberPort, scope: SendPolicy | None = None) -> None:
+    def __init__(self, ears: TranscriberPort, scope: SendPolicy | None = None, together: int = 1) -> None:
         self._ears = ears
+        self._together = together  # recordings of one message that are listened to at the same time
         self._scope = scope or SendPolicy()  # tools.media.audio.scope
 
     async def __call__(self, inbound: Inbound, folder: str, side: int, vision: bool) -> Inbound:
@@ -59,13 +60,22 @@ class FileAttacher:
             tuple([one for one in pictures if one is not None]), ImageLimits(side=side, shrink=shrink_image)
         )
         hears = self._scope.allows(inbound.session, inbound.target.channel, inbound.kind)
-        heard = [await self._heard(one) for one in files if hears and (one.voice or one.mime.startswith("audio/"))]
+        heard = await self._hear([one for one in files if hears and (one.voice or one.mime.startswith("audio/"))])
         text = "\n".join(part for part in (inbound.text, *(one.text for one in heard), *seen.notes) if part)
         source = inbound.source or next((one.source for one in heard if one.source), "")
         images = (*inbound.images, *seen.images)
         kept = tuple(one for one in files if not (one.voice and hears))
         spoken = inbound.spoken or any(one.voice for one in files)
         return msgspec.structs.replace(inbound, text=text, images=images, files=kept, source=source, spoken=spoken)
+
+    async def _hear(self, files: list[Attachment]) -> list[_Heard]:
+        room = asyncio.Semaphore(self._together)
+
+        async def hear(file: Attachment) -> _Heard:
+            async with room:
+                return await self._heard(file)
+
+        return await asyncio.gather(*map(hear, files))
 
     async def _heard(self, file: Attachment) -> _Heard:
         data = await asyncio.to_thread(_read, file.path, RECORDING)

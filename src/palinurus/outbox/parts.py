@@ -20,6 +20,7 @@ from palinurus.core.types.events import RunEvent
 from palinurus.core.types.outbound import Reply, ReplyBuilder
 
 ReplyMode: TypeAlias = Literal["off", "first", "all"]
+FENCE = "```"
 DEEPEST = 6  # tries with smaller sizes before a text is cut by counting
 LEAST = 24  # characters below which no natural point is looked for
 SAFE = 6  # no character becomes more than so many by formatting
@@ -32,11 +33,12 @@ class ChannelFit(msgspec.Struct, frozen=True):
     limit: int = 0
     newline: bool = False
     answers: ReplyMode = "off"
+    lines: int = 0  # maxLinesPerMessage; 0: no limit
 
     @classmethod
     def of(cls, abilities: ChannelAbilities, account: AccountSettings) -> ChannelFit:
         """What an account of a channel takes."""
-        return cls(abilities, account.limit, account.newline, account.reply_to)
+        return cls(abilities, account.limit, account.newline, account.reply_to, account.lines)
 
     @property
     def most(self) -> int:
@@ -72,10 +74,29 @@ def split_reply(reply: Reply, fit: ChannelFit) -> tuple[Reply, ...]:
 
 def cut_text(text: str, fit: ChannelFit, *, plain: bool = False) -> list[str]:
     """The text in pieces that fit. Nothing is lost but blanks where it was cut."""
+    if fit.lines and text.count("\n") >= fit.lines:
+        rest = msgspec.structs.replace(fit, lines=0)
+        return [one for part in cut_lines(text, fit.lines) for one in cut_text(part, rest, plain=plain)]
     most = fit.most
     if not fit.newline and (len(text) * SAFE <= most or fit.size(text, plain=plain) <= most):
         return [text]
     return _cut(text, most, lambda piece: fit.size(piece, plain=plain), fit, deep=0)
+
+
+def cut_lines(text: str, most: int) -> list[str]:
+    """In pieces of at most `most` lines. A code fence that is cut is closed and opened again; that does not count."""
+    made: list[str] = []
+    here: list[str] = []
+    count, fence = 0, ""
+    for line in text.split("\n"):
+        if count >= most and not (fence and line.strip() == FENCE):
+            made.append("\n".join((*here, FENCE) if fence else here))
+            here, count = [fence] if fence else [], 0
+        here.append(line)
+        count += 1
+        if line.lstrip().startswith(FENCE):
+            fence = "" if fence else line
+    return [piece for piece in (*made, "\n".join(here)) if piece.strip()]
 
 
 def _cut(text: str, size: int, measure: Callable[[str], int], fit: ChannelFit, deep: int) -> list[str]:

@@ -96,7 +96,8 @@ HOOK_POINTS: dict[str, HookPoint] = {
     ),
     "llm_input": HookPoint(
         "observe", 30, "a request goes to a model",
-        f"provider, model, systemPrompt, prompt, historyMessages, imagesCount, tools, {_RUN}", {}, True,
+        f"provider, model, systemPrompt, prompt, historyMessages, imagesCount, tools, toolDefinitions, {_RUN}",
+        {}, True,
     ),
     "llm_output": HookPoint(
         "observe", 30, "a model has answered or failed",

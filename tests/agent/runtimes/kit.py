@@ -37,15 +37,20 @@ KIT = TalkKit(RuntimeProgram(("x",)), {}, ProgramBrief(), _unknown, _forget, "m"
 
 
 @asynccontextmanager
-async def running(home: Path, model: str, **defaults: Any) -> AsyncIterator[App]:
-    """`model` names the program: codex/…, claude-cli/…; any other is left to gemini, which speaks ACP."""
+async def running(
+    home: Path, model: str, more: dict[str, Any] | None = None, agents: list[Any] | None = None, **defaults: Any
+) -> AsyncIterator[App]:
+    """`model` names the program: codex/…, claude-cli/…; any other is left to gemini, which speaks ACP. `more` are other
+    sections of the config, `agents` its list of agents."""
     name = {"codex": "codex", "claude-cli": "claude-cli"}.get(model.partition("/")[0], "gemini")
     (home / "fake").mkdir(parents=True, exist_ok=True)
     script = PROGRAMS / f"{name.partition('-')[0]}.py"
     backend = {"protocol": "acp", "command": sys.executable, "args": [str(script), str(home / "fake")]}
     chosen = {"agentRuntime": {"id": "gemini"}} if name == "gemini" else {}
     body = {"model": {"primary": model}, "cliBackends": {name: backend}, **chosen, **defaults}
-    (home / "palinurus.json").write_text(json.dumps({"agents": {"defaults": body}}))
+    (home / "palinurus.json").write_text(
+        json.dumps({"agents": {"defaults": body, **({"list": agents} if agents else {})}, **(more or {})})
+    )
     channel = FakeChannel()
     app = App(load_config(str(home), {}).settings, {}, SystemClock(), channels={channel.name: channel})
     await app.start()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent.runtimes.kit import KIT, ask, begun, decide, heard, messages, running
+from agent.runtimes.kit import KIT, OWNER, ask, begun, decide, heard, messages, running
 from palinurus.agent.runtimes.acp import AcpTalk
 from palinurus.agent.runtimes.bridge import ApprovalBridge
 from palinurus.agent.runtimes.drive import ProgramGone, TalkSetting
@@ -16,7 +17,7 @@ from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, MessageUpdate, ToolEnd
 from palinurus.core.types.tool import ToolSettings
 from palinurus.testing.model import ScriptedModel
-from support import plan, ports, tool
+from support import inbound, plan, ports, tool
 
 MODEL = "builtin/demo"  # what our own loop would ask
 OPENED = 3  # messages until a turn goes: initialize, session/new, session/prompt
@@ -75,3 +76,81 @@ def test_a_session_that_may_not_run_commands_is_not_handed_to_it() -> None:
         setting = TalkSetting(made, seen, RunMirror(made, seen, "x"), ApprovalBridge(made, seen, print, "x"), print)
         with pytest.raises(ProgramGone, match="may not run commands"):
             AcpTalk(setting, KIT)
+
+
+@pytest.mark.parametrize(
+    ("acp", "program"),
+    [
+        ({}, True),
+        ({"enabled": False}, False),
+        ({"allowedAgents": ["other"]}, False),
+        ({"allowedAgents": ["gemini"]}, True),
+    ],
+)
+async def test_the_config_says_which_programs_do_runs(tmp_path: Path, acp: dict[str, Any], program: bool) -> None:
+    async with running(tmp_path, MODEL, {"acp": acp}) as app:
+        row, _ = await ask(app, "hello")
+    assert (row.note == "Heard hello.") is program and bool(heard(tmp_path)) is program
+
+
+async def test_an_agent_that_names_no_program_gets_the_usual_one_where_and_how_it_says(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    own = {"type": "acp", "acp": {"cwd": str(tmp_path / "there"), "mode": "oneshot"}}
+    for usual, answered in (("gemini", True), ("", False)):
+        home = tmp_path / (usual or "none")
+        home.mkdir()
+        agents = [{"id": "main", "runtime": own}]
+        more = {"acp": {"defaultAgent": usual}}
+        async with running(home, MODEL, more, agents, agentRuntime={"id": "auto"}) as app:
+            row, _ = await ask(app, "hello")
+            await ask(app, "again")
+        assert (row.note == "Heard hello.") is answered
+        begun_ = heard(home, "session/new")
+        assert [line["params"]["cwd"] for line in begun_] == [str(tmp_path / "there")] * 2 * answered
+        assert not heard(home, "session/load")
+
+
+async def test_no_more_programs_run_than_the_config_allows(tmp_path: Path) -> None:
+    async with running(tmp_path, MODEL, {"acp": {"maxConcurrentSessions": 1}}) as app:
+        going = asyncio.ensure_future(ask(app, "linger"))
+        await begun(tmp_path, OPENED)
+        other = await app.submit(inbound("hello", sender=OWNER, session="agent:main:other"))
+        row = await app.wait(other.id)
+        assert row.outcome == "failed" and len(heard(tmp_path, "session/new")) == 1
+        await app.abort("agent:main:main", "user")
+        await going
+        assert (await ask(app, "hello"))[0].outcome == "answered"
+
+
+@pytest.mark.parametrize(
+    ("stream", "said", "live"),
+    [
+        ({}, "I look.|Done.", True),
+        ({"deliveryMode": "final_only"}, "I look.\n\nDone.", False),
+        ({"deliveryMode": "final_only", "hiddenBoundarySeparator": "space"}, "I look. Done.", False),
+        ({"deliveryMode": "final_only", "hiddenBoundarySeparator": "newline"}, "I look.\nDone.", False),
+        ({"maxOutputChars": 4}, "I lo …", True),
+    ],
+)
+async def test_what_it_says_is_shown_as_the_config_says(
+    tmp_path: Path, stream: dict[str, Any], said: str, live: bool
+) -> None:
+    async with running(tmp_path, MODEL, {"acp": {"stream": stream}}) as app:
+        deciding = asyncio.ensure_future(decide(app, "allow-once"))
+        _, events = await ask(app, "run")
+        await deciding
+    kinds = [type(event).__name__ for event in events]
+    assert ("MessageUpdate" in kinds[: kinds.index("ToolStart")]) is live
+    texts = ["".join(b["text"] for b in m["content"] if b["type"] == "text")
+             for m in messages(tmp_path) if m["role"] == "assistant"]  # fmt: skip
+    assert "|".join(filter(None, texts)) == said
+
+
+@pytest.mark.parametrize(("most", "text"), [(0, "made"), (2, "ma …")])
+async def test_results_of_its_tools_are_cut_as_the_config_says(tmp_path: Path, most: int, text: str) -> None:
+    async with running(tmp_path, MODEL, {"acp": {"stream": {"maxSessionUpdateChars": most}}}) as app:
+        deciding = asyncio.ensure_future(decide(app, "allow-once"))
+        _, events = await ask(app, "run")
+        await deciding
+    (ended,) = [event for event in events if isinstance(event, ToolEnd)]
+    assert ended.result.text == text

@@ -9,10 +9,12 @@ from channels.scene import texts, until
 from palinurus.core.types.channel import (
     DeleteAction,
     EditAction,
+    LookAction,
     PinAction,
     PollAction,
     ReactAction,
     ReadAction,
+    SendFailure,
     SendReceipt,
     ThreadAction,
     TypingAction,
@@ -69,3 +71,34 @@ async def test_a_person_is_a_target(tmp_path: Path) -> None:
         inside = discord.world.thread(GROUP, "plans")["id"]
         made = await app.channels["discord"].act(Target("discord", GROUP, thread=inside), ThreadAction("more"))
         assert discord.world.chats[made.message_id]["parent_id"] == GROUP
+
+
+async def test_the_server_and_its_people_can_be_looked_up(tmp_path: Path) -> None:
+    async with FakeDiscord() as discord, running(tmp_path / "h", discord, ScriptedModel([])) as app:
+        channel, target, stranger = app.channels["discord"], Target("discord", GROUP), discord.world.person("stranger")
+        discord.looks = {
+            "roles": [{"id": "1", "name": "crew", "position": 2, "permissions": "8"}],
+            "voice-states": {"channel_id": "7", "user_id": stranger["id"], "session_id": "secret"},
+            "scheduled-events": [{"id": "3", "name": "regatta", "status": 1}],
+            "search": {"messages": [[{"id": "4", "content": "ahoy", "author": {"id": "9", "username": "ann"}}]]},
+        }
+        asked = {
+            "channel-info": LookAction("channel-info"),
+            "member-info": LookAction("member-info", user=stranger["id"]),
+            "role-info": LookAction("role-info"),
+            "voice-status": LookAction("voice-status", user=stranger["id"]),
+            "event-list": LookAction("event-list"),
+            "search": LookAction("search", text="ahoy"),
+        }
+        told = {name: await channel.act(target, act) for name, act in asked.items()}
+        assert all(isinstance(one, SendReceipt) for one in told.values()), told
+        assert told["channel-info"].data["id"] == GROUP
+        assert told["member-info"].data["user"]["id"] == stranger["id"]
+        assert told["role-info"].data == [{"id": "1", "name": "crew", "position": 2}]
+        assert told["voice-status"].data == {"channel_id": "7", "user_id": stranger["id"]}
+        assert told["event-list"].data == [{"id": "3", "name": "regatta", "status": 1}]
+        assert told["search"].data == [{"id": "4", "content": "ahoy", "author": {"id": "9", "name": "ann"}}]
+        direct = Target("discord", f"user:{stranger['id']}")
+        alone = await channel.act(direct, LookAction("role-info"))
+        assert alone.data == {"note": "this chat belongs to no server"}
+        assert isinstance(await channel.act(target, LookAction("member-info", user="../x")), SendFailure)

@@ -11,6 +11,7 @@ from palinurus.channels.slack.channel import SlackChannel
 from palinurus.core.types.channel import (
     Channel,
     EditAction,
+    LookAction,
     PinAction,
     ReactAction,
     ReadAction,
@@ -66,6 +67,15 @@ async def test_pins_threads_and_reading(slack: FakeSlack, channel: Channel) -> N
     assert isinstance(root, SendReceipt) and slack.visible_messages()[-1].text == "a *new* thread"
     read = await channel.act(CHAT, ReadAction(2))
     assert isinstance(read, SendReceipt) and [line["text"] for line in read.data] == ["three", "a *new* thread"]
+
+
+async def test_people_and_emoji_can_be_looked_up(slack: FakeSlack, channel: Channel) -> None:
+    who = await channel.act(CHAT, LookAction("member-info", user="UALICE"))
+    assert isinstance(who, SendReceipt) and who.data["id"] == "UALICE" and who.data["name"] == slack.names["UALICE"]
+    emoji = await channel.act(CHAT, LookAction("emoji-list"))
+    assert isinstance(emoji, SendReceipt) and emoji.data == ["party", "ship"]
+    unknown = await channel.act(CHAT, LookAction("member-info", user="UNOBODY"))
+    assert isinstance(unknown, SendFailure)
 
 
 async def test_a_person_can_be_written_to_by_id(slack: FakeSlack, channel: Channel) -> None:

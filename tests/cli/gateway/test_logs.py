@@ -67,3 +67,19 @@ def test_lines_for_programs_are_json_without_secrets() -> None:
     told = json.loads(line)
     assert (told["level"], told["subsystem"], told["message"][:8]) == ("error", "gateway.x", "a\\nb ***")
     assert "ValueError" in told["trace"] and "very-secret" not in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"), [((), []), (("channels.telegram.*",), ["telegram"]), (("*",), ["telegram", "inbox"])]
+)
+def test_parts_with_a_flag_log_everything(flags: tuple[str, ...], said: list[str]) -> None:
+    stream, root = io.StringIO(), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        start_logging(logging.WARNING, [], stream, flags=flags)
+        logging.getLogger("palinurus.channels.telegram.channel").debug("telegram")
+        logging.getLogger("palinurus.inbox").debug("inbox")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    assert [word for word in ("telegram", "inbox") if word in stream.getvalue()] == said

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.load import judge_config
+from palinurus.config.load import judge_config, load_config
 from palinurus.config.settings import Settings
 
 CANARY = "canary-1618033"
@@ -111,3 +111,30 @@ def test_a_program_that_is_no_help(tmp_path: Path, script: str, mode: int, why: 
 def test_a_provider_that_is_not_there() -> None:
     settings, wrong = read({}, "x", name="nobody")
     assert (list_secrets(settings) == {""} and "is not set" in wrong[0]) or "has no" in wrong[0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "profile", "found"),
+    [
+        ({"enabled": True}, "echo hello; export OPENAI_API_KEY=from-shell OTHER=x", "from-shell"),
+        ({"enabled": False}, "export OPENAI_API_KEY=from-shell", ""),
+        ({"enabled": True, "timeoutMs": 200}, "sleep 60; export OPENAI_API_KEY=from-shell", ""),
+        ({"enabled": True, "timeoutMs": 59_000}, "sleep 0.3; export OPENAI_API_KEY=slow", "slow"),
+    ],
+)
+def test_keys_come_from_the_login_shell_where_the_config_says_so(
+    tmp_path: Path, rules: dict[str, Any], profile: str, found: str
+) -> None:
+    (tmp_path / ".profile").write_text(profile + "\n")
+    config = {
+        "env": {"shellEnv": rules},
+        "models": {"providers": {"p": {"baseUrl": "http://a.example", "apiKey": "${OPENAI_API_KEY:-none}"}}},
+    }
+    (tmp_path / "palinurus.json").write_text(json.dumps(config))
+    environ = {"HOME": str(tmp_path), "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+    made = load_config(str(tmp_path), environ).settings
+    assert made.providers["p"].api_key.reveal() == (found or "none")
+    assert {name: one.reveal() for name, one in made.env.items()} == ({"OPENAI_API_KEY": found} if found else {})
+    assert found not in repr(made) or not found
+    own = load_config(str(tmp_path), {**environ, "OPENAI_API_KEY": "mine"}).settings
+    assert own.providers["p"].api_key.reveal() == "mine" and not own.env  # the environment goes before it

@@ -14,7 +14,7 @@ BUILT = {
     "help", "commands", "status", "context", "usage", "why", "whoami", "new", "reset", "stop", "steer", "export",
     "config", "skill", "model", "models", "agents", "approve", "tools", "queue", "think", "fast", "verbose",
     "reasoning", "trace", "elevated", "exec", "btw", "compact", "subagents", "tasks", "pairing", "activation", "send",
-    "tts",
+    "tts", "bash", "mcp", "plugins",
 }  # fmt: skip
 
 
@@ -28,7 +28,8 @@ def test_it_lists_what_is_built() -> None:
 def test_the_menu_is_the_table() -> None:
     assert [row["name"] for row in build_menu()] == list(TABLE)
     assert {row["name"] for row in build_menu()} - {row["name"] for row in build_menu(owner=False)} == {
-        "config", "export", "elevated", "exec", "pairing", "activation", "send", "why",
+        "config", "export", "elevated", "exec", "pairing", "activation", "send", "why", "bash",
+        "mcp", "plugins",
     }  # fmt: skip
     assert all(row["description"] for row in build_menu())
 

@@ -27,7 +27,7 @@ def test_a_name_is_taken_only_if_it_stays_in_its_folder(name: str) -> None:
         ([SubagentAttachment("a", "x"), SubagentAttachment("a", "y")], "twice"),
         ([SubagentAttachment("a", "%%%", "base64")], "cannot be read"),
         ([SubagentAttachment("a", "\ud800")], "cannot be read"),
-        ([SubagentAttachment("a", "x" * (spawn.MOST + 1))], "more than"),
+        ([SubagentAttachment("a", "x" * (spawn.USUAL.total + 1))], "more than"),
     ],
 )
 def test_what_is_refused(given_: list[SubagentAttachment], word: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.sections.browser import BrowserSettings
+from palinurus.config.sections.browser import BrowserProfile, BrowserSettings
 from palinurus.tools.browser.link import BrowserFault
 from palinurus.tools.browser.process import BrowserFolders, build_command, make_browser_sandbox, start_browser
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
@@ -129,7 +129,7 @@ async def test_nothing_is_left_of_it_when_the_gateway_is_killed(tmp_path: Path) 
     script = f"""
 import asyncio, sys
 sys.path.insert(0, {str(TESTS)!r})
-from palinurus.config.sections.browser import BrowserSettings
+from palinurus.config.sections.browser import BrowserProfile, BrowserSettings
 from palinurus.tools.browser.process import BrowserFolders, start_browser
 async def main():
     kept = await start_browser({CHROMIUM!r}, BrowserFolders({str(tmp_path / "b")!r}), BrowserSettings())
@@ -150,3 +150,22 @@ asyncio.run(main())
 async def test_a_program_that_is_no_browser_is_told(tmp_path: Path) -> None:
     with pytest.raises(BrowserFault, match="did not start"):
         await start_browser("/bin/false", BrowserFolders(str(tmp_path / "b")), BrowserSettings())
+
+
+@needs_chromium
+async def test_a_profile_has_a_program_and_a_folder_of_its_own_and_stays_where_the_config_says(
+    tmp_path: Path, ctx: Any, site: TaskSite
+) -> None:
+    own = BrowserProfile(folder=str(tmp_path / "own"))
+    broken = BrowserProfile(executable=str(tmp_path / "missing"))
+    kit = BrowserKit(
+        tmp_path / "home", ctx, site.entries, idle=0.2, cleanup=False, profiles={"own": own, "broken": broken}
+    )
+    try:
+        assert not (await kit.do("open", targetUrl=site.url("/table"), profile="own")).isError
+        assert (tmp_path / "own" / "Default").exists() and not list((tmp_path / "home").rglob("own/profile"))
+        await asyncio.sleep(1.0)  # long after `idle`
+        assert read(await kit.do("status", profile="own"))["running"] is True
+        assert (await kit.do("open", targetUrl=site.url("/table"), profile="broken")).isError  # it has another program
+    finally:
+        await kit.offer.close()

@@ -14,7 +14,7 @@ from palinurus.core.types.tool import ToolFailure
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call_tool
 from palinurus.tools.web.egress import EgressGuard
-from palinurus.tools.web.media import PAGES, make_pdf_tool, parse_pages
+from palinurus.tools.web.media import PAGES, PaperSource, make_pdf_tool, parse_pages
 from palinurus.tools.web.reader import PDF_MODULE, FormatReader, is_usable
 from tools.web.kit import Site
 from tools.web.paper import pdf
@@ -30,7 +30,9 @@ async def papers() -> AsyncIterator[FormatReader]:
 
 
 async def read(ctx: Any, papers: FormatReader, door: EgressGuard | None = None, **args: Any) -> ToolResult:
-    return await call_tool(ToolCall("c", "pdf", args), make_pdf_tool(papers, door or EgressGuard()), ctx, Hooks())
+    return await call_tool(
+        ToolCall("c", "pdf", args), make_pdf_tool(PaperSource(papers, door or EgressGuard())), ctx, Hooks()
+    )
 
 
 @needs
@@ -59,7 +61,9 @@ async def test_an_address_goes_through_the_door_and_counts_as_web(ctx: Any, pape
     await site.start()
     site.routes["/a.pdf"] = lambda _: web.Response(body=pdf("From afar"), content_type="application/pdf")
     try:
-        output = await make_pdf_tool(papers, EgressGuard(site.rules))["pdf"].run(ctx, pdf=site.url("/a.pdf"))
+        output = await make_pdf_tool(PaperSource(papers, EgressGuard(site.rules)))["pdf"].run(
+            ctx, pdf=site.url("/a.pdf")
+        )
         assert output.source == "web" and "From afar" in output.content[0].text
         seen = len(site.seen)
         closed = await read(ctx, papers, pdf=site.url("/a.pdf"))
@@ -103,4 +107,4 @@ def test_ranges_are_bounded() -> None:
 
 
 def test_without_the_library_there_is_no_tool() -> None:
-    assert make_pdf_tool(None, EgressGuard()) == {}
+    assert make_pdf_tool(None) == {}

@@ -23,6 +23,8 @@ from palinurus.core.types.model import ModelFailure
 
 VERSION = 1
 STARTUP = 60.0  # seconds; some are fetched when they are first started
+CUT = " …"
+BETWEEN = {"paragraph": "\n\n", "newline": "\n", "space": " ", "none": ""}
 READY, ENDED = "palinurus/ready", "palinurus/ended"  # our own marks among its messages
 
 # Its kinds of tools, and which of ours they are like.
@@ -52,6 +54,9 @@ class AcpTalk:
         self._peer: RpcPeer | None = None
         self._session = ""
         self._ready = False  # until then it tells of earlier turns
+        self._cwd = kit.place.cwd or setting.plan.workspace
+        self._held: list[str] = []  # texts that wait for the end of the turn
+        self._shown = 0  # characters of this turn
         self._calls: dict[str, tuple[str, dict[str, Any]]] = {}  # by id: name and arguments
         self._prompting: asyncio.Task[None] | None = None
         self.over: ProgramTurnEnd | None = None
@@ -61,7 +66,7 @@ class AcpTalk:
     async def open(self, goes_on: bool) -> None:
         plan = self._s.plan
         try:
-            lines = await JsonLinesChild.start(self._kit.program.command, plan.workspace, self._kit.env, self._kit.mark)
+            lines = await JsonLinesChild.start(self._kit.program.command, self._cwd, self._kit.env, self._kit.mark)
         except OSError as exc:
             raise ProgramGone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
         self._peer = RpcPeer(lines, self._s.post)
@@ -70,7 +75,8 @@ class AcpTalk:
         asked = {"protocolVersion": VERSION, "clientCapabilities": nothing, "clientInfo": who}
         try:
             can = get_object(await self._peer.request("initialize", asked, STARTUP), "agentCapabilities")
-            known = await self._begun(self._peer, await self._kit.known() if can.get("loadSession") else "")
+            goes_back = can.get("loadSession") and not self._kit.place.anew
+            known = await self._begun(self._peer, await self._kit.known() if goes_back else "")
         except RpcRefusal as exc:
             raise ProgramGone(str(exc), "format", final=True) from exc
         self._s.post(ProgramMessage({"method": READY}))
@@ -80,7 +86,7 @@ class AcpTalk:
 
     async def _begun(self, peer: RpcPeer, ident: str) -> bool:
         """Load the session, or make one. True if it is the one we know."""
-        where = {"cwd": self._s.plan.workspace, "mcpServers": []}
+        where = {"cwd": self._cwd, "mcpServers": []}
         if ident:
             try:
                 await peer.request("session/load", {"sessionId": ident, **where})
@@ -145,14 +151,23 @@ class AcpTalk:
         return []
 
     def _ended(self, params: dict[str, Any]) -> list[RunEvent]:
+        told = self._s.mirror.delta(BETWEEN[self._kit.stream.between].join(filter(None, self._held)))
+        self._held, self._shown = [], 0
         if "error" in params:
             self.over = ProgramTurnEnd("error", ModelFailure("server", str(params["error"])[:500]))
         else:
             self.over = _ENDS.get(str(params.get("why")), ProgramTurnEnd())
-        return self._s.mirror.cut()
+        return [*told, *self._s.mirror.cut()]
 
     def _chunk(self, update: dict[str, Any]) -> list[RunEvent]:
-        return self._s.mirror.delta(str(get_object(update, "content").get("text") or ""))
+        text, most = str(get_object(update, "content").get("text") or ""), self._kit.stream.most
+        if most:
+            left, self._shown = max(most - self._shown, 0), self._shown + len(text)
+            text = text if len(text) <= left else f"{text[:left]}{CUT}" if left else ""
+        if self._kit.stream.delivery == "live":
+            return self._s.mirror.delta(text)
+        self._held[-1:] = ["".join((*self._held[-1:], text))]
+        return []
 
     def _thinking(self, update: dict[str, Any]) -> list[RunEvent]:
         return self._s.mirror.thinking(str(get_object(update, "content").get("text") or ""))
@@ -160,6 +175,8 @@ class AcpTalk:
     def _called(self, update: dict[str, Any]) -> list[RunEvent]:
         ident = str(update.get("toolCallId") or "")
         made = self._s.mirror.cut()
+        if self._held:
+            self._held.append("")
         self._calls[ident] = _name(update), _args(update)
         made += self._s.mirror.start_tool(ident, *self._calls[ident])
         return [*made, *self._updated(update)]
@@ -171,7 +188,9 @@ class AcpTalk:
         ident = str(update.get("toolCallId") or "")
         name, _ = self._calls.get(ident, ("", {}))
         source = "web" if name == "web_fetch" else ""
-        return self._s.mirror.end_tool(ident, _text(update), error=status == "failed", source=source)
+        text, most = _text(update), self._kit.stream.update
+        text = f"{text[:most]}{CUT}" if most and len(text) > most else text
+        return self._s.mirror.end_tool(ident, text, error=status == "failed", source=source)
 
     async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if method != "session/request_permission":

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from palinurus.agent.plan.runplan import RunPlan
-from palinurus.config.sections.runtimes import RuntimeProgram
+from palinurus.config.sections.runtimes import AcpPlace, AcpStreamSettings, RuntimeProgram
 from palinurus.core.prompt.bootstrap import HEARTBEAT_FILE, get_base_name
 from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, UserMessage
@@ -27,6 +27,8 @@ class TalkKit(msgspec.Struct, frozen=True):
     known: Callable[[], Awaitable[str]]  # the id of the conversation; "" if there is none
     keep: Callable[[str], Awaitable[None]]  # remember it
     mark: str  # of its process: the same for every process that works for this session
+    place: AcpPlace = AcpPlace()
+    stream: AcpStreamSettings = AcpStreamSettings()
 
 
 class TalkWords(msgspec.Struct, frozen=True):

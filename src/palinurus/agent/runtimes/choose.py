@@ -32,9 +32,10 @@ class Runtimes:
     def __init__(self, settings: Settings, environ: Mapping[str, str], store: Store, files: WorkspaceFiles) -> None:
         self._settings = settings
         self._needs = (settings, environ, store, files)
+        self._busy: list[str] = []  # kinds of programs that are at work
 
     def of(self, plan: RunPlan) -> ProgramRuntime | None:
         """Who does this run; None: our own loop."""
         ref = plan.model.ref
         name = self._settings.runtimes.choose_program(plan.route.agent, ref.provider, ref.model)
-        return partial(late.load_part("programs")(*self._needs).run, name) if name else None
+        return partial(late.load_part("programs")(*self._needs, busy=self._busy).run, name) if name else None

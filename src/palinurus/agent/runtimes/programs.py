@@ -22,7 +22,7 @@ from palinurus.agent.runtimes.choose import WorkspaceFiles
 from palinurus.agent.runtimes.claude import ClaudeTalk
 from palinurus.agent.runtimes.codex import CodexTalk
 from palinurus.agent.runtimes.drive import ProgramGone, ProgramTalk, TalkSetting, drive_program
-from palinurus.config.sections.runtimes import ACP, CLAUDE, CODEX
+from palinurus.config.sections.runtimes import ACP, CLAUDE, CODEX, AcpPlace
 from palinurus.config.settings import Settings
 from palinurus.core.policy.audience import KEY, TRUST
 from palinurus.core.prompt.bootstrap import hide_memory
@@ -51,9 +51,18 @@ PROGRAM_KINDS: dict[str, ProgramKind] = {
 
 
 class ProgramRunner:
-    """One per run."""
+    """One per run. `busy`: the kinds of programs that are at work, this one's included."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], store: Store, files: WorkspaceFiles) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        store: Store,
+        files: WorkspaceFiles,
+        *,
+        busy: list[str],
+    ) -> None:
+        self._busy = busy
         self._settings = settings
         self._environ = environ
         self._store = store
@@ -61,12 +70,26 @@ class ProgramRunner:
 
     def run(self, name: str, plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
         """The run, done by the program of that name in the config."""
-        return drive_program(plan, ports, name, lambda setting: self._talk(name, setting))
+        return self._counted(name, drive_program(plan, ports, name, lambda setting: self._talk(name, setting)))
+
+    async def _counted(self, name: str, events: AsyncIterator[RunEvent]) -> AsyncIterator[RunEvent]:
+        kind = self._settings.runtimes.programs[name].kind
+        self._busy.append(kind)
+        try:
+            async for event in events:
+                yield event
+        finally:
+            self._busy.remove(kind)
 
     def _talk(self, name: str, setting: TalkSetting) -> ProgramTalk:
         """Raises Gone when there can be none."""
         plan, program = setting.plan, self._settings.runtimes.programs[name]
         sort = PROGRAM_KINDS[program.kind]
+        most = self._settings.runtimes.acp.most
+        if program.kind == ACP and most and self._busy.count(ACP) > most:
+            raise ProgramGone(
+                f"{most} programs are at work already (acp.maxConcurrentSessions)", "overloaded", final=True
+            )
         if is_sandboxed(self._settings.agents[plan.route.agent], plan.route.key):
             raise ProgramGone("it would run outside this session's sandbox", "config", final=True)
         if plan.inbound.shared and any(map(os.path.exists, plan.settings.cell.hide)):
@@ -87,7 +110,17 @@ class ProgramRunner:
         threads = ProgramThreads(self._store, plan, name)
         mark = hashlib.sha256(f"{self._settings.home} {name} {plan.route.key}".encode()).hexdigest()[:24]
         return sort.talk(
-            setting, TalkKit(started, env, self._brief(plan, sort), threads.known, keep=threads.keep, mark=mark)
+            setting,
+            TalkKit(
+                started,
+                env,
+                self._brief(plan, sort),
+                threads.known,
+                keep=threads.keep,
+                mark=mark,
+                place=self._settings.runtimes.places.get(plan.route.agent, AcpPlace()),
+                stream=self._settings.runtimes.acp.stream,
+            ),
         )
 
     def _brief(self, plan: RunPlan, sort: ProgramKind) -> ProgramBrief:

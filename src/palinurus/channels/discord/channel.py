@@ -21,7 +21,7 @@ from discord.http import Route
 
 from palinurus.channels.discord import inbound, outbound
 from palinurus.channels.discord.inbound import DiscordIdentity
-from palinurus.channels.discord.outbound import ACTS
+from palinurus.channels.discord.outbound import ACTS, LOOKS
 from palinurus.channels.discord.reader import DiscordReader
 from palinurus.channels.discord.wire import API, LEAVING, DiscordGateway, DiscordRateLimit, DiscordRest
 from palinurus.channels.intake import ChatOrder
@@ -79,7 +79,7 @@ class DiscordChannel(AccountChannel):
     abilities = ChannelAbilities(
         markup="discord",
         limit=outbound.LIMIT,
-        acts=frozenset(("typing", "edit", "delete", "react", "pin", "poll", "thread", "read")),
+        acts=frozenset(("typing", "edit", "delete", "react", "pin", "poll", "thread", "read", *LOOKS)),
         typing=9.0,
         pace=1.2,
         buttons=outbound.BUTTONS,

@@ -88,6 +88,44 @@ async def _read(rest: DiscordRest, chat: str, act: channel.ReadAction) -> channe
     return channel.SendReceipt("", inbound.to_history_rows(cast("list[dict[str, Any]]", rows)))
 
 
+# What is asked about a server: where, and which words of the answer are handed on.
+LOOKS: dict[channel.LookName, tuple[str, tuple[str, ...]]] = {
+    "channel-info": ("/channels/{chat}", ("id", "name", "topic", "type", "parent_id", "nsfw")),
+    "member-info": ("/guilds/{guild}/members/{user}", ("user", "nick", "roles", "joined_at")),
+    "role-info": ("/guilds/{guild}/roles", ("id", "name", "position", "mentionable", "managed")),
+    "voice-status": ("/guilds/{guild}/voice-states/{user}", ("channel_id", "user_id", "mute", "deaf", "self_mute")),
+    "event-list": (
+        "/guilds/{guild}/scheduled-events",
+        ("id", "name", "description", "scheduled_start_time", "scheduled_end_time", "status"),
+    ),
+    "search": ("/guilds/{guild}/messages/search", ("id", "channel_id", "author", "content", "timestamp")),
+}
+
+
+async def _look(rest: DiscordRest, chat: str, act: channel.LookAction) -> channel.SendReceipt:
+    path, words = LOOKS[act.what]
+    if act.user and not act.user.isdigit():
+        raise ValueError("a person is named by an id")
+    guild = str((await rest.get_channel(chat)).get("guild_id") or "") if "{guild}" in path else ""
+    if "{guild}" in path and not guild:
+        return channel.SendReceipt("", {"note": "this chat belongs to no server"})
+    params = {"content": act.text[:1024]} if act.text else None
+    raw: Any = await rest.request(Route("GET", path, chat=chat, guild=guild, user=act.user), params=params)
+    if act.what == "search":
+        raw = [row for rows in raw.get("messages") or () for row in rows]
+    if isinstance(raw, list):
+        return channel.SendReceipt("", [_pick(one, words) for one in raw[:PAGE]])
+    return channel.SendReceipt("", _pick(raw, words))
+
+
+def _pick(raw: Mapping[str, Any], words: tuple[str, ...]) -> dict[str, Any]:
+    """These fields; of a person the id and the name."""
+    found = {word: raw[word] for word in words if raw.get(word) is not None}
+    people = {key: {"id": one.get("id"), "name": one.get("username")} for key, one in found.items()
+              if key in ("user", "author") and isinstance(one, dict)}  # fmt: skip
+    return {**found, **people}
+
+
 ACTS: dict[type, Callable[[DiscordRest, str, Any], Awaitable[channel.SendReceipt]]] = {
     channel.TypingAction: _typing,
     channel.EditAction: _edit,
@@ -97,6 +135,7 @@ ACTS: dict[type, Callable[[DiscordRest, str, Any], Awaitable[channel.SendReceipt
     channel.PollAction: _poll,
     channel.ThreadAction: _thread,
     channel.ReadAction: _read,
+    channel.LookAction: _look,
 }
 
 

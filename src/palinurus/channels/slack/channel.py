@@ -60,7 +60,7 @@ class SlackChannel(AccountChannel):
     abilities = ChannelAbilities(
         markup="slack",
         limit=4000,
-        acts=frozenset(("edit", "delete", "react", "pin", "thread", "read")),
+        acts=frozenset(("edit", "delete", "react", "pin", "thread", "read", "member-info", "emoji-list")),
         pace=1.2,
         buttons=10,
         threads=True,

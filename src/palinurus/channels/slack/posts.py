@@ -221,7 +221,20 @@ class SlackPoster:
                 return await self._thread(chat, act)
             case channel.ReadAction():
                 return await self._read(chat, target.thread, act.limit)
+            case channel.LookAction():
+                return await self._look(act)
         return channel.SendFailure("Slack cannot do that", "refused")
+
+    async def _look(self, act: channel.LookAction) -> channel.SendResult:
+        answer = await self._calls.call("users.info" if act.user else "emoji.list", user=act.user or None)
+        if isinstance(answer, channel.SendFailure):
+            return answer
+        if not act.user:
+            return channel.SendReceipt("", sorted(answer.get("emoji") or ()))
+        known = answer.get("user") or {}
+        profile = known.get("profile") or {}
+        told = {"id": known.get("id"), "name": profile.get("real_name") or profile.get("display_name")}
+        return channel.SendReceipt("", {**told, "title": profile.get("title"), "timezone": known.get("tz")})
 
     async def _done(self, method: str, **given: Any) -> channel.SendResult:
         answer = await self._calls.call(method, **given)

@@ -125,8 +125,10 @@ def start_logging(
     structured: bool = False,
     file: str = "",
     rules: LoggingSettings = USUAL,
+    flags: tuple[str, ...] = (),
 ) -> None:
-    """Log to `stream` (stderr) from here on, and as `rules` has it as JSON lines to `file`, which is kept small."""
+    """Log to `stream` (stderr) from here on, and as `rules` has it as JSON lines to `file`, which is kept small.
+    `flags`: parts of the program of which everything is logged (diagnostics.flags)."""
     known = list(secrets)
     shown = _SteadyStream(stream or sys.stderr)
     shown.setFormatter((JsonLogFormatter if structured else ScrubbingFormatter)(known, rules))
@@ -146,3 +148,21 @@ def start_logging(
             old.close()
     root.handlers[:] = handlers
     root.setLevel(min(handler.level for handler in handlers))
+    parts = [f"palinurus.{flag.strip(' .*')}".strip(".") for flag in flags]
+    if parts:
+        root.setLevel(logging.DEBUG)
+        for handler in handlers:
+            handler.addFilter(FlagFilter(handler.level, parts))
+            handler.setLevel(logging.DEBUG)
+
+
+class FlagFilter(logging.Filter):
+    """Lets through what is important enough, and all that parts with a flag say."""
+
+    def __init__(self, level: int, parts: list[str]) -> None:
+        super().__init__()
+        self._level = level
+        self._parts = tuple(f"{part}." for part in parts)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= self._level or f"{record.name}.".startswith(self._parts)

@@ -20,6 +20,7 @@ from palinurus import __version__
 from palinurus.app import App, build_app
 from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.gateway import crashloop, logs, reload
+from palinurus.cli.gateway.watch import CacheTrace, StuckRuns
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.clock import Clock, SystemClock
@@ -131,6 +132,7 @@ async def _life(
         place = token.GatewayLocation(host, port, os.getpid(), clock.now(), **proof)
         token.announce_location(settings.home, place)
         _welcome(app, settings, place)
+        _watch_mail(app, environ, place)
         await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
         # What start-up made lives as long as the process: the collector need not look at it again and again.
         gc.unfreeze()  # what was loaded has not been looked through yet
@@ -153,17 +155,36 @@ async def _life(
     return after
 
 
+def _watch_mail(app: App, environ: Mapping[str, str], place: token.GatewayLocation) -> None:
+    """Have a mailbox watched, if the config names one."""
+    if app.settings.webhooks.enabled and app.settings.webhooks.gmail.account:
+        url = GatewayEndpoint(place.host, place.port, "", place.fingerprint).url
+        opened = app.webhooks.make_pass("gmail")
+        watch: Any = load_part(PARTS["mail"])
+        mail = watch(app.settings, environ, app.clock, address=url, hook_token=opened)
+        mail.start()
+        app.closers.append(mail.close)
+
+
 def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
-    """Have runs told as OpenTelemetry spans, if that is asked for. Returns the function that sends the last ones."""
-    if settings.gateway.spans is None:
+    """Watch runs, and have them told as OpenTelemetry spans, if that is asked for. Returns the function that sends the
+    last ones."""
+    told, known = settings.diagnostics, tuple(collect_secrets(settings))
+    stuck = StuckRuns(told, app.clock, app.abort)
+    app.follow(stuck)
+    app.closers.append(stuck.close)
+    CacheTrace(told.cache_trace, settings.home, app.clock, known).attach(app.hooks)
+    if told.spans is None:
         return None
     try:
         spans: Any = load_part(PARTS["spans"])
     except ModuleNotFoundError as exc:
         log.warning("diagnostics.otel: %s is not installed; fix: `pal extras add otel`", exc.name)
         return None
-    made = spans(settings.gateway.spans)
+    made = spans(told.spans, secrets=known)
     app.follow(made)
+    made.attach(app.hooks)
+    made.attach_logs(logging.getLogger().handlers[0].formatter if logging.getLogger().handlers else None)
     close: Callable[[], None] = made.close
     return close
 
@@ -262,7 +283,8 @@ def _log(verbose: bool, secret: str, settings: Settings) -> None:
     known, rules = [secret, *collect_secrets(settings)], settings.logging
     level = logging.DEBUG if verbose else logs.LEVELS[rules.console_level or rules.level]
     file = rules.file or paths.locate_log_file(settings.home)
-    logs.start_logging(level, known, structured=settings.gateway.json_logs, file=file, rules=rules)
+    structured, flags = settings.gateway.json_logs, settings.diagnostics.flags
+    logs.start_logging(level, known, structured=structured, file=file, rules=rules, flags=flags)
 
 
 def _report(loaded: LoadedConfig) -> None:

@@ -12,6 +12,7 @@ from palinurus.config import paths
 from palinurus.config.declare import Section, Unfilled, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import (
+    Amount,
     Count,
     Free,
     GroupChatSection,
@@ -207,6 +208,12 @@ class AgentSettings(VeiledSection, frozen=True):
         **same_form(Free, "contextLimits memorySearch humanDelay runtime agentRuntime"),
         # agents.defaults only
         "imageModel": ModelSpec,
+        "imageQuality": Annotated[
+            Literal["auto", "efficient", "balanced", "high"], "How sharp pictures are kept that are made smaller."
+        ],
+        "pdfModel": Annotated[ModelSpec, "The model that answers what the pdf tool is asked, or {primary, fallbacks}."],
+        "pdfMaxBytesMb": Annotated[Amount, "How large a PDF may be."],
+        "pdfMaxPages": Annotated[Count, "How many pages of a PDF are read at once."],
         "repoRoot": str,
         "bootstrapPromptTruncationWarning": Literal["off", "once", "always"],
         "contextPruning": PruningSection,
@@ -226,12 +233,13 @@ class AgentSettings(VeiledSection, frozen=True):
     }
 
 
+IMAGE_SIDES = {"efficient": 800, "balanced": 1200, "high": 2048}  # pixels; auto: as usual
 ENTRY_ONLY = frozenset("id default name identity groupChat tools".split())
 DEFAULTS_ONLY = frozenset(
-    "imageModel repoRoot skipBootstrap skipOptionalBootstrapFiles bootstrapPromptTruncationWarning userTimezone "
-    "timeFormat cliBackends contextPruning compaction elevatedDefault blockStreamingDefault blockStreamingBreak "
-    "blockStreamingChunk blockStreamingCoalesce timeoutSeconds imageMaxDimensionPx maxConcurrent mediaMaxMb "
-    "promptOverlays silentReply".split()
+    "imageModel imageQuality imageMaxDimensionPx pdfModel pdfMaxBytesMb pdfMaxPages repoRoot skipBootstrap "
+    "skipOptionalBootstrapFiles bootstrapPromptTruncationWarning userTimezone timeFormat cliBackends contextPruning "
+    "compaction elevatedDefault blockStreamingDefault blockStreamingBreak blockStreamingChunk blockStreamingCoalesce "
+    "timeoutSeconds maxConcurrent mediaMaxMb promptOverlays silentReply".split()
 )
 # Keys of sections that an entry can have too, but for these.
 SHARED_ONLY = {
@@ -293,6 +301,8 @@ def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -
     told = {**merge_raw(own, shared), "params": params, "skillsLimits": layers.merge("skillsLimits")}
     told |= {"identity": merge_raw(own.get("identity")), "startupContext": layers.merge("startupContext")}
     told["runRetries"] = layers.merge("runRetries")
+    if side := IMAGE_SIDES.get(told.get("imageQuality") or ""):
+        told.setdefault("imageMaxDimensionPx", side)
     return fill_section(
         AgentSettings,
         told,

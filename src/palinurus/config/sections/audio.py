@@ -31,6 +31,7 @@ from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.bindings import SendPolicy
 from palinurus.config.sections.models import VeiledSection
+from palinurus.config.sections.web import VisionSettings
 
 # What a provider is asked for when the config names no model.
 MODELS = {"openai": "gpt-4o-mini-transcribe", "groq": "whisper-large-v3-turbo", "mistral": "voxtral-mini-latest"}
@@ -70,6 +71,7 @@ class AudioSettings(Section, frozen=True):
     language: Text = ""
     prompt: Text = ""
     keep: float = option(14.0, at=None)
+    together: int = option(2, at=None)  # tools.media.concurrency
     scope: SendPolicy = option(SendPolicy(), "In which chats recordings are turned into words.")
 
     LOOSE: ClassVar = True
@@ -93,6 +95,8 @@ class MediaSection(Section, frozen=True):
     """tools.media"""
 
     audio: AudioSettings = AudioSettings()
+    image: VisionSettings = option(VisionSettings(), "Who looks at pictures.")
+    concurrency: AboveZero = option(2, "How many recordings of a message are listened to at the same time.")
 
     LOOSE: ClassVar = True
 

@@ -20,6 +20,12 @@ class BrowserProfile(Section, frozen=True):
     """browser.profiles.<name>: a browser of its own, or, with `cdpUrl`, one that a person has started."""
 
     url: Text = option("", "Where a person's own browser listens; using it is asked about each time.", at="cdpUrl")
+    executable: Text = option("", "The Chromium of this profile.", at="executablePath")
+    folder: Text = option("", "Where its cookies and logins are; only this profile may use it.", at="userDataDir")
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        made = {name: here.folder(word) for name in ("executable", "folder") if (word := getattr(self, name))}
+        return msgspec.structs.replace(self, **made)
 
 
 class BrowserSettings(Section, frozen=True):
@@ -32,6 +38,7 @@ class BrowserSettings(Section, frozen=True):
     no_sandbox: bool = option(False, "Leave out Chromium's own sandbox; ours stays.", at="noSandbox", closed=False)
     profile: Text = option(DEFAULT_PROFILE, "The profile that is used when a call names none.", at="defaultProfile")
     profiles: dict[str, BrowserProfile] = option({}, "Profiles by name: cookies and logins of their own.")
+    cleanup: bool = option(True, "false: a browser runs until it is stopped.", at="tabCleanup.enabled")
     idle: _Minutes = option(IDLE, "Minutes after which a browser nobody uses is ended.", at="tabCleanup.idleMinutes")
     tabs: Annotated[int, msgspec.Meta(ge=1, le=100)] = option(
         8, "Tabs of one session; the oldest is closed for the next.", at="tabCleanup.maxTabsPerSession"

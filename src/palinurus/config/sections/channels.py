@@ -150,6 +150,36 @@ class ChatApprovalSettings(Section, frozen=True):
         return self.enabled and fits and (self.agents is None or agent in self.agents)
 
 
+class ReconnectSettings(Section, frozen=True):
+    """web.reconnect: how long is waited before a receiver that broke is begun again. Seconds."""
+
+    first: LooseMillis = option(1.0, "The first wait.", "initialMs")
+    most: LooseMillis = option(60.0, "The longest wait.", "maxMs")
+    factor: Annotated[float, msgspec.Meta(ge=1)] = option(2.0, "How much longer each wait is than the one before.")
+    jitter: Ratio = option(0.0, "How much of a wait is left to chance.")
+    attempts: Size = option(0, "After how many failures in a row it is left alone; 0: never.", "maxAttempts")
+
+    LOOSE: ClassVar = True
+
+    def wait(self, attempt: int, chance: float) -> float | None:
+        """Seconds after the `attempt`-th failure in a row; None: no more. `chance` in [0, 1)."""
+        if self.attempts and attempt >= self.attempts:
+            return None
+        return spread_wait(self.first * self.factor ** min(attempt - 1, 30), self.most, self.jitter, chance)
+
+
+class PhoneSettings(Section, frozen=True):
+    """web: the connection to WhatsApp."""
+
+    enabled: bool = option(True, "false: WhatsApp is not connected to.", closed=False)
+    reconnect: ReconnectSettings = option(ReconnectSettings(), "How it is connected to again.")
+
+
+def spread_wait(usual: float, most: float, jitter: float, chance: float) -> float:
+    """A wait of at most `most`, `jitter` of it left to chance."""
+    return min(usual, most) * (1 + jitter * (2 * chance - 1))
+
+
 class SendRetrySettings(Section, frozen=True):
     """retry: how often a message is sent that the platform did not take, and how long is waited. Seconds."""
 
@@ -164,8 +194,7 @@ class SendRetrySettings(Section, frozen=True):
         """Seconds after the `attempt`-th try; None: no more. `chance` in [0, 1)."""
         if attempt >= self.attempts:
             return None
-        usual = min(self.least * 2.0 ** min(attempt - 1, 30), self.most)
-        return usual * (1 + self.jitter * (2 * chance - 1))
+        return spread_wait(self.least * 2.0 ** min(attempt - 1, 30), self.most, self.jitter, chance)
 
 
 class AccountSettings(Section, frozen=True):
@@ -188,6 +217,7 @@ class AccountSettings(Section, frozen=True):
     streaming: Annotated[Streaming, ToldWord("off", "partial", "block", progress="partial")] = "off"
     blocks: bool | None = option(None, at="blockStreaming")  # None: not said
     limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
+    lines: Size = option(0, "How many lines one message has at most; 0: as many as fit.", "maxLinesPerMessage")
     newline: Annotated[bool, Written(Any, lambda word: word == "newline")] = option(
         False, at="chunkMode"
     )  # by paragraph
@@ -214,6 +244,8 @@ class AccountSettings(Section, frozen=True):
     working: Annotated[str, Written(str, lambda text: text.strip(": "))] = option(
         "", "A reaction on a message as long as its answer is being made.", "typingReaction"
     )
+    watched: bool = option(True, "false: its connection is not looked after by the gateway.", "healthMonitor.enabled")
+    reconnect: ReconnectSettings = option(ReconnectSettings(), at=None)
     native: bool = option(True, at=None)  # its commands are in the platform's menu
     writes: bool = option(True, "false: /config changes nothing from here.", "configWrites")
     own: dict[str, Any] = option({}, at=None)

@@ -18,10 +18,12 @@ from palinurus.config.forms import (
     LooseSecret,
     Millis,
     MillisOrNone,
+    MinutesNumber,
     Names,
     NeededSecret,
     Port,
     Ratio,
+    Size,
     Text,
 )
 from palinurus.config.keypath import get_at
@@ -35,6 +37,7 @@ WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
 
 _ADDRESS = compile_late(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost")
 _BASE = compile_late(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
+_COLOR = compile_late(r"#?[0-9a-fA-F]{6}")
 _HOST = compile_late(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
 _ORIGIN = compile_late(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
 
@@ -119,24 +122,98 @@ class NodeHostSettings(Section, frozen=True):
         return msgspec.structs.replace(self, devices=known)
 
 
-class SpanSettings(Section, frozen=True):
-    """diagnostics.otel: runs, model calls and tool calls as OpenTelemetry spans, sent over HTTP."""
+class CaptureSettings(Section, frozen=True):
+    """diagnostics.otel.captureContent: what people and models wrote, in spans; by default none of it."""
 
-    enabled: bool = option(False, "Send spans (`pal extras add otel`).")
+    enabled: bool = option(False, "Send what was said along, as far as the other keys say.")
+    input: bool = option(False, "What the model is asked.", "inputMessages")
+    output: bool = option(False, "What the model answers.", "outputMessages")
+    system: bool = option(False, "The system prompt.", "systemPrompt")
+    tools: bool = option(False, "The tools that the model is offered.", "toolDefinitions")
+    tool_inputs: bool = option(False, "What tools are called with.")
+    tool_outputs: bool = option(False, "What tools answer.")
+
+    LOOSE: ClassVar = True
+
+
+class SpanSettings(Section, frozen=True):
+    """diagnostics.otel: runs, model calls and tool calls as OpenTelemetry spans, figures and log lines, over HTTP."""
+
+    enabled: bool = option(False, "Send them (`pal extras add otel`).")
     traces: bool = option(True, "false: no spans.")
+    metrics: bool = option(True, "false: no figures (runs, tokens, tool calls, and how long they took).")
+    logs: bool = option(False, "true: the lines of the log, too, without secrets.")
     endpoint: Text = option("", "The collector, without a path; OTEL_EXPORTER_OTLP_ENDPOINT where nothing is said.")
     traces_endpoint: Text = option("", "The whole address for spans, instead of endpoint.")
+    metrics_endpoint: Text = option("", "The whole address for figures.")
+    logs_endpoint: Text = option("", "The whole address for log lines.")
     headers: dict[str, LooseSecret] = option({}, "Headers to send along, such as a key.")
     service: Text = option("palinurus", "What the program calls itself.", "serviceName")
     share: Ratio = option(1.0, "Of how many runs spans are sent: 1 of all, 0 of none.", "sampleRate")
     flush: LooseMillis = option(0.0, "How long spans wait for others before they are sent.", "flushIntervalMs")
+    capture: CaptureSettings = option(CaptureSettings(), "What was said, in spans.", "captureContent")
+
+    LOOSE: ClassVar = True
+
+    def locate(self, signal: Literal["traces", "metrics", "logs"]) -> str:
+        """Where they go; "": where the environment says."""
+        own = {"traces": self.traces_endpoint, "metrics": self.metrics_endpoint, "logs": self.logs_endpoint}
+        return own[signal] or (f"{self.endpoint.rstrip('/')}/v1/{signal}" if self.endpoint else "")
+
+
+class CacheTraceSettings(Section, frozen=True):
+    """diagnostics.cacheTrace: every request to a model as a line of a file, to see why a cache was missed."""
+
+    enabled: bool = option(False, "Write a line for every request to a model.")
+    file: Text = option("", "The file; by default logs/cache-trace.jsonl in the state directory.", "filePath")
+    messages: bool = option(True, "With the conversation.", "includeMessages")
+    prompt: bool = option(True, "With the newest message.", "includePrompt")
+    system: bool = option(True, "With the system prompt.", "includeSystem")
+
+    LOOSE: ClassVar = True
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        return msgspec.structs.replace(self, file=here.folder(self.file)) if self.file else self
+
+
+class DiagnosticsSettings(Section, frozen=True):
+    """diagnostics. Times in seconds."""
+
+    enabled: bool = option(True, "false: nothing is sent anywhere.")
+    otel: SpanSettings = option(SpanSettings(), "Runs as OpenTelemetry spans, with figures and log lines.")
+    flags: Names = option((), "Parts of the program that log everything, such as channels.telegram; * is all of it.")
+    stuck_warn: LooseMillis = option(
+        120.0, "After how long without a sign of life a run is named in the log.", "stuckSessionWarnMs"
+    )
+    stuck_abort: LooseMillis = option(0.0, "After how long it is stopped; by default never.", "stuckSessionAbortMs")
+    cache_trace: CacheTraceSettings = option(CacheTraceSettings(), "Every request to a model, in a file.")
 
     LOOSE: ClassVar = True
 
     @property
-    def address(self) -> str:
-        """Where spans go; "": where the environment says."""
-        return self.traces_endpoint or (f"{self.endpoint.rstrip('/')}/v1/traces" if self.endpoint else "")
+    def spans(self) -> SpanSettings | None:
+        """What is sent to a collector; None: nothing."""
+        return self.otel if self.enabled and self.otel.enabled else None
+
+
+class PageLook(Section, frozen=True):
+    """ui: how the web page looks."""
+
+    name: Text = option("", "What the page calls the assistant.", "assistant.name")
+    avatar: Text = option(
+        "", "Its picture: an emoji, a letter or two, or a data: address of an image.", "assistant.avatar"
+    )
+    color: Text = option("", "The colour of buttons and links, such as #0f766e.", "seamColor")
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        made = self
+        if self.color and not _COLOR.fullmatch(self.color):
+            here.odd("seamColor", "is no colour", "write it as #0f766e")
+            made = msgspec.structs.replace(made, color="")
+        if len(self.avatar) > 8 and not self.avatar.startswith("data:image/"):
+            here.odd("assistant.avatar", "is neither an emoji, a letter or two nor a data: address of an image")
+            made = msgspec.structs.replace(made, avatar="")
+        return msgspec.structs.replace(made, color=made.color and f"#{made.color.lstrip('#')}")
 
 
 class GatewaySettings(Section, frozen=True):
@@ -172,7 +249,6 @@ class GatewaySettings(Section, frozen=True):
         None, "How long running turns get when a changed file restarts the gateway.", "reload.deferralTimeoutMs"
     )
     json_logs: bool = option(False, at=None)
-    spans: SpanSettings | None = option(None, at=None)  # OpenTelemetry (diagnostics.otel)
     drain: float = option(30.0, at=None)  # seconds running turns get on SIGTERM
     handshake: Millis = option(15.0, at="handshakeTimeoutMs")  # that a WebSocket client has to log in
     login_limits: LoginLimits = option(LoginLimits(), at="auth.rateLimit")
@@ -181,6 +257,18 @@ class GatewaySettings(Section, frozen=True):
     page: bool = option(True, "Serve the web page.", "controlUi.enabled", closed=False)
     page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
     tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
+    check: MinutesNumber = option(
+        0.0, "How often the connections of channels are looked at; 0: never.", "channelHealthCheckMinutes"
+    )
+    stale: MinutesNumber = option(
+        1800.0,
+        "After how long without a message a channel that is looked at is connected anew; 0: never.",
+        "channelStaleEventThresholdMinutes",
+    )
+    restarts: Size = option(
+        10, "How often a channel is connected anew in an hour at most.", "channelMaxRestartsPerHour"
+    )
+    look: PageLook = option(PageLook(), at=None)  # ui
     proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
 
     ALWAYS: ClassVar = True

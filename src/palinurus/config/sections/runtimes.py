@@ -1,17 +1,17 @@
 """Programs beside our own loop that can do a run, and which agents and models they do it for. Pure.
 
-From agents.defaults.cliBackends, plugins.entries.codex.config.appServer, and every `agentRuntime` in the config. All
-of these are free-form: what is not of the right kind counts as not written.
+From agents.defaults.cliBackends, acp, plugins.entries.codex.config.appServer, and every `agentRuntime` in the config.
+All but acp are free-form: what is not of the right kind counts as not written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from palinurus.config.forms import Free
+from palinurus.config.declare import Section, option
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import Free, Names, Size, Text
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.agents import AgentLayers
 from palinurus.config.sections.models import ProviderSettings
@@ -23,6 +23,46 @@ COMMANDS: dict[str, tuple[str, ...]] = {CODEX: ("codex", "app-server"), CLAUDE: 
 APPROVALS = ("untrusted", "on-request", "never")
 SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
 PERMISSIONS = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
+
+
+class AcpStreamSettings(Section, frozen=True):
+    """acp.stream: how what an ACP program says reaches people."""
+
+    delivery: Literal["live", "final_only"] = option(
+        "live", "final_only: nothing is shown before its turn is over.", "deliveryMode"
+    )
+    between: Literal["paragraph", "newline", "space", "none"] = option(
+        "paragraph",
+        "What stands between texts that tools were used between, with final_only.",
+        "hiddenBoundarySeparator",
+    )
+    most: Size = option(0, "How many characters of one turn are shown; 0: all.", "maxOutputChars")
+    update: Size = option(0, "How many characters of one tool's result are kept; 0: all.", "maxSessionUpdateChars")
+
+
+class AcpSettings(Section, frozen=True):
+    """acp: programs that speak the Agent Client Protocol."""
+
+    enabled: bool = option(True, "false: none of them does a run.", closed=False)
+    allowed: Names = option((), "Only these of agents.defaults.cliBackends; none named: all.", "allowedAgents")
+    default: Text = option("", "Which does the runs of agents whose runtime is acp and names none.", "defaultAgent")
+    most: Size = option(
+        0, "How many of them run at the same time at most; 0: as many as there are runs.", "maxConcurrentSessions"
+    )
+    stream: AcpStreamSettings = option(AcpStreamSettings(), "How what they say reaches people.")
+
+    SEALED: ClassVar = {"enabled": False}
+
+    def allows(self, name: str) -> bool:
+        """May the program of that name do runs?"""
+        return self.enabled and (not self.allowed or name in self.allowed)
+
+
+class AcpPlace(msgspec.Struct, frozen=True):
+    """agents.list[].runtime.acp: where the program works for this agent, and whether it knows what was before."""
+
+    cwd: str = ""  # "": the workspace
+    anew: bool = False  # mode oneshot: every turn is a conversation of its own
 
 
 class RuntimeProgram(msgspec.Struct, frozen=True):
@@ -43,6 +83,8 @@ class RuntimeSettings(msgspec.Struct, frozen=True):
     programs: dict[str, RuntimeProgram] = {}
     agents: dict[str, str] = {}
     models: dict[str, str] = {}
+    acp: AcpSettings = AcpSettings()
+    places: dict[str, AcpPlace] = {}  # by agent
 
     def choose_program(self, agent: str, provider: str, model: str) -> str:
         """The program that does the runs of this agent with this model; "" = our own loop."""
@@ -63,14 +105,22 @@ _MAKERS: dict[str, frozenset[str]] = {
 
 
 def resolve_runtimes(
-    agents: Mapping[str, AgentLayers], shared: Free, codex: Free, providers: Mapping[str, ProviderSettings]
+    agents: Mapping[str, AgentLayers],
+    shared: Free,
+    codex: Free,
+    providers: Mapping[str, ProviderSettings],
+    *,
+    acp: AcpSettings,
+    here: ConfigPlace,
 ) -> RuntimeSettings:
     """The settings. `codex` is plugins.entries.codex.config."""
     backends = shared.get("cliBackends") or {}
     bodies = {name: _part(backends, name) for name in COMMANDS}
     bodies[CODEX] = {**_part(codex, "appServer"), **bodies[CODEX]}
-    bodies |= {name: body for name, body in backends.items() if name not in COMMANDS and _speaks(body)}
-    chosen = {key: _chosen(layers) for key, layers in agents.items()}
+    bodies |= {
+        name: body for name, body in backends.items() if name not in COMMANDS and _speaks(body) and acp.allows(name)
+    }
+    chosen = {key: _chosen(layers, acp.default) for key, layers in agents.items()}
     models = {name: _named(_part(entry, "agentRuntime")) for name, entry in (shared.get("models") or {}).items()}
     for ident, provider in providers.items():
         models[ident] = provider.runtime
@@ -79,7 +129,15 @@ def resolve_runtimes(
         {name: _program(name, body) for name, body in bodies.items()},
         {key: name for key, name in chosen.items() if name in bodies},
         {key: name for key, name in models.items() if name in bodies},
+        acp=acp,
+        places={key: _place(layers, here) for key, layers in agents.items()},
     )
+
+
+def _place(layers: AgentLayers, here: ConfigPlace) -> AcpPlace:
+    told = _part(layers.own.get("runtime"), "acp")
+    cwd = told.get("cwd")
+    return AcpPlace(here.folder(cwd) if isinstance(cwd, str) and cwd.strip() else "", told.get("mode") == "oneshot")
 
 
 def _program(name: str, body: Mapping[str, Any]) -> RuntimeProgram:
@@ -105,13 +163,13 @@ def _named(runtime: Any) -> str:
     return found if isinstance(found, str) and found not in OWN else ""
 
 
-def _chosen(layers: AgentLayers) -> str:
-    """agents.list[].runtime {type: "acp", acp: {agent}}, else agentRuntime."""
+def _chosen(layers: AgentLayers, usual: str) -> str:
+    """agents.list[].runtime {type: "acp", acp: {agent}}, else agentRuntime. `usual`: acp.defaultAgent."""
     own, shared, _ = layers
     runtime = own.get("runtime") or {}
     if not runtime and not own.get("agentRuntime"):
         return _named(shared.get("agentRuntime"))
-    named = _part(runtime, "acp").get("agent") if runtime.get("type") == ACP else None
+    named = _part(runtime, "acp").get("agent") or usual or None if runtime.get("type") == ACP else None
     return named if isinstance(named, str) else _named(own.get("agentRuntime"))
 
 

@@ -126,6 +126,12 @@ class CommandSettings(Section, frozen=True):
     """commands: what can be typed in chats. Who may: `PeopleSettings`."""
 
     config: bool = option(True, "false: no /config, whoever asks.", closed=False)
+    bash: bool = option(False, "true: the owner may run commands of this machine with /bash.", closed=False)
+    bash_wait: MillisOrNone = option(
+        2.0, "How long /bash waits for a command before it goes on in the background.", "bashForegroundMs"
+    )
+    mcp: bool = option(False, "true: the owner may change mcp.servers with /mcp.", closed=False)
+    plugins: bool = option(False, "true: the owner may switch plugins with /plugins.", closed=False)
     restart: bool = option(True, "false: the agent cannot restart the gateway.", closed=False)
     native: Literal["auto"] | bool = option(
         "auto", "false: no commands in the platforms' own menus; channels.*.commands.native goes before."
@@ -179,6 +185,11 @@ class LoggingSettings(Section, frozen=True):
         "tools", "off blanks only the secrets of the config, not what looks like one.", "redactSensitive"
     )
     patterns: Names = option((), "Regular expressions of what is blanked besides.", "redactPatterns")
+
+    @property
+    def json_lines(self) -> bool:
+        """Does the gateway show lines for programs?"""
+        return self.console_style == "json"
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         usable = []

@@ -195,6 +195,18 @@ class TaintSection(Section, frozen=True):
         return msgspec.structs.replace(rules, agents=self.agents, channels=self.channels)
 
 
+class SpawnFileRules(Section, frozen=True):
+    """tools.sessions_spawn.attachments: files that sub-agents are given."""
+
+    enabled: bool = option(True, "false: sub-agents are given no files.", closed=False)
+    files: Count = option(50, "How many files at most.", "maxFiles")
+    file_bytes: Count = option(5_000_000, "How large one may be.", "maxFileBytes")
+    total: Count = option(5_000_000, "How large all of them may be.", "maxTotalBytes")
+    keep: bool = option(
+        True, "false: the files go when the sub-agent has ended, even if its session stays.", "retainOnSessionKeep"
+    )
+
+
 class ToolsSettings(msgspec.Struct, frozen=True):
     """tools, but for who may use which: that is `Settings.policy`."""
 
@@ -202,6 +214,8 @@ class ToolsSettings(msgspec.Struct, frozen=True):
     exec: ExecSettings = ExecSettings()
     loops: LoopSettings = LoopSettings()
     taint: TaintRules = TaintRules()
+    plan: bool = True  # is there update_plan
+    attachments: SpawnFileRules = SpawnFileRules()
 
 
 class ToolsSection(AgentToolsSection, frozen=True):
@@ -221,7 +235,13 @@ class ToolsSection(AgentToolsSection, frozen=True):
         TaintSection(), "What is asked about after untrusted content was read (docs/security.md)."
     )
 
+    plan: bool = option(True, "false: there is no tool for plans.", "experimental.planTool")
+    attachments: SpawnFileRules = option(
+        SpawnFileRules(), "Files that sub-agents are given.", "sessions_spawn.attachments"
+    )
+
     def make_settings(self, here: ConfigPlace) -> ToolsSettings:
         """The settings; what is wrong goes to the findings."""
         taint = self.taint.make_rules(here.below("taint"))
-        return ToolsSettings(self.workspace_only, self.exec, self.loops, taint=taint)
+        made = ToolsSettings(self.workspace_only, self.exec, self.loops, taint=taint)
+        return msgspec.structs.replace(made, plan=self.plan, attachments=self.attachments)

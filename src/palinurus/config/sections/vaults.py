@@ -9,17 +9,19 @@ import stat
 import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from palinurus.config import paths
 from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free, Millis, Names, Text
+from palinurus.config.forms import Free, Millis, Names, Text, between
 from palinurus.config.keypath import get_at
 
 LARGEST = 1 << 20
+KEYS = ("_API_KEY", "_TOKEN", "_BASE_URL")  # ends of the names that are taken from a shell
+BEGIN = "palinurus-begins-here"
 
 
 class SecretProvider(Section, frozen=True):
@@ -36,6 +38,44 @@ class SecretProvider(Section, frozen=True):
     pass_env: Names = option((), "Variables that the program gets; no other.")
     timeout: Millis = option(5.0, "How long it may take.", "timeoutMs")
     linked: bool = option(False, "The command may be a symbolic link.", "allowSymlinkCommand")
+
+
+class ShellEnvSection(Section, frozen=True):
+    """env.shellEnv: keys of models from the owner's shell, where the environment has none."""
+
+    enabled: bool = option(False, "true: variables that hold keys are taken from the login shell, once.", closed=False)
+    timeout: Annotated[float, between(1, 600_000, scale=0.001)] = option(
+        15.0, "How long the shell may take.", "timeoutMs"
+    )
+
+    LOOSE: ClassVar = True
+
+
+def read_shell_variables(config: Any, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the owner's login shell knows of keys and the environment does not; {} where that is not asked for."""
+    written = get_at(config, ("env", "shellEnv")) if isinstance(config, dict) else None
+    if not isinstance(written, dict) or written.get("enabled") is not True:
+        return {}
+    rules = fill_section(ShellEnvSection, written, ConfigPlace("", environ, []))
+    shell = environ.get("SHELL") or "/bin/sh"
+    home = environ.get("HOME", "/")
+    found = _ask_shell(shell, home, environ.get("PATH", ""), rules.timeout) if os.path.isabs(shell) else {}
+    return {name: text for name, text in found.items() if name.endswith(KEYS) and not environ.get(name)}
+
+
+@lru_cache(maxsize=4)
+def _ask_shell(shell: str, home: str, path: str, timeout: float) -> dict[str, str]:
+    """Once in a process. What a shell prints besides is passed over."""
+    env = {"HOME": home, "PATH": path, "SHELL": shell, "TERM": "dumb"}
+    try:
+        done = subprocess.run(
+            [shell, "-l", "-c", f"printf {BEGIN}; env -0"],
+            env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    rows = done.stdout[:LARGEST].decode("utf-8", "replace").rpartition(BEGIN)[2].split("\0")
+    return {name: text for row in rows for name, sign, text in (row.partition("="),) if sign and text}
 
 
 class SecretsSection(Section, frozen=True):

@@ -26,6 +26,41 @@ ENGINES: dict[str, tuple[str, ...]] = {
 KEYLESS = ("searxng", "duckduckgo")
 
 
+class VisionMethod(Section, frozen=True):
+    """tools.media.image.models[]: a model that looks at pictures. Seconds; 0: as all have it."""
+
+    provider: Lower = ""
+    model: Text = ""
+    timeout: Annotated[float, between(0, 3600)] = option(0.0, at="timeoutSeconds")
+
+    LOOSE: ClassVar = True
+
+    @property
+    def name(self) -> str:
+        """As models are named elsewhere."""
+        return f"{self.provider}/{self.model}" if self.provider else self.model
+
+
+class VisionSettings(Section, frozen=True):
+    """tools.media.image: who looks at pictures for models that do not see."""
+
+    enabled: ToldBool = option(True, "false: there is no tool that looks at pictures.")
+    timeout: Annotated[float, between(0, 3600)] = option(
+        0.0, "How long one model may take, in seconds; 0: as long as any call.", "timeoutSeconds"
+    )
+    models: tuple[VisionMethod, ...] = option((), "Who is asked, in this order, before agents.defaults.imageModel.")
+
+    LOOSE: ClassVar = True
+
+
+class PdfSettings(msgspec.Struct, frozen=True):
+    """agents.defaults.pdf*: what the pdf tool reads at once, and who answers what is asked about a PDF."""
+
+    pages: int = 20
+    size: int = 10 << 20  # bytes
+    models: tuple[str, ...] = ()  # (): nobody; the text comes back
+
+
 class WebFetchSettings(Section, frozen=True):
     """tools.web.fetch"""
 
@@ -40,6 +75,9 @@ class WebFetchSettings(Section, frozen=True):
     rules: OpenHosts = option(OpenHosts(), at=None)  # allowedHosts, allowPrivate, ssrfPolicy
     private: ToldBool = option(False, at="allowPrivate")
     ranges: Free = option({}, at="ssrfPolicy")
+    readable: ToldBool = option(
+        True, "false: all of a page, with its menus, not only what is to be read.", "readability"
+    )
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {"allowedHosts": list[str]}

@@ -10,7 +10,17 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import BareSecret, Count, Lower, Names, SecretText, Text, resolve_loose_secret
+from palinurus.config.forms import (
+    BareSecret,
+    Count,
+    Lower,
+    MinutesNumber,
+    Names,
+    Port,
+    SecretText,
+    Text,
+    resolve_loose_secret,
+)
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.plugins import HookScriptSettings
@@ -80,6 +90,32 @@ class MappedHookSettings(Section, frozen=True):
         )
 
 
+class MailSettings(Section, frozen=True):
+    """hooks.gmail: a mailbox that `gog` watches for us; what comes goes to the hook `gmail`. Times in seconds."""
+
+    account: Text = option("", "The mailbox to watch, with the program `gog`, which must be signed in to it.")
+    label: Text = option("INBOX", "Only mail with this label.")
+    topic: Text = option("", "The Pub/Sub topic that Gmail tells of new mail, projects/NAME/topics/NAME.")
+    push_token: BareSecret = option(Secret(), "What Pub/Sub proves itself with to gog.")
+    hook_url: Text = option("", "Where gog posts to; by default this gateway's hook `gmail`.")
+    include_body: bool = option(True, "false: only the sender, the subject and the first words of a mail.")
+    size: Count = option(20_000, "How many bytes of a mail are handed on.", "maxBytes")
+    renew: MinutesNumber = option(
+        43_200.0, "How often the watch is renewed; Gmail ends it after 7 days.", "renewEveryMinutes"
+    )
+    model: Text = option("", "The model of turns about mail.")
+    thinking: Text = option("", "How long it thinks about mail.")
+    bind: Text = option("127.0.0.1", "The address that gog listens on for Pub/Sub.", "serve.bind")
+    port: Port = option(8788, "Its port.", "serve.port")
+    path: Text = option("/gmail-pubsub", "Its path.", "serve.path")
+    tailnet: Literal["off", "serve", "funnel"] = option(
+        "off", "serve or funnel: have tailscale let Pub/Sub in to gog.", "tailscale.mode"
+    )
+    tailnet_path: Text = option("", "The path there; by default serve.path.", "tailscale.path")
+
+    LOOSE: ClassVar = True
+
+
 def _agents(named: list[str]) -> Names | None:
     return None if "*" in named else tuple(name.strip().lower() for name in named)
 
@@ -97,6 +133,7 @@ class WebhookSettings(Section, frozen=True):
     agents: Annotated[Names | None, Written(list[str], _agents)] = option(None, at="allowedAgentIds")
     size: Count = option(SIZE, at="maxBodyBytes")
     hooks: tuple[MappedHookSettings, ...] = option((), at=None)
+    gmail: MailSettings = option(MailSettings(), "A mailbox that is watched (docs/webhooks.md).")
     scripts: HookScriptSettings = option(HookScriptSettings(), at="internal")
 
     SEALED: ClassVar = {"enabled": False}
@@ -110,7 +147,8 @@ class WebhookSettings(Section, frozen=True):
         made: list[MappedHookSettings] = []
         for at, body in enumerate(raw.get("mappings") or ()):
             made.append(fill_section(MappedHookSettings, body, here.below("mappings", at)))
-        for at, name in enumerate(raw.get("presets") or ()):
+        presets = [*(raw.get("presets") or ()), *(("gmail",) if self.gmail.account else ())]
+        for at, name in enumerate(dict.fromkeys(presets)):
             place = here.below("presets", at)
             if name not in PRESETS:
                 place.bad("", f"there is no preset {name!r}", suggest_nearest(name, PRESETS))
@@ -119,6 +157,11 @@ class WebhookSettings(Section, frozen=True):
         if not token and not any(hook.own for hook in made):
             here.bad("token", "is not set, so no webhook can be used", "set it to a long random text")
             return type(self)(scripts=self.scripts)
+        wishes = {"model": self.gmail.model, "thinking": self.gmail.thinking}
+        mail = {name: word for name, word in wishes.items() if word}
+        for at, hook in enumerate(made):
+            if hook.id == "gmail":
+                made[at] = msgspec.structs.replace(hook, options={**mail, **hook.options})
         base = "/" + (self.path or "hooks").strip("/ ")
         if base == "/":
             here.bad("path", "must not be /", "write it as /hooks")

@@ -100,10 +100,33 @@ class ReadAction(msgspec.Struct, frozen=True, tag="read"):
     limit: int = 20
 
 
+# What a platform can be asked about a chat and the people in it.
+LookName: TypeAlias = Literal[
+    "channel-info", "member-info", "role-info", "voice-status", "event-list", "emoji-list", "search"
+]
+
+
+class LookAction(msgspec.Struct, frozen=True, tag="look"):
+    """Ask the platform about the chat, or about a person (`user`); `text` is what to search for. `SendReceipt.data` is
+    what it says."""
+
+    what: LookName
+    user: str = ""
+    text: str = ""
+
+
 ChannelAction: TypeAlias = (
-    TypingAction | EditAction | DeleteAction | ReactAction | PinAction | PollAction | ThreadAction | ReadAction
+    TypingAction
+    | EditAction
+    | DeleteAction
+    | ReactAction
+    | PinAction
+    | PollAction
+    | ThreadAction
+    | ReadAction
+    | LookAction
 )
-ActionName: TypeAlias = Literal["typing", "edit", "delete", "react", "pin", "poll", "thread", "read"]
+ActionName: TypeAlias = Literal["typing", "edit", "delete", "react", "pin", "poll", "thread", "read"] | LookName
 
 
 class ChannelAbilities(msgspec.Struct, frozen=True):

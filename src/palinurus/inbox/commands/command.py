@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import list_insiders
 from palinurus.agent.promptcache import CacheSnapshot
 from palinurus.clock import Clock
@@ -88,6 +89,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     canvas: CanvasOffer | None = None  # pages that agents show
     nodes: NodesPart | None = None  # other machines that do something for the agent
     ears: TranscriberPort | None = None  # who writes down what is spoken
+    invoke: DirectToolCaller | None = None  # one tool, without a run
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
 

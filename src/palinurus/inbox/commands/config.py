@@ -37,6 +37,37 @@ async def run_config(call: CommandCall) -> CommandAnswer:
     return CommandAnswer(await asyncio.to_thread(action, call, rest.strip()))
 
 
+async def run_mcp(call: CommandCall) -> CommandAnswer:
+    """/mcp show|set|unset: the servers of the config."""
+    return await _run_part(call, "mcp", "mcp.servers", "Use /mcp show [NAME], set NAME {…} or unset NAME.")
+
+
+async def run_plugins(call: CommandCall) -> CommandAnswer:
+    """/plugins show|enable|disable: which plugins are on."""
+    word, _, name = call.args.strip().partition(" ")
+    switch = {"enable": "true", "disable": "false"}.get(word.lower())
+    if switch and name.strip():
+        call = msgspec.structs.replace(call, args=f"set {name.strip()}.enabled {switch}")
+    elif word.lower() in ("set", "unset"):
+        call = msgspec.structs.replace(call, args="?")
+    usage = "Use /plugins show [NAME], enable NAME or disable NAME."
+    return await _run_part(call, "plugins", "plugins.entries", usage)
+
+
+async def _run_part(call: CommandCall, name: str, place: str, usage: str) -> CommandAnswer:
+    """/config for what stands below one place, where the config lets it."""
+    if not getattr(call.program.settings.commands, name):
+        return CommandAnswer(f"/{name} is switched off (commands.{name}).")
+    word, _, rest = call.args.strip().partition(" ")
+    key, rest = f"{place}.{rest.strip()}".rstrip("."), rest.strip()
+    if word.lower() not in ("", "show", "list", "get", "set", "unset") or (
+        word.lower() in ("set", "unset") and not rest
+    ):
+        return CommandAnswer(usage)
+    word = "show" if word.lower() == "list" else word
+    return await run_config(msgspec.structs.replace(call, args=f"{word} {key}"))
+
+
 def _show(call: CommandCall, key: str) -> str:
     loaded = load_config(call.program.settings.home, call.program.environ)
     if not key:
@@ -72,8 +103,7 @@ def _explain(call: CommandCall, key: str) -> str:
     found = explain_key(load_config(call.program.settings.home, call.program.environ), key)
     value = ("" if found.keys else "(none)") if found.value is None else _json(found.value)
     keys = "\n".join(f"{line.name}: {line.about}".rstrip(": ") for line in found.keys)
-    when = "applies at once" if found.live else "needs a restart of the gateway"
-    said = (found.key, value, f"from: {found.source}; a change {when}")
+    said = (found.key, value, f"from: {found.source}; a change {found.when}")
     return "\n".join(line for line in (*said, found.about, keys) if line)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.inbound import EarlierMessage, Inbound
-from palinurus.core.types.messages import AssistantMessage, UserMessage
+from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 
 # A message that a command sends on: to the same session, from the same sender, once, however often it is tried.
@@ -38,6 +38,25 @@ STOP_WORDS: frozenset[str] = frozenset(
         "ferma", "fermati", "стоп", "остановись", "停止", "停", "やめて", "止まれ", "멈춰", "रुको", "توقف", "قف", "dur",
     )
 )  # fmt: skip
+
+
+async def run_bash(call: CommandCall) -> CommandAnswer:
+    """A command of this machine, as the agent's exec tool would run it: same rules, same containment. Done once: after
+    a crash it is not begun again."""
+    rules, line = call.program.settings.commands, call.args.strip()
+    if not rules.bash or call.program.invoke is None:
+        return CommandAnswer("/bash is switched off (commands.bash).")
+    if not line:
+        return CommandAnswer("Use /bash COMMAND.")
+    if call.claim.attempts > 1:
+        return CommandAnswer(
+            "The gateway was stopped meanwhile. Whether the command ran is not known; it was not begun again."
+        )
+    asked = {"command": line, "yieldMs": int(rules.bash_wait * 1000) or 10}
+    done = await call.program.invoke(call.key, "exec", asked, call.inbound.sender)
+    if done is None:
+        return CommandAnswer("This agent has no exec tool.")
+    return CommandAnswer(done.text if isinstance(done, ToolResult) else f"⚠️ {done.message}")
 
 
 async def run_stop(call: CommandCall) -> CommandAnswer:

@@ -95,6 +95,9 @@ _ROWS: tuple[ChatCommand, ...] = (
         "owner",
         "tools",
     ),
+    ChatCommand("bash", "run a command of this machine", runs.run_bash, "COMMAND", (), "owner", "tools"),
+    ChatCommand("mcp", "the tool servers", config.run_mcp, "show|set|unset NAME …", (), "owner", "tools"),
+    ChatCommand("plugins", "the plugins", config.run_plugins, "show|enable|disable NAME", (), "owner", "tools"),
 )
 TABLE: dict[str, ChatCommand] = {row.name: row for row in _ROWS}
 NAMES: dict[str, ChatCommand] = {name: row for row in _ROWS for name in (row.name, *row.aliases)}

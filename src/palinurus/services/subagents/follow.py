@@ -179,6 +179,8 @@ class SubagentFollower:
         child = await self._registry.change(child.id, state="told")
         if child.delete:
             await self.remove(child)
+        elif child.folder and not self._parts.settings.tools.attachments.keep:
+            await asyncio.to_thread(spawn.remove_attachments, child.folder)
         return True
 
     async def _announce(self, child: SubagentRecord, result: str) -> bool | None:

@@ -19,6 +19,7 @@ import msgspec
 from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.beneath import create_file_beneath, open_folder_beneath
 from palinurus.clock import Clock
+from palinurus.config.sections.tools import SpawnFileRules
 from palinurus.config.settings import Settings
 from palinurus.core.levels import spellings as levels
 from palinurus.core.policy.audience import SHARED
@@ -44,12 +45,18 @@ from palinurus.tools.program.subagents import SpawnOrder, SubagentAttachment
 # The workspace belongs to agents, so nothing in it is trusted: no link is followed, nothing existing is overwritten.
 
 FOLDER = ".attachments"
-MOST = 5_000_000  # bytes altogether
+USUAL = SpawnFileRules()
 
 
-def read_attachments(attachments: Sequence[SubagentAttachment]) -> dict[str, bytes] | str:
+def read_attachments(
+    attachments: Sequence[SubagentAttachment], rules: SpawnFileRules = USUAL
+) -> dict[str, bytes] | str:
     """By name; or what is wrong with them."""
     found: dict[str, bytes] = {}
+    if attachments and not rules.enabled:
+        return "attachments: sub-agents are given no files here (tools.sessions_spawn.attachments.enabled)"
+    if len(attachments) > rules.files:
+        return f"attachments: {len(attachments)} files are more than {rules.files}"
     for one in attachments:
         name = one.name.strip()
         if not name or name in (".", "..") or len(name.encode(errors="replace")) > 200 or set(name) & set("/\\\0"):
@@ -61,8 +68,11 @@ def read_attachments(attachments: Sequence[SubagentAttachment]) -> dict[str, byt
             found[name] = base64.b64decode(one.content, validate=True) if base else one.content.encode()
         except (binascii.Error, ValueError) as exc:
             return f"attachments: {name[:60]!r} cannot be read: {exc}"
+    for name, data in found.items():
+        if len(data) > rules.file_bytes:
+            return f"attachments: {name[:60]!r}: {len(data):,} bytes are more than {rules.file_bytes:,}"
     size = sum(map(len, found.values()))
-    return f"attachments: {size:,} bytes are more than {MOST:,}" if size > MOST else found
+    return f"attachments: {size:,} bytes are more than {rules.total:,}" if size > rules.total else found
 
 
 def write_attachments(workspace: str, ident: str, files: dict[str, bytes]) -> str:
@@ -192,7 +202,7 @@ async def plan_spawn(parts: SubagentParts, order: SpawnOrder) -> SpawnPlan | Spa
     chosen = _chosen(parts, key.agent, order)
     if isinstance(chosen, SpawnRefusal):
         return chosen
-    given = read_attachments(order.attachments)
+    given = read_attachments(order.attachments, settings.tools.attachments)
     if isinstance(given, str):
         return SpawnRefusal("error", given)
     limit = settings.subagents[key.agent].timeout if order.timeout is None else order.timeout

@@ -45,6 +45,7 @@ class FakeDiscord(FakePlatform):
         self.everywhere = False  # is a limit one for all requests?
         self.remaining: float | None = None  # every message uses its limit up for so many seconds
         self.refused = 0  # requests answered with 429
+        self.looks: dict[str, Any] = {}  # answers about the server: roles, voice-states, scheduled-events, search
         self.extra: dict[str, Any] = {}  # further keys of the account's section
 
     @property
@@ -133,6 +134,10 @@ class FakeDiscord(FakePlatform):
             ("POST", "/users/@me/channels", self._open),
             ("PUT", "/applications/{application}/commands", self._commands),
             ("GET", "/guilds/{guild}/members/{user}", self._member),
+            ("GET", "/guilds/{guild}/roles", self._look),
+            ("GET", "/guilds/{guild}/voice-states/{user}", self._look),
+            ("GET", "/guilds/{guild}/scheduled-events", self._look),
+            ("GET", "/guilds/{guild}/messages/search", self._look),
             ("GET", "/channels/{chat}", self._chat),
             ("POST", "/channels/{chat}/typing", self._typing),
             ("GET", "/channels/{chat}/messages", self._list),
@@ -169,6 +174,11 @@ class FakeDiscord(FakePlatform):
 
     async def _member(self, request: web.Request) -> web.Response:
         return web.json_response(self.world.member(request.match_info["user"]))
+
+    async def _look(self, request: web.Request) -> web.Response:
+        """What the test put there, by the last word of the path that is no id."""
+        name = next(part for part in reversed(request.path.split("/")) if not part.isdigit())
+        return web.json_response(self.looks[name])
 
     async def _chat(self, request: web.Request) -> web.Response:
         found = self.world.chats.get(request.match_info["chat"])

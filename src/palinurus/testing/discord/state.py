@@ -88,7 +88,8 @@ class FakeDiscordState:
         }
 
     def member(self, user: str) -> dict[str, Any]:
-        return {"roles": self.roles.get(user, []), "nick": None}
+        name = next((name for name, ident in self.people.items() if ident == user), "")
+        return {"user": self.person(name) if name else {"id": user}, "roles": self.roles.get(user, []), "nick": None}
 
     # --- messages
 

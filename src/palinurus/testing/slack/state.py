@@ -119,6 +119,9 @@ class FakeSlackState:
         name = self.names.get(form["user"])
         return {"user": {"id": form["user"], "profile": {"display_name": name}}} if name else "user_not_found"
 
+    def _emoji_list(self, form: SlackForm) -> SlackForm | str:
+        return {"emoji": {"party": "https://a.example/party.gif", "ship": "alias:boat"}}
+
     def _files_getUploadURLExternal(self, form: SlackForm) -> SlackForm | str:
         ident = f"F{len(self.files) + 1}"
         self.files[ident] = {"id": ident, "name": form["filename"], "length": int(form["length"]), "data": None}

@@ -68,7 +68,8 @@ class BrowserPool:
     def find_folders(self, key: BrowserKey) -> BrowserFolders:
         """What it has of the disk."""
         agent = re.sub(r"[^A-Za-z0-9_-]", "_", key.agent)
-        return BrowserFolders(os.path.join(self._home, "browser", agent, key.profile))
+        own = self.settings.profiles.get(key.profile)
+        return BrowserFolders(os.path.join(self._home, "browser", agent, key.profile), own.folder if own else "")
 
     def find(self, key: BrowserKey) -> LiveBrowser | None:
         """The one that runs, if one does."""
@@ -102,7 +103,8 @@ class BrowserPool:
 
     async def _launch(self, key: BrowserKey) -> LiveBrowser:
         folders = self.find_folders(key)
-        process = await start_browser(self._program, folders, self.settings)
+        own = self.settings.profiles.get(key.profile)
+        process = await start_browser((own and own.executable) or self._program, folders, self.settings)
         proxy = GuardedProxy(self._egress, self.settings.rules)
         await proxy.serve(process.door)
         return LiveBrowser(process.link, folders.downloads, process.end, proxy, clock=self._clock)
@@ -130,7 +132,7 @@ class BrowserPool:
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        if key in self._live and not self._used.get(key):
+        if key in self._live and not self._used.get(key) and self.settings.cleanup:
             loop = asyncio.get_running_loop()
             self._timers[key] = loop.call_later(self.settings.idle, lambda: self._tasks.start(self._expire(key)))
 

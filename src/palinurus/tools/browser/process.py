@@ -74,10 +74,11 @@ class BrowserFolders(msgspec.Struct, frozen=True):
     of the home is there."""
 
     root: str
+    own: str = ""  # a folder of the owner's for cookies and logins
 
     @property
     def profile(self) -> str:
-        return os.path.join(self.root, "profile")
+        return self.own or os.path.join(self.root, "profile")
 
     @property
     def uploads(self) -> str:

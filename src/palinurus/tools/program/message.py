@@ -75,6 +75,8 @@ class MessageArguments(msgspec.Struct, frozen=True):
     pollMulti: bool = False
     threadName: str = ""
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    userId: str = ""
+    query: Annotated[str, "What to search for."] = ""
 
     def need(self, name: str) -> str:
         """An argument that may not be empty. Raises ToolFailure."""
@@ -92,7 +94,7 @@ class MessageArguments(msgspec.Struct, frozen=True):
 
 
 _ONLY = {"emoji": "react", "remove": "react", "pollQuestion": "poll", "pollOptions": "poll", "pollMulti": "poll",
-         "threadName": "thread-create", "limit": "read"}  # fmt: skip
+         "threadName": "thread-create", "limit": "read", "userId": "member-info", "query": "search"}  # fmt: skip
 
 
 class MessageAction(msgspec.Struct, frozen=True):
@@ -125,6 +127,17 @@ MESSAGE_ACTIONS: dict[str, MessageAction] = {
         "thread", lambda args: channel.ThreadAction(args.need("threadName"), args.messageId), once=True
     ),
     "read": MessageAction("read", lambda args: channel.ReadAction(args.limit)),
+    "channel-info": MessageAction("channel-info", lambda args: channel.LookAction("channel-info")),
+    "member-info": MessageAction(
+        "member-info", lambda args: channel.LookAction("member-info", user=args.need("userId"))
+    ),
+    "role-info": MessageAction("role-info", lambda args: channel.LookAction("role-info")),
+    "voice-status": MessageAction(
+        "voice-status", lambda args: channel.LookAction("voice-status", user=args.need("userId"))
+    ),
+    "event-list": MessageAction("event-list", lambda args: channel.LookAction("event-list")),
+    "emoji-list": MessageAction("emoji-list", lambda args: channel.LookAction("emoji-list")),
+    "search": MessageAction("search", lambda args: channel.LookAction("search", text=args.need("query"))),
 }
 
 
@@ -139,6 +152,13 @@ ACTION_GROUPS: dict[str, tuple[str, ...]] = {
     "unpin": ("pins",),
     "poll": ("polls", "poll"),
     "thread-create": ("threads",),
+    "channel-info": ("channelInfo",),
+    "member-info": ("memberInfo",),
+    "role-info": ("roleInfo",),
+    "voice-status": ("voiceStatus",),
+    "event-list": ("events",),
+    "emoji-list": ("emojiList",),
+    "search": ("search",),
 }
 
 
@@ -195,8 +215,9 @@ async def _message(post: MessagePort, rules: RecipientRules, /, ctx: ToolContext
         return make_output(UNKNOWN)
     if isinstance(done, SendFailure):
         raise ToolFailure(f"{action}: {done.reason}")
-    if action == "read":
-        text = json.dumps({**body, "messages": done.data or []}, ensure_ascii=False, indent=2)
+    if isinstance(act, channel.ReadAction | channel.LookAction):
+        found = "messages" if action == "read" else "found"
+        text = json.dumps({**body, found: done.data or []}, ensure_ascii=False, indent=2)
         return msgspec.structs.replace(make_output(text, body), source="chat")
     body["messageId"] = done.message_id
     return make_output(json.dumps(body), body)

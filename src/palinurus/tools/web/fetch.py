@@ -152,7 +152,7 @@ async def _text(source: FetchSource, came: FetchResponse, mode: str) -> tuple[st
         )
     text = decode_page(came.data, came.charset)
     if came.type in _HTML or (came.type in ("text/plain", "application/octet-stream") and _looks(text)):
-        told = {"mode": mode, "url": came.url}
+        told = {"mode": mode, "url": came.url, "whole": not source.settings.readable}
         found = await source.pages.ask("extract", told, text.encode("utf-8", "replace"), _PARSING)
         title, body = str(found["title"]), str(found["text"])
         return (f"Title: {clean_label(title)}\n\n{body}" if title else body), "readable"

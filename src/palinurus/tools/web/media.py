@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Meta
 
+from palinurus.config.sections.web import PdfSettings
 from palinurus.core.media import IMAGES_EXTRA_HINT, MAX_IMAGE_SOURCE, is_large_image, read_dimensions
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
@@ -30,8 +31,7 @@ from palinurus.tools.web.egress import EgressGuard, FetchLimits, FetchRequest
 from palinurus.tools.web.reader import FormatReader
 
 MAX_PDFS = 10  # papers of one call
-PAGES = 20  # of one paper
-MAX_PDF_BYTES = 10 << 20
+PAGES = PdfSettings().pages  # of one paper
 _SECONDS = 60.0
 _PART = compile_late(r"(\d{1,6})(?:\s*-\s*(\d{1,6})?)?")
 
@@ -105,19 +105,33 @@ def collect_references(one: str, many: Iterable[str], most: int, what: str) -> l
     return found
 
 
+class PaperReader(Protocol):
+    """A model that answers questions about papers. `providers.vision.VisionModel` is one."""
+
+    @property
+    def reads(self) -> bool: ...
+
+    async def answer(self, text: str, prompt: str, agent: str, session: str) -> tuple[str, str]: ...
+
+
+class PaperSource(msgspec.Struct, frozen=True):
+    """What the pdf tool reads with."""
+
+    papers: FormatReader
+    egress: EgressGuard
+    rules: PdfSettings = PdfSettings()
+    reader: PaperReader | None = None
+
+
 @define_tool(
     "pdf",
-    description=(
-        f"Read the text of PDFs: files of the workspace or http(s) addresses. At most {PAGES} pages at a time; choose "
-        "them with `pages`."
-    ),
+    description="",  # says how many pages are read at once: `make_pdf_tool`
     effect="pure",
     summary=lambda args: shorten_path(str(args.get("pdf") or next(iter(args.get("pdfs") or ()), ""))),
     aliases={"pdf": "path url file_path file", "pdfs": "paths"},
 )
 async def _pdf(
-    papers: FormatReader,
-    egress: EgressGuard,
+    source: PaperSource,
     /,
     ctx: ToolContext,
     pdf: Annotated[str, "Path or address"] = "",
@@ -126,22 +140,24 @@ async def _pdf(
     prompt: Annotated[str, "What you want to know; the text comes back, you answer"] = "",
 ) -> ToolOutput:
     names = collect_references(pdf, pdfs, MAX_PDFS, "PDF")
-    wanted = parse_pages(pages)
+    rules, wanted = source.rules, parse_pages(pages, source.rules.pages)
     room = max((ctx.settings.result_chars - 600) // len(names), 500)
     texts, details, sources = list[str](), list[dict[str, Any]](), set[str]()
     for name in names:
-        found = await load_media(name, ctx, egress, MAX_PDF_BYTES)
+        found = await load_media(name, ctx, source.egress, rules.size)
         if not found.data[:1024].lstrip().startswith(b"%PDF-"):
             raise ToolFailure(f"{found.name} is not a PDF")
-        told = {"wanted": wanted, "most": PAGES, "chars": room}
-        read = await papers.ask("extract", told, found.data, _SECONDS)
+        told = {"wanted": wanted, "most": rules.pages, "chars": room}
+        read = await source.papers.ask("extract", told, found.data, _SECONDS)
         shown = [one["page"] for one in read["pages"]]
         sources.add(found.source)
         details.append({"pdf": found.name, "pages": shown, "total": read["total"], "title": clean_label(read["title"])})
         texts.append(_laid(found.name, read, wanted))
-    text = wrap_untrusted("\n\n".join(texts), "pdf", secrets.token_hex(16))
-    source = "web" if "web" in sources else "file"
-    return ToolOutput((TextBlock(text),), {"documents": details}, source=source)
+    text, told = "\n\n".join(texts), {"documents": details}
+    if prompt.strip() and source.reader is not None and source.reader.reads:
+        text, told["model"] = await source.reader.answer(text, prompt, ctx.agent, ctx.session)
+    text = wrap_untrusted(text, "pdf", secrets.token_hex(16))
+    return ToolOutput((TextBlock(text),), told, source="web" if "web" in sources else "file")
 
 
 def _laid(name: str, read: dict[str, Any], wanted: list[int]) -> str:
@@ -156,19 +172,19 @@ def _laid(name: str, read: dict[str, Any], wanted: list[int]) -> str:
     return f"{name}\n" + "\n\n".join(parts)
 
 
-def parse_pages(text: str) -> list[int]:
-    """`1-3, 7, 10-` as page numbers, at most `PAGES`; [] = from the first on. Raises ToolFailure."""
+def parse_pages(text: str, most: int = PAGES) -> list[int]:
+    """`1-3, 7, 10-` as page numbers, at most `most`; [] = from the first on. Raises ToolFailure."""
     found: dict[int, None] = {}
     for part in filter(None, (one.strip() for one in text.split(","))):
         match = _PART.fullmatch(part)
         if match is None or int(match[1]) < 1:
             raise ToolFailure(f"pages {text[:40]!r} cannot be read; write it as 1-3,7 or 10-")
         first = int(match[1])
-        last = int(match[2]) if match[2] else first + PAGES - 1 if "-" in part else first
+        last = int(match[2]) if match[2] else first + most - 1 if "-" in part else first
         if last < first:
             raise ToolFailure(f"pages {text[:40]!r}: {part} runs backwards")
-        found |= dict.fromkeys(range(first, min(last, first + PAGES - 1) + 1))
-    return list(found)[:PAGES]
+        found |= dict.fromkeys(range(first, min(last, first + most - 1) + 1))
+    return list(found)[:most]
 
 
 class ImageDescriber(Protocol):
@@ -245,9 +261,15 @@ def _checked(name: str, data: bytes) -> ImageBlock:
     return ImageBlock(base64.b64encode(data).decode(), kind)
 
 
-def make_pdf_tool(papers: FormatReader | None, egress: EgressGuard) -> dict[str, Tool]:
+def make_pdf_tool(source: PaperSource | None) -> dict[str, Tool]:
     """The tool, by name; empty when what reads PDFs is not installed."""
-    return bind_tools((_pdf,), papers, egress) if papers is not None else {}
+    if source is None:
+        return {}
+    said = (
+        "Read the text of PDFs: files of the workspace or http(s) addresses. At most "
+        f"{source.rules.pages} pages at a time; choose them with `pages`."
+    )
+    return bind_tools((msgspec.structs.replace(_pdf, description=said),), source)
 
 
 def make_image_tool(

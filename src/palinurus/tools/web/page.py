@@ -43,7 +43,7 @@ _HEADER = compile_late(r"(</?)th\b", re.IGNORECASE)
 
 
 def extract_page(told: dict[str, Any], data: bytes) -> dict[str, str]:
-    """{title, text} of a page; `mode` markdown or text, `url` is where it came from."""
+    """{title, text} of a page; `mode` markdown or text, `url` is where it came from, `whole`: with menus and all."""
     tree = LexborHTMLParser(data.decode("utf-8", "replace"))
     title = tree.css_first("title")
     heading = _SPACE.sub(" ", title.text(deep=True)).strip() if title is not None else ""
@@ -54,7 +54,7 @@ def extract_page(told: dict[str, Any], data: bytes) -> dict[str, str]:
     base = tree.css_first("base[href]")
     if base is not None:
         address = _joined(address, base.attributes.get("href") or "") or address
-    part = _readable(root)
+    part = root if told.get("whole") else _readable(root)
     depth = _tidy(part, address)
     plain = told.get("mode") == "text" or depth > DEEP
     return {"title": heading[:500], "text": _text(part) if plain else _markdown(part)}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from palinurus.clock import Clock
-from palinurus.config.sections.web import WebSettings
+from palinurus.config.sections.web import PdfSettings, WebSettings
 from palinurus.core.types.tool import Tool
 from palinurus.tools.web import fetch, media, search
 from palinurus.tools.web.egress import EgressGuard, HostResolver, resolve_host
-from palinurus.tools.web.media import ImageDescriber, ImageShrinker
+from palinurus.tools.web.media import ImageDescriber, ImageShrinker, PaperReader
 from palinurus.tools.web.reader import PAGE_MODULE, PDF_MODULE, FormatReader, is_usable
+
+USUAL = PdfSettings()
 
 
 class WebToolset:
@@ -21,8 +23,15 @@ class WebToolset:
         self._pages = FormatReader(PAGE_MODULE, "the page")
         self._papers = FormatReader(PDF_MODULE, "the PDF") if is_usable(PDF_MODULE) else None
 
-    def tools(self, vision: ImageDescriber | None = None, shrink: ImageShrinker | None = None) -> dict[str, Tool]:
+    def tools(
+        self,
+        vision: ImageDescriber | None = None,
+        shrink: ImageShrinker | None = None,
+        pdf: PdfSettings = USUAL,
+        reader: PaperReader | None = None,
+    ) -> dict[str, Tool]:
         """By name, in the order the model is told of them."""
+        paper = media.PaperSource(self._papers, self.egress, pdf, reader) if self._papers is not None else None
         fetching = fetch.FetchSource(self.egress, self._settings.fetch, self._clock, self._pages, papers=self._papers)
         return {
             **search.make_search_tool(
@@ -30,7 +39,7 @@ class WebToolset:
             ),
             **fetch.make_fetch_tool(fetching),
             **media.make_image_tool(vision, self.egress, shrink),
-            **media.make_pdf_tool(self._papers, self.egress),
+            **media.make_pdf_tool(paper),
         }
 
     async def close(self) -> None:
