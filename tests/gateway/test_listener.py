@@ -9,6 +9,7 @@ import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import count, islice
 
 import pytest
 
@@ -86,8 +87,9 @@ async def test_a_crowd_that_comes_at_once_is_let_in_to_the_last(server: GatewayS
 def few_descriptors() -> Iterator[None]:
     """Those that are open, and a handful."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = max(int(name) for name in os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 12, before[1]))
+    used = {int(name) for name in os.listdir("/proc/self/fd")}
+    free = (number for number in count() if number not in used)  # also those between what earlier tests left open
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 12, None)), before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
