@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from nosync import skip_sync
+
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
 # time, so that red means a change; `make torture` draws new ones, and more of them.
 _SHARED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -46,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--torture"):
         settings.load_profile("long")
+    else:
+        skip_sync()
 
 
 LONG = pytest.StashKey[int]()  # how many long sweeps were left out
