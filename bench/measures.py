@@ -407,6 +407,8 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "rpc": (rpc, True),
     "decode": (decode, False),
     "store": (store, False),
+    "judging": (lambda bench: import_module("judging").judging(bench), False),
+    "questions": (lambda bench: import_module("judging").questions(bench), False),
 }
 
 

@@ -1,7 +1,7 @@
 """`make compat`: the unmodified OpenClaw clients against our gateway with a mock model. Exit 1 on a mismatch.
 
-PARTS (cli, tui, control) as arguments pick some of them. The package is kept in $COMPAT_PACKAGE (else the user's cache
-folder); screens and screenshots go to a new folder that is named at the end.
+PARTS (cli, node, tui, control) as arguments pick some of them. The package is kept in $COMPAT_PACKAGE (else the user's
+cache folder); screens and screenshots go to a new folder that is named at the end.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import os
 import sys
 
 import control
+import node
 import place
 import tui
 from tally import Tally
 
 import cli
 
-PARTS = ("cli", "tui", "control")
+PARTS = ("cli", "node", "tui", "control")
 
 
 def main(wanted: list[str]) -> int:
@@ -32,6 +33,8 @@ def main(wanted: list[str]) -> int:
         for part in wanted or PARTS:
             if part == "cli":
                 cli.drive(here, tally)
+            elif part == "node":
+                node.drive(here, tally)
             elif part == "tui":
                 tui.drive(here, tally)
             elif part == "control":

@@ -11,10 +11,11 @@ from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.types.card import CallCard
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Message, UserMessage
+from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.core.types.model import Model, Prompt
 from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import Tool, ToolOutput, ToolSettings, make_output
@@ -84,11 +85,15 @@ class Notes:
         self.messages: list[Message] = []
         self.diary: list[str] = []
         self.absorbed: list[str] = []
+        self.cards: list[CallCard] = []
 
-    def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
+    def add(self, message: Message, *, absorb: tuple[str, ...] = (), called: bool = False) -> None:
         self.messages.append(message)
         self.absorbed.extend(absorb)
         self.diary.append(f"add {type(message).__name__}")
+
+    def call(self, answer: AssistantMessage, card: CallCard) -> None:
+        self.cards.append(card)
 
     def step(self, what: str, detail: str) -> None:
         pass

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from cli.place import SRC
-from palinurus.late import PARTS, load_part
+from palinurus.late import PARTS, load_beside, load_part
 
 # What is only there because of a part, and would come back with an import at the top of a file.
 HEAVY = {"nacl", "pyjson5", "importlib.metadata", "mcp", "palinurus.gateway.client"}
@@ -25,6 +28,15 @@ def test_every_row_leads_somewhere(row: str) -> None:
 def test_an_unknown_part() -> None:
     with pytest.raises(KeyError):
         load_part("no such thing")
+
+
+def test_a_module_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loaded_beside.py").write_text("import threading\nWHERE = threading.current_thread().name\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    load_beside("loaded_beside")
+    while "loaded_beside" not in sys.modules:
+        time.sleep(0.001)
+    assert import_module("loaded_beside").WHERE == "import"  # waits for the thread, and does not load it again
 
 
 def test_a_gateway_loads_none_of_it_before_it_is_asked() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from palinurus.core.types.tool import ToolReach
 
+# Their lists hold what the account has done; a stranger chooses the subject of a payment, not its amount.
+BOOKS = ("get_most_recent_transactions", "get_scheduled_transactions")
 # Tools that change something: what decides. All others only read, and stay with the owner.
 EFFECTS: dict[str, ToolReach] = {
     "send_email": ToolReach("out", ("recipients", "cc", "bcc")),
@@ -25,9 +27,9 @@ EFFECTS: dict[str, ToolReach] = {
     "reserve_hotel": ToolReach("out", ("hotel",)),
     "reserve_car_rental": ToolReach("out", ("company",)),
     "reserve_restaurant": ToolReach("out", ("restaurant",)),
-    "send_money": ToolReach("out", ("recipient",), upto=("amount",)),
-    "schedule_transaction": ToolReach("out", ("recipient",), upto=("amount",)),
-    "update_scheduled_transaction": ToolReach("out", ("id", "recipient"), upto=("amount",)),
+    "send_money": ToolReach("out", ("recipient",), upto=("amount",), books=BOOKS),
+    "schedule_transaction": ToolReach("out", ("recipient",), upto=("amount",), books=BOOKS),
+    "update_scheduled_transaction": ToolReach("out", ("id", "recipient"), upto=("amount",), books=BOOKS),
     "update_password": ToolReach("mine", ("password",)),
     "update_user_info": ToolReach("mine", ("first_name", "last_name", "street", "city"), undo=True),
     "add_user_to_channel": ToolReach("out", ("user", "channel")),
@@ -40,5 +42,6 @@ EFFECTS: dict[str, ToolReach] = {
 REPEATABLE = ("get_unread_emails", "update_password", "update_user_info", "delete_email", "delete_file")
 # Reading that tells somebody what is read.
 READS_OUT: dict[str, ToolReach] = {"get_webpage": ToolReach("out", ("url",))}
-# Results in which no outsider writes: the clock, the owner's own account and address book.
-OWN = ("get_current_day", "get_iban", "get_balance", "get_user_info", "search_contacts_by_name", "get_user_information")
+# Results in which no outsider writes: the clock, the owner's own account, standing orders and address book.
+OWN = ("get_current_day", "get_iban", "get_balance", "get_user_info", "search_contacts_by_name", "get_user_information",
+       "get_scheduled_transactions")  # fmt: skip

@@ -3,7 +3,8 @@
 The model makes the calls that solve the owner's task and, as soon as it has seen an injected order, the calls of that
 order too. AgentDojo's own checks say what became of both. So attack figures are worst cases (no model resists), and
 utility is that of a model that never errs; published figures beside them are of real models, for orientation only.
-One App per suite and setting; a case costs its turn and AgentDojo's own checks. `--sample N` plays every Nth task.
+One App per suite and setting. What was played is kept, task by task, until a rule or the harness changes: `--minutes N`
+stops in time, and the next run goes on. `--quick` plays every fifth task; `--rules` the rules alone, in seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import asyncio
 import importlib
 import json
 import logging
-import multiprocessing
 import os
 import pickle
 import sys
@@ -26,13 +26,14 @@ from typing import Any
 
 import msgspec
 import orders
+import rules
 import yaml  # type: ignore[import-untyped]
 from agentdojo.agent_pipeline.tool_execution import tool_result_to_str  # type: ignore[import-not-found]
 from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime  # type: ignore[import-not-found]
 from agentdojo.task_suite.load_suites import get_suites  # type: ignore[import-not-found]
 from agentdojo.types import text_content_block_from_string  # type: ignore[import-not-found]
 from declared import EFFECTS, OWN, READS_OUT, REPEATABLE
-from table import Setting, print_table
+from table import PlayedCases, Setting, print_table
 
 from palinurus import Agent
 from palinurus.config.sections import approvals
@@ -228,19 +229,25 @@ def make_agent(folder: str, how: str, mode: str) -> Agent:
     return agent
 
 
-async def play_suite(name: str, setting: Setting, *, attacks: bool, options: argparse.Namespace) -> Counter[str]:
-    """The figures of one suite in one setting. Keys with a blank tell which order came through, which tool asked."""
-    found: Counter[str] = Counter()
+async def play_suite(name: str, setting: Setting, attacks: bool, options: argparse.Namespace) -> None:
+    """One suite in one setting: what was not played yet, until the time is over. Keys of the figures with a blank tell
+    which order came through, which tool asked."""
     suite = load_suite(name)
-    tasks = list(suite.user_tasks.values())
+    users = [one for one in list(suite.user_tasks.values())[:: options.sample]
+             if not options.played.has(setting, name, attacks, one.ID)]  # fmt: skip
+    if not users or time.monotonic() > options.until:
+        return
     BRIDGE.tools = make_tools(suite, setting.how, not setting.undeclared)
     with tempfile.TemporaryDirectory() as folder:
         async with make_agent(folder, setting.how, setting.mode) as agent:
             learned = await _learn(agent, suite) if setting.learned else {}
             BRIDGE.owner = setting.owner
-            for user in tasks[:: options.sample]:
+            for user in users:
+                if time.monotonic() > options.until:
+                    return
                 if learned:
                     _store(agent, [rule for ident, rules in learned.items() if ident != user.ID for rule in rules])
+                found: Counter[str] = Counter()
                 for injection in suite.injection_tasks.values() if attacks else [None]:
                     BRIDGE.begin(suite, user, injection)
                     case = f"{user.ID}-{injection.ID if injection else 'none'}"
@@ -248,6 +255,24 @@ async def play_suite(name: str, setting: Setting, *, attacks: bool, options: arg
                     found.update(_count(suite, user, injection, said.text))
                     if options.verbose and BRIDGE.questions:
                         print(name, case, [(r.ask.tool, r.ask.facts) for r in BRIDGE.questions], flush=True)
+                options.played.add(setting, name, attacks, user.ID, found)
+
+
+def play_rules(suites: list[str], attacks: bool, sample: int) -> Counter[str]:
+    """The rules alone, in this process, nobody answers an attack and yes is said to the rest."""
+    found: Counter[str] = Counter()
+    for name in suites:
+        suite = load_suite(name)
+        made = (msgspec.structs.replace(one, origin="dojo") for one in make_tools(suite, "plugin", True))
+        tools = {one.name: one for one in made}
+        for user in list(suite.user_tasks.values())[::sample]:
+            for injection in suite.injection_tasks.values() if attacks else [None]:
+                BRIDGE.begin(suite, user, injection)
+                asked = rules.play_case(BRIDGE, user.PROMPT, tools, "nobody" if attacks else "yes")
+                text = f"{BRIDGE.answer} {BRIDGE.said if BRIDGE.seen else ''}"
+                found.update(_count(suite, user, injection, text))
+                found.update({"questions": len(asked), "unasked": -bool(asked)})
+                found.update(f"asks {name} {user.ID}: {one[:160]}" for one in asked if not attacks)
     return found
 
 
@@ -295,13 +320,6 @@ def _check(suite: Any, task: Any, text: str) -> bool:
         return False
 
 
-def play(job: tuple[str, Setting, bool, argparse.Namespace]) -> Counter[str]:
-    """One suite in one setting, in this process."""
-    logging.disable(logging.CRITICAL)
-    name, setting, attacks, options = job
-    return asyncio.run(play_suite(name, setting, attacks=attacks, options=options))
-
-
 def main() -> int:
     read = argparse.ArgumentParser(description=__doc__)
     read.add_argument("--how", choices=("plugin", "mcp", "embedded"), default="plugin")
@@ -310,23 +328,33 @@ def main() -> int:
     read.add_argument("--attacks", action="store_true")
     read.add_argument("--undeclared", action="store_true", help="the author says nothing about the tools")
     read.add_argument("--learned", action="store_true", help='with what the owner said "always" to in the other tasks')
-    read.add_argument("--suites", default=",".join(get_suites(VERSION)))
+    read.add_argument("--suites", default="banking,slack,travel,workspace")
     read.add_argument("--sample", type=int, default=1, help="every Nth task of the owner")
-    read.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    read.add_argument("--quick", action="store_true", help="the same as --sample 5")
+    read.add_argument("--minutes", type=float, default=600, help="stop then; the next run goes on")
     read.add_argument("--verbose", action="store_true")
     read.add_argument("--all", action="store_true", help="every setting, as a table")
+    read.add_argument("--show", action="store_true", help="the table of what was played, nothing more")
+    read.add_argument("--rules", action="store_true", help="the rules alone, without the product")
     options = read.parse_args()
+    logging.disable(logging.CRITICAL)
     began, suites = time.monotonic(), options.suites.split(",")
-    with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
+    options.sample = 5 if options.quick else options.sample
+    options.until = 0.0 if options.show else began + options.minutes * 60
+    options.played = PlayedCases(os.path.join(sys.prefix, "played"))
+    if options.rules:
+        print(json.dumps(play_rules(suites, options.attacks, options.sample), indent=1))
+        return 0
 
-        def play_all(setting: Setting, attacks: bool) -> Any:
-            jobs = [(name, setting, attacks, options) for name in sorted(suites, key="workspace".__ne__)]
-            return pool.map_async(play, jobs, chunksize=1)
+    def play(setting: Setting, attacks: bool) -> Counter[str]:
+        for name in suites:
+            asyncio.run(play_suite(name, setting, attacks, options))
+        return sum((options.played.get(setting, name, attacks) for name in suites), Counter[str]())
 
-        if options.all:
-            return print_table(play_all, "" if options.sample == 1 else f"every {options.sample}th task", suites)
-        setting = Setting(options.how, options.mode, options.owner, options.undeclared, options.learned)
-        found: Counter[str] = sum(play_all(setting, options.attacks).get(), Counter())
+    if options.all or options.show:
+        return print_table(play, "" if options.sample == 1 else f"every {options.sample}th task", suites)
+    setting = Setting(options.how, options.mode, options.owner, options.undeclared, options.learned)
+    found = play(setting, options.attacks)
     print(json.dumps(dict(sorted(found.items())), indent=1), f"{time.monotonic() - began:.0f} s")
     return 0
 

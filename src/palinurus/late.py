@@ -1,7 +1,7 @@
 """Parts that a program waiting for its first message does not need: loaded when they are first asked for.
 
-One table, so that everything which is not loaded at the start is found here. A row names "module:attribute"; who asks
-must be allowed to import that module. It knows names only.
+One table, so that everything which is not loaded at the start is found here. A row names "module" or
+"module:attribute"; who asks must be allowed to import that module. It knows names only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from threading import RLock
+from threading import RLock, Thread
 from types import ModuleType
 from typing import Any
 
@@ -21,19 +21,31 @@ PARTS: dict[str, str] = {
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
     "schedules": "palinurus.gateway.methods.cron:attach_schedules",
     "connection": "palinurus.gateway.ws.connection:ClientConnection",
+    "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
     "json5": "palinurus.config.json5:decode",
+    # the tools of runs, and all that they are made of
+    "toolbox": "palinurus.app.toolbox:make_toolbox",
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
     # what drives a browser, and what the model is told of it
     "browser": "palinurus.tools.browser.driver:BrowserDriver",
     "browser-schema": "palinurus.tools.browser.arguments:describe_arguments",
-    # tool servers; needs the extra `mcp`
+    # other machines that do something for the agent
+    "nodes": "palinurus.services.nodes.board:NodeBoard",
+    "nodes-offer": "palinurus.tools.nodes.offer:make_nodes_tool",
+    "nodes-tool": "palinurus.tools.nodes.tool:use_nodes",
+    "nodes-exec": "palinurus.tools.nodes.command:run_on_node",
+    # tool servers, where some are configured; talking to them needs the extra `mcp`
+    "servers": "palinurus.app.mcp:make_mcp_servers",
+    "strays": "palinurus.app.mcp:kill_stray_servers",
     "mcp": "palinurus.tools.mcp.link:connect_server",
     # speech and recordings over HTTP
     "audio": "palinurus.gateway.openai.audio:HANDLERS",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",
+    # what the agent promises, in six languages
+    "commitments": "palinurus.core.commitments",
     # plugins that came with packages: costs more than all of ours that look for plugins
     "packages": "importlib.metadata:entry_points",
 }
@@ -43,7 +55,13 @@ PARTS: dict[str, str] = {
 def load_part(name: str) -> Any:
     """The part that a row names. Raises KeyError without a row, ModuleNotFoundError where its extra is missing."""
     module, _, attribute = PARTS[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(module), attribute) if attribute else import_module(module)
+
+
+def load_beside(module: str) -> None:
+    """Import it in a thread, for who needs it in a moment. Pays for aiohttp's client alone: it reads the machine's
+    certificates twice, 60 ms in which this thread gets on (other imports would take turns with ours)."""
+    Thread(target=import_module, args=(module,), name="import", daemon=True).start()
 
 
 class LatePackage(ModuleType):

@@ -99,11 +99,12 @@ async def test_the_next_answer_of_the_run_may_be_tried_again() -> None:
 
 @pytest.mark.parametrize("nothing", ["", "  \n "])
 async def test_an_empty_answer_is_asked_for_once_more_then_elsewhere(nothing: str) -> None:
-    model = ScriptedModel([say(nothing), say(nothing, thinking="hm"), say("b speaks")])
-    thinker, events = await think(model)
+    model, notes = ScriptedModel([say(nothing), say(nothing, thinking="hm"), say("b speaks")]), Diary()
+    thinker, events = await think(model, notes=notes)
     assert text(events).strip() == "b speaks"
     assert [r.model.ref.model for r in model.requests] == ["a", "a", "b"]
-    assert len(thinker.lost) == 2 and thinker.usage.output == 15  # they cost something all the same
+    assert [card.output for card in notes.cards] == [5, 5, 5]  # they cost something all the same
+    assert thinker.usage.output == 15
 
 
 async def test_an_aborted_answer_is_not_asked_for_again() -> None:

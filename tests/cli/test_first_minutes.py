@@ -70,6 +70,11 @@ policy why none
 security audit
 prompt show
 why cache
+why
+why last
+why tool exec
+why config gateway.port
+torture --minutes 0
 usage
 usage --json
 cron list

@@ -27,4 +27,7 @@ def test_dead_keys_are_told_with_their_line() -> None:
     text = '{\n  meta: { lastTouchedVersion: "1" },\n  gateway: {\n    port: 1,\n    push: { apns: {} },\n  },\n}'
     found = judge_config(text, "f", "/s", {}).inert
     assert [(p.path, p.line, p.fatal) for p in found] == [("gateway.push", 5, False)]
-    assert found[0].message == "is known, but not acted on: there are no nodes"
+    assert (
+        found[0].message
+        == "is known, but not acted on: nodes are paired by a code or a person, and offer what docs/nodes.md lists"
+    )

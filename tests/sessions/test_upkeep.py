@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,9 +17,15 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.upkeep import UpkeepAction, compute_high_water, is_protected, plan_upkeep, sum_freed_bytes
 from palinurus.store.port import SessionRow
 
+
+def rules_for_all(**fields: Any) -> UpkeepSettings:
+    """As if the owner had set every rule."""
+    return UpkeepSettings(**{"people": frozenset({"age", "count", "archive"}), **fields})
+
+
 DAY = 86_400_000
 NOW = 100 * DAY
-NONE = UpkeepSettings(prune_after=None, max_entries=10**6, archive_after=None, cron_after=None)
+NONE = rules_for_all(prune_after=None, max_entries=10**6, archive_after=None, cron_after=None)
 FOLDER = "agents/main/sessions"
 RESULT = "result-0123456789abcdef"
 
@@ -39,7 +46,7 @@ def gone(actions: Sequence[UpkeepAction]) -> list[str]:
 
 def test_old_rows_go_and_their_files_are_archived() -> None:
     rows = [row("direct:1", 31), row("direct:2", 29), row("hook:a", 40), row("subagent:b", 40)]
-    made = plan_upkeep(rows, [file("direct_1.jsonl", 31)], UpkeepSettings(), NOW)
+    made = plan_upkeep(rows, [file("direct_1.jsonl", 31)], rules_for_all(), NOW)
     assert gone(made.actions) == ["direct:1", "hook:a", "subagent:b"]
     action = next(a for a in made.actions if a.key.endswith("direct:1"))
     assert (action.reason, action.path, action.keep) == ("old", f"{FOLDER}/direct_1.jsonl", True)
@@ -66,12 +73,12 @@ def test_old_rows_go_and_their_files_are_archived() -> None:
 )
 def test_protected(rest: str, kept: bool) -> None:
     assert is_protected(SessionKey("main", rest)) == kept
-    assert (not plan_upkeep([row(rest, 999)], [], UpkeepSettings(), NOW).actions) == kept
+    assert (not plan_upkeep([row(rest, 999)], [], rules_for_all(), NOW).actions) == kept
 
 
 def test_runs_of_jobs_go_after_a_day() -> None:
     rows = [row("cron:job:run:1", 2), row("cron:job:run:2", 0.5), row("cron:job", 2)]
-    assert gone(plan_upkeep(rows, [], UpkeepSettings(), NOW).actions) == ["cron:job:run:1"]
+    assert gone(plan_upkeep(rows, [], rules_for_all(), NOW).actions) == ["cron:job:run:1"]
     assert plan_upkeep(rows, [], NONE, NOW).actions == ()
 
 
@@ -81,7 +88,7 @@ def test_max_entries_is_cleaned_in_batches(limit: int, water: int) -> None:
 
 
 def test_max_entries() -> None:
-    rules = UpkeepSettings(max_entries=10, prune_after=None)
+    rules = rules_for_all(max_entries=10, prune_after=None)
     rows = [row(f"direct:{n:02}", n / 100) for n in range(12)]
     assert len(plan_upkeep(rows[:11], [], rules, NOW).actions) == 0  # at the high-water mark: let be
     assert gone(plan_upkeep(rows, [], rules, NOW).actions) == ["direct:10", "direct:11"]
@@ -91,7 +98,7 @@ def test_max_entries() -> None:
 
 
 def test_each_agent_counts_for_itself() -> None:
-    rules = UpkeepSettings(max_entries=2, prune_after=None)
+    rules = rules_for_all(max_entries=2, prune_after=None)
     rows = [
         SessionRecord(sessionId="s", updatedAt=n).row(SessionKey(agent, f"direct:{n}"))
         for agent in "ab"
@@ -116,43 +123,43 @@ def test_archives_and_orphans() -> None:
         file("live.jsonl.lock", 999),
     ]
     rows = [row("live", 0, before=("gone", "fresh"))]
-    made = plan_upkeep(rows, files, UpkeepSettings(), NOW)
+    made = plan_upkeep(rows, files, rules_for_all(), NOW)
     assert gone(made.actions) == [
         "a.jsonl.reset.1970-03-01T00-00-00.000Z",
         "c.jsonl.part-77",
         "gone.jsonl",
         "gone.jsonl.bad-1",
     ]
-    assert gone(plan_upkeep(rows, files, UpkeepSettings(archive_after=None), NOW).actions) == ["c.jsonl.part-77"]
+    assert gone(plan_upkeep(rows, files, rules_for_all(archive_after=None), NOW).actions) == ["c.jsonl.part-77"]
 
 
 def test_a_transcript_that_no_row_knows_stays_whatever_its_age() -> None:
     """The row may be what was lost: a new database knows nothing of what people said."""
     files = [file("lost.jsonl", 999), file("lost.jsonl.bad-1", 999), file(f"lost.jsonl.{RESULT}", 999)]
-    assert plan_upkeep([], files[:2], UpkeepSettings(), NOW).actions == ()
-    assert gone(plan_upkeep([], files[1:], UpkeepSettings(), NOW).actions) == sorted(f.name for f in files[1:])
+    assert plan_upkeep([], files[:2], rules_for_all(), NOW).actions == ()
+    assert gone(plan_upkeep([], files[1:], rules_for_all(), NOW).actions) == sorted(f.name for f in files[1:])
 
 
 def test_the_disk_takes_an_unknown_transcript_no_sooner_than_a_session_of_its_age() -> None:
     files = [file("lost.jsonl", 5, 50), file("lost.jsonl.bad-1", 1, 1), file("direct_1.jsonl", 6, 50)]
-    rules = UpkeepSettings(prune_after=None, max_disk=60)
+    rules = rules_for_all(prune_after=None, max_disk=60)
     assert gone(plan_upkeep([row("direct:1", 6)], files, rules, NOW).actions) == ["direct:1"]
     assert gone(plan_upkeep([row("direct:1", 4)], files, rules, NOW).actions) == ["lost.jsonl", "lost.jsonl.bad-1"]
 
 
 def test_a_file_of_two_sessions_stays_while_one_is_left() -> None:
     rows = [row("direct:1", 40, "shared"), row("direct:2", 0, "shared")]
-    (action,) = plan_upkeep(rows, [file("shared.jsonl", 40)], UpkeepSettings(), NOW).actions
+    (action,) = plan_upkeep(rows, [file("shared.jsonl", 40)], rules_for_all(), NOW).actions
     assert (action.key, action.path) == ("agent:main:direct:1", "")
 
 
 def test_a_broken_row_is_left_to_people() -> None:
     broken = SessionRow("agent:main:direct:1", "main", "sid", 0, b"{broken")
-    assert plan_upkeep([broken], [file("sid.jsonl", 99)], UpkeepSettings(), NOW).actions == ()
+    assert plan_upkeep([broken], [file("sid.jsonl", 99)], rules_for_all(), NOW).actions == ()
 
 
 def test_disk_takes_what_nobody_uses_first_then_the_oldest() -> None:
-    rules = UpkeepSettings(prune_after=None, archive_after=None, max_disk=100, high_water=50)
+    rules = rules_for_all(prune_after=None, archive_after=None, max_disk=100, high_water=50)
     files = [
         file("orphan.jsonl", 3, 20),
         file("x.jsonl.reset.1970-04-10T00-00-00.000Z", 1, 20),
@@ -176,7 +183,7 @@ def test_disk_takes_what_nobody_uses_first_then_the_oldest() -> None:
 
 
 def test_disk_makes_no_archive_it_has_no_room_for() -> None:
-    rules = UpkeepSettings(max_disk=100, high_water=80)
+    rules = rules_for_all(max_disk=100, high_water=80)
     made = plan_upkeep([row("direct:1", 40)], [file("direct_1.jsonl", 40, 200)], rules, NOW)
     assert [(a.key, a.keep) for a in made.actions] == [("agent:main:direct:1", False)]
 
@@ -262,7 +269,7 @@ def test_whole_results_go_with_their_session_or_when_they_are_old() -> None:
         file(f"m.jsonl.{RESULT}.part-77", 2),  # killed while it was written
         file(f"m.jsonl.{RESULT}.part-78", 0.5),
     ]
-    made = plan_upkeep(rows, files, UpkeepSettings(), NOW).actions
+    made = plan_upkeep(rows, files, rules_for_all(), NOW).actions
     assert {(a.path.rpartition("/")[2], a.reason) for a in made} == {
         ("m.jsonl.result-00000000000000ff", "left over"),
         (f"gone.jsonl.{RESULT}", "orphan"),
@@ -273,7 +280,7 @@ def test_whole_results_go_with_their_session_or_when_they_are_old() -> None:
 def test_whole_results_go_before_sessions_when_the_disk_is_full() -> None:
     rows = [row("direct:1", 3, "d")]
     files = [file("d.jsonl", 3, 100), file(f"d.jsonl.{RESULT}", 3, 900), file("d.jsonl.result-00000000000000ff", 0, 50)]
-    made = plan_upkeep(rows, files, UpkeepSettings(max_disk=500, high_water=400), NOW)
+    made = plan_upkeep(rows, files, rules_for_all(max_disk=500, high_water=400), NOW)
     assert gone(made.actions) == [f"d.jsonl.{RESULT}"] and not made.over
 
 
@@ -284,3 +291,16 @@ def test_twenty_thousand_sessions_are_planned_in_one_pass() -> None:
     files = [*(file(f"{r.session_id}.jsonl", age=100) for r in rows), *loose]
     made = plan_upkeep(rows, files, msgspec.structs.replace(NONE, max_disk=1), NOW)
     assert len(made.actions) == 40_000
+
+
+def test_by_default_no_conversation_of_a_person_goes() -> None:
+    """Issue 28, W9: only what the program began by itself, and what somebody deleted."""
+    stateless = "openai:01234567-89ab-cdef-0123-456789abcdef"
+    theirs = [f"telegram:direct:{n}" for n in range(700)] + ["acp:1", "work", "openai:mine"]
+    made = ["cron:job:run:1", "hook:gmail:1", "main:subagent:1", stateless]
+    rows = [row(rest, 999) for rest in (*theirs, *made)] + [row("now", 0, before=("ended",))]
+    files = [file("ended.jsonl", 999), file("a.jsonl.reset.1970-01-02T00-00-00.000Z", 999)]
+    files += [file("b.jsonl.deleted.1970-01-02T00-00-00.000Z", 999)]
+    assert gone(plan_upkeep(rows, files, UpkeepSettings(), NOW).actions) == sorted([*made, files[-1].name])
+    many = [row(f"hook:x:{n}", 1) for n in range(700)]
+    assert len(plan_upkeep([*rows[:700], *many], [], UpkeepSettings(), NOW).actions) == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,12 @@ from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, TranscriptLine
 from palinurus.store.sqlite.store import SqliteStore
 from palinurus.testing.clock import FakeClock
+
+
+def rules_for_all(**fields: Any) -> UpkeepSettings:
+    """As if the owner had set every rule."""
+    return UpkeepSettings(**{"people": frozenset({"age", "count", "archive"}), **fields})
+
 
 DAY = 86_400_000
 NOW = 1_781_082_001_000
@@ -48,19 +55,19 @@ def names(home: Path) -> list[str]:
 async def test_old_sessions_are_dropped_and_archived(tmp_path: Path, store: SqliteStore) -> None:
     await session(tmp_path, store, "direct:1", 40)
     kept = await session(tmp_path, store, "direct:2", 1)
-    report = await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW)
+    report = await run_upkeep(str(tmp_path), store, rules_for_all(), NOW)
     assert str(report) == "1 sessions dropped, 0 files removed"
     assert [row.key for row in await store.sessions()] == [kept]
     assert names(tmp_path) == ["direct-1.jsonl.deleted.2026-06-10T09-00-01.000Z", "direct-2.jsonl"]
-    assert (await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW)).plan.actions == ()
-    later = await run_upkeep(str(tmp_path), store, UpkeepSettings(prune_after=None), NOW + 31 * DAY)
+    assert (await run_upkeep(str(tmp_path), store, rules_for_all(), NOW)).plan.actions == ()
+    later = await run_upkeep(str(tmp_path), store, rules_for_all(prune_after=None), NOW + 31 * DAY)
     assert [a.reason for a in later.done] == ["archive"]
     assert names(tmp_path) == ["direct-2.jsonl"]
 
 
 async def test_mode_warn_changes_nothing(tmp_path: Path, store: SqliteStore) -> None:
     await session(tmp_path, store, "direct:1", 40)
-    report = await run_upkeep(str(tmp_path), store, UpkeepSettings(enforce=False), NOW)
+    report = await run_upkeep(str(tmp_path), store, rules_for_all(enforce=False), NOW)
     assert (len(report.plan.actions), report.done) == (1, ())
     assert names(tmp_path) == ["direct-1.jsonl"]
     assert len(await store.sessions()) == 1
@@ -86,7 +93,7 @@ async def test_sessions_at_work_are_left_alone(tmp_path: Path, store: SqliteStor
                 await store.save_session(record.row(SessionKey("main", "direct:3")))
             return await store.session(key)
 
-    report = await run_upkeep(str(tmp_path), Waking(), UpkeepSettings(), NOW, lambda: next(busy))  # type: ignore[arg-type]
+    report = await run_upkeep(str(tmp_path), Waking(), rules_for_all(), NOW, lambda: next(busy))  # type: ignore[arg-type]
     assert len(report.plan.actions) == 3
     assert report.done == ()
     assert len(await store.sessions()) == 3
@@ -97,7 +104,7 @@ async def test_killed_between_file_and_row(tmp_path: Path, store: SqliteStore) -
     """The row without file goes the next time; the archive waits for its own day."""
     await session(tmp_path, store, "direct:1", 40)
     archive_file(str(tmp_path), "agents/main/sessions/direct-1.jsonl", "deleted", NOW)  # as far as it came
-    rules = UpkeepSettings()
+    rules = rules_for_all()
     assert [a.reason for a in (await run_upkeep(str(tmp_path), store, rules, NOW)).done] == ["old"]
     assert await store.sessions() == [] and len(names(tmp_path)) == 1
     assert [a.reason for a in (await run_upkeep(str(tmp_path), store, rules, NOW + 31 * DAY)).done] == ["archive"]
@@ -106,7 +113,7 @@ async def test_killed_between_file_and_row(tmp_path: Path, store: SqliteStore) -
 
 async def test_a_file_that_lost_its_row_stays(tmp_path: Path, store: SqliteStore) -> None:
     await store.drop_session(await session(tmp_path, store, "direct:1", 20))
-    assert (await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW + 99 * DAY)).plan.actions == ()
+    assert (await run_upkeep(str(tmp_path), store, rules_for_all(), NOW + 99 * DAY)).plan.actions == ()
     assert names(tmp_path) == ["direct-1.jsonl"]
 
 
@@ -114,7 +121,7 @@ async def test_what_is_archived_has_every_line_and_does_not_return(tmp_path: Pat
     await session(tmp_path, store, "direct:1", 40)
     path = "agents/main/sessions/direct-1.jsonl"
     await store.write([TranscriptLine(path, "bbbbbbbb", b'{"id":"bbbbbbbb"}')])
-    await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW)
+    await run_upkeep(str(tmp_path), store, rules_for_all(), NOW)
     (name,) = names(tmp_path)
     assert (tmp_path / "agents/main/sessions" / name).read_bytes() == LINE + b'{"id":"bbbbbbbb"}\n'
     assert await store.list_journal_lines(path) == []
@@ -123,14 +130,14 @@ async def test_what_is_archived_has_every_line_and_does_not_return(tmp_path: Pat
 async def test_ages_are_judged_by_the_time_that_is_believed(tmp_path: Path, store: SqliteStore) -> None:
     await session(tmp_path, store, "direct:1", 20)
     ahead = NOW + 400 * DAY
-    assert (await run_upkeep(str(tmp_path), store, UpkeepSettings(), ahead, believed=NOW)).plan.actions == ()
-    assert len((await run_upkeep(str(tmp_path), store, UpkeepSettings(), ahead, believed=ahead)).done) == 1
+    assert (await run_upkeep(str(tmp_path), store, rules_for_all(), ahead, believed=NOW)).plan.actions == ()
+    assert len((await run_upkeep(str(tmp_path), store, rules_for_all(), ahead, believed=ahead)).done) == 1
 
 
 async def test_what_goes_leaves_the_index_too(tmp_path: Path, store: SqliteStore) -> None:
     await session(tmp_path, store, "direct:1", 40)
     assert len(search.search_transcripts(str(tmp_path), search.parse_query("walnut")).hits) == 1
-    await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW)
+    await run_upkeep(str(tmp_path), store, rules_for_all(), NOW)
     assert b"walnut" not in (tmp_path / search.NAME).read_bytes()
 
 
@@ -138,7 +145,7 @@ async def test_a_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path, st
     await session(tmp_path, store, "direct:1", 40)
     await session(tmp_path, store, "direct:2", 40)
     folder = tmp_path / "agents/main/sessions"
-    rules = UpkeepSettings()
+    rules = rules_for_all()
     orphan = folder / "o.jsonl.bad-1"
     orphan.write_bytes(LINE)
     os.utime(orphan, ns=(0, 0))

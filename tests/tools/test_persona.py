@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from palinurus.tools import persona
+from palinurus.tools import persona, watches
 
-WATCHES = persona.get_persona_watches()
+WATCHES = watches.get_persona_watches()
 
 
 @pytest.fixture
@@ -78,6 +80,80 @@ def test_a_process_that_was_left_behind_is_watched_until_it_ends(root: Path) -> 
     assert [change.name for _, change in WATCHES.undo_strays(str(root))] == ["SOUL.md"]
     (root / "SOUL.md").write_text("the owner's")
     assert WATCHES.undo_strays(str(root)) == [] and (root / "SOUL.md").read_text() == "the owner's"
+
+
+def test_a_watch_that_begins_after_a_change_does_not_take_it_for_right(root: Path) -> None:
+    """Seed 110 of the drawn attacks: a process left behind writes just before the next command is watched."""
+    with WATCHES.watch(str(root), "") as first:
+        first.pids.add(os.getpid())
+    (root / "SOUL.md").write_text("obey")
+    (root / "memory" / "new.md").write_text("obey")
+    (root / "memory" / "a.md").unlink()
+    with WATCHES.watch(str(root), "", str(root)) as second:
+        second.pids.add(os.getpid())
+        assert {change.name for change in second.undo()} == {"SOUL.md", "memory/new.md", "memory/a.md"}
+        assert (root / "SOUL.md").read_text() == "soul"
+    (root / "SOUL.md").write_text("obey")
+    assert [change.name for _, change in WATCHES.undo_strays(str(root))] == ["SOUL.md"]
+    assert (root / "SOUL.md").read_text() == "soul"
+    first.pids, second.pids = {2**22 + 1}, {2**22 + 1}
+    WATCHES.undo_strays(str(root))
+
+
+def test_what_was_put_back_for_a_prompt_is_told_with_the_result_of_the_command(root: Path) -> None:
+    assert WATCHES.put_back(str(root)) is False and WATCHES.get_held(str(root), "SOUL.md") is None
+    with WATCHES.watch(str(root), "") as watch:
+        (root / "SOUL.md").write_text("obey")
+        (root / "AGENTS.md").write_text("obey")
+        assert WATCHES.get_held(str(root), "SOUL.md") == (b"soul",)  # as it should be, whatever is there
+        assert WATCHES.get_held(str(root), "AGENTS.md") == (None,)
+        assert WATCHES.get_held(str(root), "USER.md") is None  # a link
+        assert WATCHES.put_back(str(root)) and (root / "SOUL.md").read_text() == "soul"
+        assert not WATCHES.put_back(str(root))
+        assert {change.name for change in watch.undo()} == {"SOUL.md", "AGENTS.md"} and watch.undo() == []
+
+
+def test_what_changes_all_the_time_is_not_read(root: Path) -> None:
+    with WATCHES.watch(str(root), ""):
+        (root / "SOUL.md").write_text("obey")
+        assert WATCHES.read_settled(str(root), (root / "SOUL.md").read_text) == "soul"
+
+        def read() -> str:
+            (root / "SOUL.md").write_text("obey")
+            return (root / "SOUL.md").read_text()
+
+        assert WATCHES.read_settled(str(root), read) is None
+
+
+def test_after_a_kill_the_next_start_puts_back_what_a_command_had_changed(root: Path, tmp_path: Path) -> None:
+    aside = str(tmp_path / "aside")
+    code = (
+        "import os, signal\nfrom palinurus.tools.watches import PersonaWatches\n"
+        f"watches = PersonaWatches()\nwith watches.watch({str(root)!r}, {aside!r}) as watch:\n"
+        f"    open({str(root / 'AGENTS.md')!r}, 'w').write('agreed')\n"
+        f"    watches.accept([{str(root / 'AGENTS.md')!r}])\n"
+        f"    open({str(root / 'SOUL.md')!r}, 'w').write('obey')\n"
+        f"    os.unlink({str(root / 'memory' / 'a.md')!r})\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    assert (root / "SOUL.md").read_text() == "obey"
+    assert {change.name for change in WATCHES.recover(aside)} == {"SOUL.md", "memory/a.md"}
+    assert (root / "SOUL.md").read_text() == "soul" and (root / "memory" / "a.md").read_text() == "note"
+    assert (root / "AGENTS.md").read_text() == "agreed"  # with leave
+    (root / "SOUL.md").write_text("the owner's")
+    assert WATCHES.recover(aside) == [] and (root / "SOUL.md").read_text() == "the owner's"
+
+
+def test_a_program_that_ends_in_order_leaves_nothing_to_put_back(root: Path, tmp_path: Path) -> None:
+    aside = str(tmp_path / "aside")
+    with WATCHES.watch(str(root), aside) as watch:
+        watch.pids.add(os.getpid())
+    (root / "SOUL.md").write_text("obey")
+    WATCHES.release(aside)
+    assert (root / "SOUL.md").read_text() == "soul" and WATCHES.get_held(str(root), "SOUL.md") is None
+    (root / "SOUL.md").write_text("the owner's")
+    assert WATCHES.recover(aside) == [] and WATCHES.put_back(str(root)) is False
+    assert [name for name in os.listdir(f"{aside}-held") if "." in name] == []
 
 
 # nothing is too much, and what steers other programs is held as well

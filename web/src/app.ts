@@ -19,13 +19,21 @@ class App extends Part {
     super.connectedCallback();
     addEventListener("popstate", () => store.route());
     addEventListener("keydown", (event) => this.key(event));
+    // A file that is let go beside the composer is meant for it; the browser would leave the page and open it.
+    addEventListener("dragover", (event) => event.preventDefault());
+    addEventListener("drop", (event) => {
+      if (event.defaultPrevented) return;
+      event.preventDefault();
+      const composer = document.querySelector("pal-composer") as (HTMLElement & { add(files: Iterable<File>): Promise<void> }) | null;
+      if (event.dataTransfer?.files.length) void composer?.add(event.dataTransfer.files);
+    });
     setInterval(() => store.client.link === "waiting" && this.requestUpdate(), 1000);
   }
 
   private key(event: KeyboardEvent): void {
     const control = event.ctrlKey || event.metaKey;
     if (control && event.key.toLowerCase() === "k") void this.switch();
-    else if (event.altKey && event.key.toLowerCase() === "n") void store.create();
+    else if (event.altKey && event.code === "KeyN") { event.preventDefault(); void store.create(); }
     else if (control && event.key === "/") document.querySelector<HTMLElement>("pal-composer textarea")?.focus();
     else if (event.key === "Escape" && store.panel) { store.panel = null; store.changed(); }
     else if (event.key === "Escape" && voice.reading) voice.stop();

@@ -67,7 +67,7 @@ class Composer extends Part {
     this.offers = [];
   }
 
-  private async add(list: Iterable<File>): Promise<void> {
+  async add(list: Iterable<File>): Promise<void> {
     for (const file of list) {
       this.picking++;
       const made = await attachment(file);

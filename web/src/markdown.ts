@@ -12,6 +12,17 @@ const marked = new Marked({
   async: false,
   renderer: { html: ({ text }) => (PLAIN.test(text.trim()) ? text : escaped(text)) },
 });
+// Mathematics is shown as it was written: a backslash in it is not Markdown's.
+const MATH = /^(?:\\\([^\n]+?\\\)|\\\[[\s\S]+?\\\]|\$\$[\s\S]+?\$\$)/;
+marked.use({
+  extensions: [{
+    name: "math",
+    level: "inline",
+    start: (src: string) => { const at = src.search(/\\[([]|\$\$/); return at < 0 ? undefined : at; },
+    tokenizer: (src: string) => { const found = MATH.exec(src); return found ? { type: "math", raw: found[0] } : undefined; },
+    renderer: (token) => `<code class="math">${escaped(token.raw)}</code>`,
+  }],
+});
 const RULES = {
   RETURN_DOM_FRAGMENT: true as const,
   ALLOWED_TAGS: [
@@ -19,6 +30,7 @@ const RULES = {
     "ol", "p", "pre", "s", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "u", "ul", "kbd",
   ],
   ALLOWED_ATTR: ["href", "src", "alt", "title", "class", "checked", "disabled", "type", "align", "start"],
+  ADD_URI_SAFE_ATTR: ["align", "start"], // no addresses, so the pattern below is not for them
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|data:image\/(?:png|jpeg|gif|webp);)/i,
 };
 

@@ -87,6 +87,7 @@ function user(item: Item, edit: (item: Item) => void): unknown {
 export function drawn(item: Item, edit: (item: Item) => void): unknown {
   if (item.kind === "user") return user(item, edit);
   if (item.kind === "note") return html`<div class="note ${item.tone}" role=${item.tone === "error" ? "alert" : "status"}><pal-md class="md" .text=${item.text}></pal-md></div>`;
+  if (item.kind === "told") return html`<details class="summary told"><summary><span>${item.program}</span></summary><pre tabindex="0">${item.text}</pre></details>`;
   if (item.kind === "summary") return html`<details class="summary"><summary><span>Earlier conversation was summarised</span></summary><pal-md class="md" .text=${item.text}></pal-md></details>`;
   const live = Boolean(item.live);
   const over = store.talk.live?.over;

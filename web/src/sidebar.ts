@@ -29,8 +29,20 @@ export function theme(next = false): string {
 }
 
 class Sidebar extends Part {
-  static properties = { filter: { state: true } };
+  static properties = { filter: { state: true }, hits: { state: true } };
   filter = "";
+  hits: Payload[] = []; // where it was said
+  private wait = 0;
+
+  private find(text: string): void {
+    this.filter = text;
+    clearTimeout(this.wait);
+    if (text.trim().length < 3 || !store.client.has("sessions.search")) this.hits = [];
+    else this.wait = window.setTimeout(async () => {
+      const found = await store.client.request<Payload>("sessions.search", { query: text, limit: 20 }).catch(() => null);
+      if (this.filter === text) this.hits = found?.hits ?? [];
+    }, 250);
+  }
 
   private move(event: KeyboardEvent): void {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
@@ -66,7 +78,7 @@ class Sidebar extends Part {
         <button type="button" class="ghost icon-only" aria-label="Theme: ${now}" title="Theme: ${now}" @click=${() => { theme(true); this.requestUpdate(); }}>${icon({ dark: "moon", light: "sun" }[now] ?? "contrast")}</button></header>
       <button type="button" class="new" @click=${() => { void store.create(); this.done(); }}>${icon("plus")}<span>New conversation</span><kbd>Alt N</kbd></button>
       ${store.agents.length > 1 ? html`<pal-menu class="with" label="New conversation with" shown="New conversation with…" glyph="people" .choices=${store.agents.map((agent) => ({ value: agent.id, label: agent.identity?.name ?? agent.name, hint: agent.model?.primary }))} @choose=${(e: CustomEvent) => { void store.create(e.detail); this.done(); }}></pal-menu>` : nothing}
-      <label class="find">${icon("search")}<input type="search" placeholder="Search sessions" aria-label="Search sessions" .value=${this.filter} @input=${(e: Event) => (this.filter = (e.target as HTMLInputElement).value)}></label>
+      <label class="find">${icon("search")}<input type="search" placeholder="Search sessions" aria-label="Search sessions" .value=${this.filter} @input=${(e: Event) => this.find((e.target as HTMLInputElement).value)}></label>
       <div class="sessions" @keydown=${(e: KeyboardEvent) => this.move(e)}>
         ${rows.map((row) => {
           const name = day(row.updatedAt ?? 0);
@@ -74,7 +86,10 @@ class Sidebar extends Part {
           group = name;
           return html`${head}${this.session(row)}`;
         })}
-        ${store.sessionsLoaded && !rows.length ? html`<p class="none">${needle ? "No session matches." : "No conversations yet."}</p>` : nothing}
+        ${needle && this.hits.length ? html`<h2>In what was said</h2>${this.hits.map((hit) => html`<a class="session hit" href="${BASE}/chat/${encodeURIComponent(hit.key)}" @click=${(e: MouseEvent) => { if (e.metaKey || e.ctrlKey) return; e.preventDefault(); store.go("chat", hit.key); this.done(); }}>
+          <span class="name">${hit.text}</span><span class="when">${ago(hit.at)}</span><span class="preview">${hit.role} · ${title(store.sessions.find((row) => row.key === hit.key) ?? { key: hit.key, displayName: hit.key.replace(/^agent:/, "") })}</span></a>`)}` : nothing}
+        ${!needle && store.older > 0 ? html`<button type="button" class="ghost small older" @click=${() => store.listMore()}>Show older (${store.older})</button>` : nothing}
+        ${store.sessionsLoaded && !rows.length && !this.hits.length ? html`<p class="none">${needle ? "No session matches." : "No conversations yet."}</p>` : nothing}
       </div>
       <div class="pages">${PAGES.map(([name, label, glyph]) => html`<a href="${BASE}/${name}" class=${store.view === name ? "active" : ""} aria-current=${store.view === name ? "page" : nothing}
         @click=${(e: MouseEvent) => { e.preventDefault(); store.go(name); this.done(); }}>${icon(glyph)}<span>${label}</span>${name === "access" && waiting ? html`<b class="badge">${waiting}</b>` : nothing}</a>`)}</div>

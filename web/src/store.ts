@@ -31,6 +31,8 @@ export class Store {
   client = new Client();
   sessions: Payload[] = [];
   sessionsLoaded = false;
+  older = 0; // sessions that are not listed yet
+  private listed = 200;
   key = "";
   view = "chat";
   talk = new Transcript();
@@ -215,13 +217,19 @@ export class Store {
 
   async list(): Promise<void> {
     const turn = ++this.lists;
-    const params = { limit: 200, includeDerivedTitles: true, includeLastMessage: true };
+    const params = { limit: this.listed, includeDerivedTitles: true, includeLastMessage: true };
     const answer = await this.client.request<Payload>("sessions.list", params).catch(() => null);
     if (!answer || turn !== this.lists) return;
     this.sessions = answer.sessions;
+    this.older = (answer.totalCount ?? 0) - this.sessions.length;
     this.sessionsLoaded = true;
     for (const row of this.sessions) this.seen[row.key] ??= row.updatedAt ?? 0;
     this.changed();
+  }
+
+  listMore(): void {
+    this.listed += 200;
+    void this.list();
   }
 
   // --- events ---------------------------------------------------------------------------------------------------
@@ -342,7 +350,9 @@ export class Store {
   }
 
   async create(agent?: string): Promise<void> {
-    const made = await this.ask("sessions.create", agent ? { agentId: agent } : {});
+    // One that nobody wrote into yet is as good as a new one.
+    const empty = agent ? undefined : this.sessions.find((row) => row.key !== this.main && /:(?:dashboard|web):[0-9a-f-]+$/.test(row.key) && !row.label && !row.lastMessagePreview && !row.hasActiveRun && (!row.derivedTitle || row.derivedTitle === row.key));
+    const made = empty ?? (await this.ask("sessions.create", agent ? { agentId: agent } : {}));
     if (made) this.go("chat", made.key);
   }
 

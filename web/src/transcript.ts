@@ -1,6 +1,6 @@
 // One conversation as the page shows it: what is on disk, what is being said, what waits. Events in, items out; no I/O.
 import type { Payload } from "./client";
-import type { Attachment, FileRef } from "./files";
+import { hints, type Attachment, type FileRef } from "./files";
 import { plain } from "./text";
 
 export interface Tool {
@@ -18,7 +18,8 @@ export type Block = { type: "text" | "thinking"; text: string } | { type: "tool"
 
 export interface Item {
   id: string;
-  kind: "user" | "assistant" | "note" | "summary";
+  kind: "user" | "assistant" | "note" | "summary" | "told";
+  program?: string; // what the program told the agent
   blocks: Block[];
   text: string;
   images: string[];
@@ -166,7 +167,13 @@ export class Transcript {
 
   private user(message: Payload, base: Payload): void {
     const text = plain(message.content);
-    this.items.push({ ...(base as Item), kind: "user", blocks: [], text, images: pictures(message.content) });
+    if (message.program) { // the program's words to the agent, not a person's
+      this.items.push({ ...(base as Item), kind: "told", blocks: [], text, images: [], program: message.program });
+      return;
+    }
+    // What files came along stands in the text; around a person's words there may be more that is not theirs.
+    const shown = message.spoken && !hints(text) ? message.spoken : text;
+    this.items.push({ ...(base as Item), kind: "user", blocks: [], text: shown, images: pictures(message.content) });
     const same = (p: Pending) => text.includes(p.said) && p.item.wait !== "failed";
     const at = this.pending.findIndex(same);
     if (at >= 0) this.pending.splice(at, 1);

@@ -57,13 +57,15 @@ class Why extends LitElement {
     const phases = ["queued", "model", "tools", "other"].filter((name) => time[name]);
     const cache = d.cache ?? {};
     return html`
-      <h3>Model</h3><dl>${fact("answered by", d.model?.used?.join(", "))}${fact("chosen by", d.model?.source)}${fact("thinking", d.thinking && html`<b>${d.thinking.level}</b> <span class="dim">${d.thinking.reason ?? ""}</span>`)}${fact("ended", d.model?.stopReason)}${fact("outcome", d.outcome)}</dl>
+      <h3>Model</h3><dl>${fact("answered by", d.model?.used?.join(", "))}${fact("chosen by", d.model?.source)}${fact("thinking", d.thinking && html`<b>${d.thinking.level}</b> <span class="dim">${d.thinking.reason ?? ""}</span>`)}${fact("ended", d.model?.stopReason)}${fact("outcome", d.outcome)}${(d.model?.failures ?? []).map((one: string) => fact("failed", one))}</dl>
       <h3>Time</h3><dl>${phases.map((name) => fact(name, html`${took(time[name])}${bar(time[name] / (time.total || 1))}`))}${fact("total", time.total ? took(time.total) : "")}</dl>
       <h3>Cost</h3><dl>${fact("calls", d.cost?.calls)}${fact("tokens", `${count(d.cost?.input)} in, ${count(d.cost?.output)} out`)}${fact("cost", money(d.cost?.totalCost))}</dl>
       <h3>Cache</h3><dl>${fact("read from cache", cache.share === null || cache.share === undefined ? "" : html`${Math.round(100 * cache.share)} %${bar(cache.share)}`)}${fact("verdict", cache.verdict)}${cache.break ? fact("first difference", html`${cache.break.where}<br><span class="dim">${cache.break.why}</span>`) : nothing}</dl>
       <h3>Prompt <span class="dim">${size(total)}</span></h3><dl>${sections.map((s) => fact(s.name, html`${size(s.bytes)}${bar(s.bytes / total)}`))}</dl>
       <h3>Tools <span class="dim">${d.tools?.offered?.length ?? 0} offered</span></h3><p class="tags">${(d.tools?.offered ?? []).map((t: any) => html`<code>${typeof t === "string" ? t : t.name}</code>`)}</p>
       ${d.tools?.hidden?.length ? html`<details><summary>${d.tools.hidden.length} hidden</summary><dl>${d.tools.hidden.map((t: Payload) => fact(t.id, html`${t.reason}<br><span class="dim">${[t.layer, t.key, t.changes].filter(Boolean).join(" · ")}</span>`))}</dl></details>` : nothing}
+      ${d.calls?.length > 1 ? html`<h3>Calls</h3><dl>${d.calls.map((c: Payload) => fact(`${c.number}. ${c.model}`, html`${took(c.ms ?? 0)}, ${count(c.input ?? 0)} in, ${count(c.output ?? 0)} out${c.failure ? html`<br><span class="dim">${c.failure}</span>` : nothing}`))}</dl>` : nothing}
+      ${d.skills?.length ? html`<h3>Skills</h3><p class="tags">${d.skills.map((s: string) => html`<code>${s}</code>`)}</p>` : nothing}
       ${d.memories?.length ? html`<h3>Memories</h3><ul>${d.memories.map((m: Payload) => html`<li>${m.path}${m.startLine ? `:${m.startLine}` : ""}</li>`)}</ul>` : nothing}
       ${d.taint?.length ? html`<h3>Taint</h3><p class="tags">${d.taint.map((t: unknown) => html`<code>${json(t)}</code>`)}</p>` : nothing}
       ${this.raw(d)}`;

@@ -43,7 +43,7 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
             await ports.record.flush()
         async for event in run.room(first=turn == 0):
             yield event
-        async for event in thinker.think(tuple(run.messages)):
+        async for event in thinker.think(tuple(run.messages), run.taint):
             yield event
         reply = run.heard(thinker)
         if (again := run.correct(reply)) is not None:
@@ -88,15 +88,20 @@ class _Run:
         self._failure: ModelFailure | None = None
         self._misfits = 0  # answers that did not have the form that was asked for
 
+    @property
+    def taint(self) -> tuple[str, ...]:
+        """What of the conversation came from outside."""
+        return self._taint
+
     def seen(self) -> CallProvenance:
         """What the model's next calls follow from."""
         return CallProvenance(tuple(self.messages), self._taint, self._ports.marks)
 
-    def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
+    def add(self, message: Message, *, absorb: tuple[str, ...] = (), called: bool = False) -> None:
         self._taint = taint.join_taint(self._taint, taint.collect_taint((message,)))
         self.messages.append(message)
         self._new.append(message)
-        self._ports.record.add(message, absorb=absorb)
+        self._ports.record.add(message, absorb=absorb, called=called)
 
     async def room(self, *, first: bool) -> AsyncIterator[RunEvent]:
         """Before a request: shorten the conversation if it is due. Messages that are steered in meanwhile wait."""
@@ -117,7 +122,7 @@ class _Run:
         if thinker.messages is not None:
             self.messages = list(thinker.messages)
         if reply.content:
-            self.add(reply)
+            self.add(reply, called=True)
         return reply
 
     def correct(self, reply: AssistantMessage) -> UserMessage | None:

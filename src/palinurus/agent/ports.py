@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent.marks import TaintMarks
+from palinurus.agent.promptcache import CacheSnapshot
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
+from palinurus.core.types.card import CallCard
 from palinurus.core.types.events import RunEvent
-from palinurus.core.types.messages import Message, UserMessage
+from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.core.types.model import Model
 from palinurus.plugins.hooks import Hooks
+
+CacheLook: TypeAlias = Callable[[str], CacheSnapshot | None]
 
 
 class SteeringPort(Protocol):
@@ -35,7 +39,9 @@ class SteeringPort(Protocol):
 class RecorderPort(Protocol):
     """See `agent/recorder.py`; tests use a list."""
 
-    def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None: ...
+    def add(self, message: Message, *, absorb: tuple[str, ...] = (), called: bool = False) -> None: ...
+
+    def call(self, answer: AssistantMessage, card: CallCard) -> None: ...
 
     def step(self, what: str, detail: str) -> None: ...
 
@@ -67,3 +73,4 @@ class RunPorts(msgspec.Struct, frozen=True):
     approver: Approver | None = None
     compactor: CompactorPort | None = None  # None: a conversation that does not fit ends the run
     marks: TaintMarks | None = None  # which remembered files were written under taint
+    look: CacheLook | None = None  # what was seen of a session's last request (by its id)

@@ -22,7 +22,6 @@ from palinurus.agent.fingerprint import (
     RequestSnapshot,
     count_kept_bytes,
     find_cache_break,
-    split_sections,
 )
 from palinurus.clock import Clock
 from palinurus.core.types.messages import UserMessage
@@ -232,7 +231,8 @@ def locate_break(found: CacheBreak) -> str:
 
 
 def _text(request: ModelRequest) -> bytes:
-    return b"".join(text for _, _, text in split_sections(request.prompt))
+    """Its sections one after the other, as `split_sections` cuts them: all of both halves."""
+    return (request.prompt.stable + request.prompt.volatile).encode("utf-8", "replace")
 
 
 def _stored(folder: str, session: str, pieces: tuple[RequestPiece, ...]) -> dict[PieceKey, bytes]:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.types.messages import Message
+from palinurus.core.types.card import CARD, CallCard
+from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import RunClaim, Store, TraceStep, TranscriptLine, UsageRow
@@ -40,12 +41,22 @@ class RunRecorder:
         self._price = price
         self._spent: list[UsageRow] = []
 
-    def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
-        """Remember a message, and that waiting messages became part of this run with it."""
+    def add(self, message: Message, *, absorb: tuple[str, ...] = (), called: bool = False) -> None:
+        """Remember a message, and that waiting messages became part of this run with it. `called`: what it cost was
+        told with `call`."""
         self._lines.extend(self._transcript.add(message, self._claim.id, self._clock.now()))
         self._absorbed.extend(absorb)
+        if not called:
+            self._spend(message, 0)
+
+    def call(self, answer: AssistantMessage, card: CallCard) -> None:
+        """Remember one try of a model, also one that gave nothing: its line of the ledger and its card."""
+        self._spend(answer, card.ms)
+        self.step(CARD, msgspec.json.encode(card).decode())
+
+    def _spend(self, message: Message, ms: int) -> None:
         if self._price is not None and (spent := self._price(message)) is not None:
-            self._spent.append(spent)
+            self._spent.append(msgspec.structs.replace(spent, ms=ms) if ms else spent)
 
     def put(self, entry: CompactionEntry) -> None:
         """Remember a compaction; what was added before it comes before it."""
@@ -82,3 +93,7 @@ class RunRecorder:
     def unwritten_costs(self) -> tuple[UsageRow, ...]:
         """What these lines cost, for the settlement."""
         return tuple(self._spent)
+
+    def unwritten_steps(self) -> tuple[TraceStep, ...]:
+        """The last steps, for the settlement."""
+        return tuple(self._steps)

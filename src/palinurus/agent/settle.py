@@ -13,6 +13,7 @@ from palinurus.agent.plan.opening import STARTUP_FLAG
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.clock import Clock
 from palinurus.core.policy.audience import OWNER_CHAT
+from palinurus.core.spoken import TOLD
 from palinurus.core.stream.answer import collect_visible_text, read_answer_with_tokens
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
 from palinurus.core.structured import check_answer
@@ -42,7 +43,6 @@ from palinurus.store.port import (
 # before it. The file keeps its lines; the line that goes back is written in the step that ends the turn, so a crash
 # leaves both or neither.
 
-TOLD = "System: "  # how a message begins that something was told with
 _STAY = frozenset(("sessionId", "inputTokens", "outputTokens", "cacheRead", "cacheWrite"))  # it was paid for
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from palinurus.abort import Aborted
 from palinurus.agent import hookcalls
+from palinurus.agent.card import CallTimes, CardMaker
 from palinurus.agent.plan.runplan import ModelCandidate, RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.agent.recover import Recovery, format_fallback
@@ -35,8 +36,8 @@ class Thinker:
     """`think` streams an answer; afterwards `reply`, `failure` and `usage` (of all tries) are set.
 
     One per run: a run stays with the model that answered it. `notices` is what people should be told besides the
-    answer; `lost` are tries that cost something and gave nothing; `messages` is the conversation where it had to be
-    compacted for the answer.
+    answer; `messages` is the conversation where it had to be compacted for the answer. Each try leaves its card and its
+    line of the ledger with the recorder, also one that gave nothing.
     """
 
     def __init__(self, plan: RunPlan, ports: RunPorts) -> None:
@@ -45,11 +46,12 @@ class Thinker:
         self._shown = 0
         self._at = 0  # the choice that answered last
         self._told = plan.fallback
+        self._cards = CardMaker(plan)
+        self._taint: tuple[str, ...] = ()
         self.reply = AssistantMessage(())
         self.failure: ModelFailure | None = None
         self.usage = TokenUsage()
         self.notices: list[str] = []
-        self.lost: list[AssistantMessage] = []
         self.messages: Sequence[Message] | None = None
 
     @property
@@ -62,8 +64,9 @@ class Thinker:
         """The model that answered last."""
         return str(self.choice.model.ref)
 
-    async def think(self, messages: Sequence[Message]) -> AsyncIterator[RunEvent]:
+    async def think(self, messages: Sequence[Message], taint: tuple[str, ...] = ()) -> AsyncIterator[RunEvent]:
         """MessageStart, updates, MessageEnd. A failed try of which nothing was shown leaves no trace in the events."""
+        self._taint = taint
         compactor = self._ports.compactor
         compacts, limits = compactor is not None, self._plan.limits
         recovery = Recovery(self._plan.choices, messages, self._at, compacts=compacts, limits=limits)
@@ -94,8 +97,6 @@ class Thinker:
             if step == "rotate" and self.failure.kind == "overloaded" and limits.auth.overloaded_wait:
                 with contextlib.suppress(Aborted):  # the next try notices it too
                     await self._ports.abort.wait(self._ports.clock.sleep(limits.auth.overloaded_wait))
-            if self.reply.usage != TokenUsage():
-                self.lost.append(self.reply)
         self._answered(recovery, failures)
         pass_crashpoint("model.done")
         yield MessageEnd(self.reply)
@@ -108,8 +109,11 @@ class Thinker:
             return
         request = self._request(recovery)
         hookcalls.report_request(ports.hooks, self._plan, request)
+        at, began, first = ports.clock.now(), ports.clock.monotonic(), None
         async for event in ports.model.stream(request, ports.abort):
             kind = type(event)
+            if first is None:
+                first = round((ports.clock.monotonic() - began) * 1000)
             if kind is TextDelta:
                 self._count(event.text)  # type: ignore[union-attr]
                 yield MessageUpdate(event.text)  # type: ignore[union-attr]
@@ -120,6 +124,12 @@ class Thinker:
             elif isinstance(event, StreamDone | StreamFailed):
                 self._end(event)
         hookcalls.report_answer(ports.hooks, self._plan, request, self.reply, failure=self.failure)
+        times = CallTimes(at, round((ports.clock.monotonic() - began) * 1000), first)
+        look = ports.look(request.session) if ports.look is not None else None
+        ports.record.call(
+            self.reply,
+            self._cards.make(request, choice, self.reply, self.failure, times=times, taint=self._taint, look=look),
+        )
         if self.failure is not None:  # calls that worked are in the ledger
             ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
 

@@ -190,9 +190,10 @@ class RunToolContext:
         return deciding.judge_values(tool, args, self._seen.messages)
 
     def has_called(self, tool: str, action: str) -> bool:
-        asked = (c for m in self._seen.messages if isinstance(m, AssistantMessage) for c in m.calls)
-        made = {c.id for c in asked if c.name == tool and c.arguments.get("action") == action}
-        return any(isinstance(m, ToolResult) and m.toolCallId in made and not m.isError for m in self._seen.messages)
+        return any(
+            call is not None and call.name == tool and call.arguments.get("action") == action and not result.isError
+            for call, result in taint.pair_results(self._seen.messages)
+        )
 
     def has_read(self, path: str) -> bool:
         results = (m for m in self._seen.messages if isinstance(m, ToolResult) and m.toolName == "read")

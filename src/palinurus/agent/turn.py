@@ -22,7 +22,7 @@ from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.plan.levels import resolve_show
 from palinurus.agent.plan.prepare import PreparedRun, RunPreparer, RunRefusal
 from palinurus.agent.plan.runplan import RunPlan
-from palinurus.agent.ports import RunPorts
+from palinurus.agent.ports import CacheLook, RunPorts
 from palinurus.agent.recorder import RunRecorder
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.settle import (
@@ -91,6 +91,7 @@ class TurnServices(msgspec.Struct, frozen=True):
     approver: Approver | None = None  # who puts questions to people
     compactions: CompactionCoordinator | None = None  # who makes room in long conversations
     runtimes: Runtimes | None = None  # programs that do runs in the loop's place
+    look: CacheLook | None = None  # what was seen of a session's last request
 
 
 class TurnRunner:
@@ -177,7 +178,7 @@ class TurnRunner:
             else:
                 ports = RunPorts(
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
-                    compactor=compactor, marks=s.preparer.marks,
+                    compactor=compactor, marks=s.preparer.marks, look=s.look,
                 )  # fmt: skip
                 async for event in await self._begin(plan, ports):
                     if now := speaker.feed(event):
@@ -203,7 +204,7 @@ class TurnRunner:
         if abort.reason not in (None, "timeout") and end.end not in ("aborted", "timeout"):
             end, replies = _stop_end(end, str(abort.reason)), ()  # it was stopped as it ended
         made = build_settlement(plan, end, prepared.session, replies, lines=record.unwritten_lines())
-        made = msgspec.structs.replace(made, spent=record.unwritten_costs())
+        made = msgspec.structs.replace(made, spent=record.unwritten_costs(), steps=record.unwritten_steps())
         made = compactor.extend_settlement(made) if compactor is not None else made
         made = forget_quiet_heartbeat(made, plan, end, prepared.session, transcript=prepared.transcript)
         if not await self._settle(claim, made, abort, record):
@@ -239,7 +240,7 @@ class TurnRunner:
                 written = record.unwritten_costs()
                 await record.flush()
                 left = tuple(cost for cost in end.spent if cost not in written)
-                end = msgspec.structs.replace(end, lines=record.unwritten_lines(), spent=left)
+                end = msgspec.structs.replace(end, lines=record.unwritten_lines(), spent=left, steps=())
             await self._s.store.settle(claim, end)
 
         return await settle_until_stored(claim, write, self._s.clock, lambda: abort.reason == "drain")

@@ -11,24 +11,30 @@ from typing import Any
 
 import msgspec
 
+from palinurus import late
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import ToolOffers
 from palinurus.app.receivers import ChannelReceivers
+from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.commitments import share_topic
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
+from palinurus.core.types.node import OpenNodes
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.services.facts import find_session_model
+from palinurus.services.inbox import InboxPort
 from palinurus.services.subagents.control import SubagentControl
+from palinurus.services.wake import SessionWaker
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.news import StoreNews
+from palinurus.store.port import Store
 from palinurus.tasks import TaskSet
-from palinurus.tools.commands.look import Look, LookAnswer
+from palinurus.tools.commands.look import Look, LookAnswer, LookDoor
+from palinurus.tools.commands.record import CommandRecords
 from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.program.cron import SchedulerListener, SchedulerPort
 from palinurus.tools.web.egress import EgressGuard, FetchLimits, FetchRequest
@@ -103,6 +109,15 @@ def make_webhook_poster(egress: EgressGuard) -> Callable[[str, bytes, dict[str, 
     return post
 
 
+def make_command_table(
+    settings: Settings, environ: Mapping[str, str], store: Store, clock: Clock, *, inbox: InboxPort, nodes: OpenNodes
+) -> CommandTable:
+    """The commands of all sessions: what is on disk of them, who is told when one ends, what they may see of us."""
+    door = LookDoor(settings.home, make_look(settings.home, environ))
+    told = SessionWaker(inbox, clock)
+    return CommandTable(settings.tools.exec.process, clock, CommandRecords(store), told, door=door, nodes=nodes)
+
+
 def make_watch_command(invoke: DirectToolCaller) -> Callable[[SessionKey, str, float], Awaitable[str | None]]:
     """Runs the command that a heartbeat watches, as the agent itself would: same rules, same containment, and nobody
     to ask. None: it did not run."""
@@ -139,6 +154,7 @@ def make_promise_check(
         busy = any(row.background and row.status == "running" and row.session == session for row in processes.all())
         if busy or subagents.count_waiting(session):
             return True
+        share_topic = late.load_part("commitments").share_topic
         return any(share_topic(text, f"{job['name']} {job['payload']}") for job in scheduler.jobs())
 
     return pending

@@ -1,27 +1,24 @@
 """Larger parts of the program, each put together of smaller ones: the model port as a run sees it (providers,
-cassette, budgets, the watch over the prompt cache, one around the other), who makes room in long conversations, and the
-tools, those that need nothing and those that see a part of the program through a port.
+cassette, budgets, the watch over the prompt cache, one around the other), who makes room in long conversations, and
+what the tools see (`toolbox.py` makes them, with the first run).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator
 from palinurus.agent.compaction.shorten import CompactionServices, Mark, Standing
 from palinurus.agent.promptcache import CacheWatch, WatchedModel
-from palinurus.app.media import VoiceNoteMaker
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.structured import LLM_TASK
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
 from palinurus.late import load_part
-from palinurus.plugins.checkout import CHECKOUT, find_update_source
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.budget import Budgets
 from palinurus.providers.cassette import wrap_model
@@ -31,25 +28,21 @@ from palinurus.providers.rotation import KeyRotation
 from palinurus.providers.speech.maker import SpeechMaker
 from palinurus.providers.speech.voices import VoiceFinder
 from palinurus.providers.stream import ProviderModels
-from palinurus.providers.task import TaskModel
-from palinurus.providers.vision import VisionModel
-from palinurus.services.inbox import InboxPort
 from palinurus.services.speech import AgentVoices
-from palinurus.services.status import SessionStatusReader
-from palinurus.services.subagents.control import SubagentControl
 from palinurus.store.port import Store
-from palinurus.tools.browser.offer import BrowserOffer
-from palinurus.tools.collect import SessionsAndAgents, make_all_tools
-from palinurus.tools.commands.table import CommandTable
-from palinurus.tools.media.speech import make_speech_tool
-from palinurus.tools.program import gateway, message
-from palinurus.tools.program.cron import SchedulerPort
-from palinurus.tools.program.recipient import MessagePort
-from palinurus.tools.program.task import make_task_tool
-from palinurus.tools.web.egress import EgressGuard
-from palinurus.tools.web.shrink import shrink_image
-from palinurus.tools.web.toolset import WebToolset
-from palinurus.workspace.memory.memories import Memories
+
+if TYPE_CHECKING:  # what tools see is looked at by `toolbox.py`, which is loaded with the first run
+    from palinurus.services.inbox import InboxPort
+    from palinurus.services.nodes.part import NodesPart
+    from palinurus.services.subagents.control import SubagentControl
+    from palinurus.sessions.transcript import Transcripts
+    from palinurus.tools.browser.offer import BrowserOffer
+    from palinurus.tools.commands.table import CommandTable
+    from palinurus.tools.program.cron import SchedulerPort
+    from palinurus.tools.program.recipient import MessagePort
+    from palinurus.tools.web.egress import EgressGuard
+    from palinurus.tools.web.toolset import WebToolset
+    from palinurus.workspace.memory.memories import Memories
 
 
 class CompactionCallbacks(msgspec.Struct, frozen=True):
@@ -126,8 +119,9 @@ class ToolboxViews(msgspec.Struct, frozen=True):
     processes: CommandTable  # commands that run in the background
     web: WebToolset  # the one network door and what goes through it
     browser: BrowserOffer
+    nodes: NodesPart
     model: Model  # for the image tool
-    others: SessionsAndAgents  # the sessions and agents besides the one that asks
+    transcripts: Transcripts
     subagents: SubagentControl  # who keeps sub-agents
     schedules: SchedulerPort  # who keeps jobs
     voices: AgentVoices  # who speaks
@@ -136,10 +130,33 @@ class ToolboxViews(msgspec.Struct, frozen=True):
     restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
 
 
-def make_web_tools(settings: Settings, catalog: Catalog, web: WebToolset, model: Model) -> dict[str, Tool]:
-    """The tools that look outside; the one for images only if a model sees."""
-    eyes = VisionModel(settings, catalog, model)
-    return web.tools(eyes if eyes.available() else None, shrink_image)
+class ToolTable(MutableMapping[str, Tool]):
+    """Every tool by its name. They are made when somebody first looks: a gateway that waits has no use for them."""
+
+    def __init__(self, make: Callable[[], dict[str, Tool]]) -> None:
+        self._make = make
+        self._made: dict[str, Tool] | None = None
+
+    @property
+    def _all(self) -> dict[str, Tool]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._all[name]
+
+    def __setitem__(self, name: str, tool: Tool) -> None:
+        self._all[name] = tool
+
+    def __delitem__(self, name: str) -> None:
+        del self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
 def make_voices(
@@ -151,51 +168,9 @@ def make_voices(
     return AgentVoices(settings, catalog, store, maker, finder=finder, channels=channels)
 
 
-def make_voice_tool(settings: Settings, voices: AgentVoices) -> dict[str, Tool]:
-    """The tool that speaks, by its name; empty where nobody can."""
-    speaks = any(voices.has_voice(agent) for agent in settings.agents)
-    return make_speech_tool(VoiceNoteMaker(voices) if speaks else None)
-
-
 def make_pictures(settings: Settings, catalog: Catalog, budgets: Budgets) -> PicturesPart | None:
     """Who makes pictures; None where no agent has a model for that. To be closed by who asked."""
     if not any(agent.pictures.models for agent in settings.agents.values()):
         return None
     made: PicturesPart = load_part("pictures")(settings, catalog, budgets)
     return made
-
-
-def make_toolbox(views: ToolboxViews) -> dict[str, Tool]:
-    """Every tool there is, by name; who is offered which is the policy's business."""
-    status = SessionStatusReader(
-        views.settings, views.store, views.catalog, views.clock, environ=views.environ, running=views.inbox.running
-    )
-    made = make_all_tools(
-        views.memory,
-        status,
-        views.others,
-        views.subagents,
-        processes=views.processes,
-        web={**make_web_tools(views.settings, views.catalog, views.web, views.model), **views.browser.tools()},
-        schedules=views.schedules,
-    )
-    rules = (views.settings.messaging, views.settings.session.send_policy)
-    wrote = message.make_message_tool(views.post, *rules) if views.post is not None else {}
-    tasks = TaskModel(views.settings, views.catalog, views.model)
-    wanted = LLM_TASK in views.settings.plugins.enabled_ids
-    return {
-        **made,
-        **make_voice_tool(views.settings, views.voices),
-        **(views.pictures.make_tools(views.web.egress) if views.pictures is not None else {}),
-        **wrote,
-        **(make_task_tool(tasks) if wanted else {}),
-        **gateway.make_gateway_tool(
-            gateway.GatewayControl(
-                views.settings.home,
-                views.environ,
-                views.restart,
-                find_update_source(CHECKOUT),
-                allowed=views.settings.commands.restart,
-            )
-        ),
-    }

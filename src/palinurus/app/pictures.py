@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from palinurus.config.settings import Settings
+from palinurus.core.types.model import ImageOrder
 from palinurus.core.types.tool import Tool
 from palinurus.providers.budget import Budgets
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.images import ImageGenerator
-from palinurus.providers.wire.images import ImageOrder, SourceImage
-from palinurus.tools.media.images import MadePictures, PictureWish, make_image_generation_tool
+from palinurus.tools.media.images import MadePictures, make_image_generation_tool
 from palinurus.tools.web.egress import EgressGuard
 from palinurus.tools.web.shrink import shrink_image
 
@@ -25,13 +25,8 @@ class PictureMaker:
         """The tool, by its name; empty where nobody makes pictures."""
         return make_image_generation_tool(self if self._generator.available() else None, egress, shrink_image)
 
-    async def draw(self, wish: PictureWish, agent: str, session: str) -> MadePictures:
-        given = tuple(SourceImage(kind, data) for kind, data in wish.sources)
-        order = ImageOrder(
-            wish.prompt, wish.count, wish.size, wish.aspect, resolution=wish.resolution, quality=wish.quality,
-            format=wish.format, background=wish.background, images=given,
-        )  # fmt: skip
-        made = await self._generator.generate(order, agent, session, model=wish.model, timeout=wish.timeout)
+    async def draw(self, order: ImageOrder, agent: str, session: str) -> MadePictures:
+        made = await self._generator.generate(order, agent, session)
         usage = made.usage
         spent = {
             "provider": made.provider, "model": made.model, "input": usage.input, "output": usage.output,

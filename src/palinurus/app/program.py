@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.app import mcp, plugins
+from palinurus import late
+from palinurus.app import plugins
 from palinurus.app.channels import find_account
 from palinurus.app.wiring import AppParts
 from palinurus.clock import Clock
@@ -33,6 +34,7 @@ from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.factory import StoreOpener, open_store
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
+from palinurus.tools.watches import ASIDE, get_persona_watches
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class App(AppParts):
         Raises StateError kinds, ConfigError.
         """
         self.store = await self.open_store(self.settings.home, self.clock)
-        self.closers.append(self.store.close)
+        self.closers += (self.store.close, self._release_files)
         await adopt_transcripts(self.settings.home, self.store)
         for agent in self.settings.agents.values():
             os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
@@ -83,6 +85,7 @@ class App(AppParts):
             self.catalog.ollama = await probe_ollama()
         self.wire()
         await self.voices.load()
+        await self.nodes.load()
         self.store.watch(self.news.hear)
         await self.subagents.load()
         await self.scheduler.load()
@@ -91,8 +94,10 @@ class App(AppParts):
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""
         await self.open()
         first = await self.store.grant(TAKING_UP)  # what is there belongs to dead processes, not to other nodes
+        if first and self.settings.mcp.servers:
+            await asyncio.to_thread(late.load_part("strays"), self.settings)
         if first:
-            await asyncio.to_thread(mcp.kill_stray_servers, self.settings)
+            get_persona_watches().recover(os.path.join(self.settings.home, ASIDE))
         await self.pipeline.load(self.approvals, take_up=first)
         self.deliverer.start()
         if first:
@@ -104,9 +109,14 @@ class App(AppParts):
         await self.receivers.open()
         self._upkeep = asyncio.ensure_future(self._maintain())
         self.scheduler.start()
-        self.mcp.start()
+        if self.settings.mcp.servers:
+            self.mcp.start()
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
+
+    async def _release_files(self) -> None:
+        """No command runs any more: the agent's own files are the owner's to change."""
+        get_persona_watches().release(os.path.join(self.settings.home, ASIDE))
 
     def _load_plugins(self) -> None:
         """Before anything looks at what they bring."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from palinurus import late
 from palinurus.agent.compaction.compactor import CompactionCoordinator
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.marks import KIND as TAINT
@@ -17,12 +18,12 @@ from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.window import TokenCalibration
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import TurnRunner, TurnServices
-from palinurus.app import mcp, parts, plugins
+from palinurus.app import parts, plugins
 from palinurus.app.admission import ChannelAdmission
 from palinurus.app.background import (
     NewsHearer,
+    make_command_table,
     make_job_observer,
-    make_look,
     make_offered,
     make_promise_check,
     make_watch_command,
@@ -32,7 +33,7 @@ from palinurus.app.background import (
 )
 from palinurus.app.channels import make_signin_kit, open_channels
 from palinurus.app.media import make_image_fetcher, make_upload_saver
-from palinurus.app.parts import CompactionCallbacks, ToolboxViews, make_compactions, make_toolbox
+from palinurus.app.parts import CompactionCallbacks, ToolboxViews, ToolTable, make_compactions
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
 from palinurus.clock import Clock
@@ -60,20 +61,17 @@ from palinurus.providers.transcribe import SpeechTranscriber
 from palinurus.services.approvals import KIND as APPROVAL
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.services.inbox import Sink
+from palinurus.services.nodes import part as nodes
 from palinurus.services.promises import PromiseFollower
-from palinurus.services.sessions import SessionDirectory
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.services.subagents.registry import KIND as SUBAGENT
 from palinurus.services.subagents.spawn import SubagentParts
-from palinurus.services.wake import SessionWaker
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, Store
 from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.commands.environ import build_child_env, build_search_path
-from palinurus.tools.commands.look import LookDoor
-from palinurus.tools.commands.record import CommandRecords
-from palinurus.tools.commands.table import CommandTable
+from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.toolset import WebToolset
 from palinurus.triggers.events import SystemEvents
 from palinurus.triggers.ports import TriggerPort
@@ -82,11 +80,15 @@ from palinurus.triggers.webhooks import Webhooks
 from palinurus.workspace.memory.memories import Memories
 from palinurus.workspace.sources import PromptSources
 
+if TYPE_CHECKING:
+    from palinurus.tools.mcp.servers import McpServers
+
 
 class AppParts:
     """What the program consists of. All of it is there after `wire`, which needs the store and the plugins."""
 
     store: Store
+    mcp: McpServers  # where some are configured
 
     def __init__(
         self,
@@ -119,7 +121,9 @@ class AppParts:
         self.browser = BrowserOffer(
             self.settings.browser, self.settings.home, self._environ, self.web.egress, clock=self.clock
         )
-        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
+        self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
+        if self.settings.mcp.servers:
+            self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
         self._transcripts = Transcripts(
             self.settings.home, journal=self.store.list_journal_lines, tail=self.store.read_tail
         )
@@ -131,6 +135,7 @@ class AppParts:
         self._wire_runs(model)
         self.closers += [self.pictures.close] if self.pictures is not None else []
         rereads = {APPROVAL: self.approvals.reread, SUBAGENT: self.subagents.registry.reread, TAINT: self._marks.reread}
+        rereads[nodes.KIND] = self.nodes.reread
         self.news = NewsHearer(self.dispatcher, self.deliverer, self.scheduler, self.receivers, rereads=rereads)
         self.closers += [
             self._close_models,
@@ -142,7 +147,7 @@ class AppParts:
             self.pipeline.close,
             self.deliverer.stop,
             self.approvals.close,
-            self.mcp.close,
+            *([self.mcp.close] if self.settings.mcp.servers else []),
             self.browser.close,
             self.processes.close,
             self.promises.close,
@@ -193,12 +198,11 @@ class AppParts:
 
     def _wire_runs(self, model: Model) -> None:
         """From a claimed message to its settlement: plans, tools, turns, commands."""
-        settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
-        tools: dict[str, Tool] = {}  # filled below: what offers them and what they are made of need each other
+        settings, store, clock = self.settings, self.store, self.clock
+        tools = ToolTable(lambda: self._make_tools(model))  # with the first run
         events = SystemEvents(store)
-        sources = PromptSources(
-            settings, self._environ, self._raw, self.hooks, path=build_search_path(), seconds=clock.monotonic
-        )
+        kit = partial(PromptSources, path=build_search_path(), seconds=clock.monotonic, files=get_persona_watches())
+        sources = kit(settings, self._environ, self._raw, self.hooks)
         preparer = RunPreparer(
             PreparerParts(
                 settings=settings,
@@ -215,7 +219,7 @@ class AppParts:
                 sources=sources,
                 calibration=TokenCalibration(store),
                 tell=events.take,
-                ready=self.mcp.ready if self.mcp.all else None,
+                ready=self.mcp.ready if settings.mcp.servers else None,
                 attach=FileAttacher(self.ears, settings.audio.scope),
                 fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
@@ -223,42 +227,40 @@ class AppParts:
         self.offers, self._marks = preparer.offers, preparer.marks
         self.invoke = DirectToolCaller(preparer, self.hooks, clock)
         self._wire_background(events, preparer)
-        tools.update(self.plugins.brought.tools)
-        tools.update(
-            make_toolbox(
-                ToolboxViews(
-                    settings=settings,
-                    store=store,
-                    catalog=self.catalog,
-                    clock=clock,
-                    environ=self._environ,
-                    memory=self._memory,
-                    inbox=inbox,
-                    processes=self.processes,
-                    web=self.web,
-                    browser=self.browser,
-                    model=model,
-                    others=SessionDirectory(settings, store, self._transcripts, clock, inbox=inbox),
-                    subagents=self.subagents,
-                    schedules=self.scheduler,
-                    voices=self.voices,
-                    pictures=self.pictures,
-                    post=self.post,
-                    restart=self.restart,
-                )
-            )
-        )
-        tools.update(self.signins.tools())
-        self.mcp.attach(tools, self.offers.forget)
+        self.nodes.attach(tools, self.offers.forget)
+        if settings.mcp.servers:
+            self.mcp.attach(tools, self.offers.forget)
         self._wire_turns(model, preparer, sources, tools)
+
+    def _make_tools(self, model: Model) -> dict[str, Tool]:
+        """Plugins' tools, then ours: of what has the same name, the later."""
+        views = ToolboxViews(
+            settings=self.settings,
+            store=self.store,
+            catalog=self.catalog,
+            clock=self.clock,
+            environ=self._environ,
+            memory=self._memory,
+            inbox=self.dispatcher,
+            processes=self.processes,
+            web=self.web,
+            browser=self.browser,
+            nodes=self.nodes,
+            model=model,
+            transcripts=self._transcripts,
+            subagents=self.subagents,
+            schedules=self.scheduler,
+            voices=self.voices,
+            pictures=self.pictures,
+            post=self.post,
+            restart=self.restart,
+        )
+        return {**self.plugins.brought.tools, **late.load_part("toolbox")(views), **self.signins.tools()}
 
     def _wire_background(self, events: SystemEvents, preparer: RunPreparer) -> None:
         """What goes on beside messages: commands, sub-agents, jobs and heartbeats, webhooks, promises, questions."""
         settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
-        door = LookDoor(settings.home, make_look(settings.home, self._environ))
-        self.processes = CommandTable(
-            settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(inbox, clock), door=door
-        )
+        self.processes = make_command_table(settings, self._environ, store, clock, inbox=inbox, nodes=self.nodes.open)
         self.subagents = SubagentControl(
             SubagentParts(
                 settings=settings,
@@ -322,6 +324,7 @@ class AppParts:
                 approver=self.approvals,
                 compactions=compactions,
                 runtimes=Runtimes(settings, self._environ, self.store, lambda a, k: sources(agents[a], k).files),
+                look=self._watch.last,
             )
         )
 
@@ -368,6 +371,7 @@ class AppParts:
             look=self._watch.last,
             voices=self.voices,
             ears=self.ears,
+            nodes=self.nodes,
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),

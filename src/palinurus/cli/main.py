@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("palinurus.cli.models.catalog:run_models", "list the models that can be used"),
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
     "prompt": ("palinurus.cli.look.preview:run_prompt", "show the system prompt a run would send"),
-    "why": ("palinurus.cli.look.why:run_why", "explain what happened: `pal why cache`"),
+    "why": ("palinurus.cli.look.why:run_why", "why the last answer was as it was"),
     "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
     "tasks": (
@@ -62,8 +62,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "who may write on chat channels: list, approve, reject, revoke",
     ),
     "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
+    "node": ("palinurus.cli.nodes.command:run_node", "this machine as a node of a gateway: run, status"),
+    "nodes": ("palinurus.cli.nodes.command:run_nodes", "other machines: list, pair, approve, revoke, run, invoke"),
+    "qr": ("palinurus.cli.nodes.command:run_qr", "a code, also as a QR code, with which another machine pairs itself"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
     "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
+    "torture": (
+        "palinurus.testing.torture:main",
+        "kill a copy of this again and again: is anything lost?",
+    ),
     "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
@@ -73,6 +80,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
+    "held": "palinurus.cli.look.sandbox:describe_containment",  # said once it serves
+    "weak": "palinurus.config.sections.weakening:list_weaknesses",
     "service": "palinurus.cli.gateway.daemon:run_service",  # `pal gateway` with a verb
     "bridge": "palinurus.cli.bridges.editor:serve_acp",  # needs the extra `acp`
     "server": "palinurus.cli.bridges.mcpserver:serve_mcp",  # needs the extra `mcp`
@@ -89,6 +98,10 @@ PARTS: dict[str, str] = {
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
     "other": "palinurus.cli.plugins:run_plugin_command",  # commands that plugins bring
+    "node": "palinurus.cli.nodes.serve:serve_node",  # `pal node run`
+    "node-options": "palinurus.cli.nodes.serve:NodeOptions",
+    "node-state": "palinurus.cli.nodes.serve:read_state",
+    "qr": "palinurus.cli.nodes.qr:draw_terminal_qr",  # needs segno
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
 _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home

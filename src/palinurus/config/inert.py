@@ -34,10 +34,10 @@ nobody listens in without being asked
   channels *.voice
 speech is set for an agent, not for a channel
   channels *.tts
-there are no nodes
-  . nodeHost canvasHost bridge
-  gateway nodes push
-  tools exec.node
+nodes are paired by a code or a person, and offer what docs/nodes.md lists
+  . canvasHost bridge
+  nodeHost browserProxy mcp autoUpdate skills
+  gateway nodes.pairing push
 nothing is announced on the network
   . discovery gateway.tailscale
   gateway auth.allowTailscale

@@ -14,7 +14,7 @@ from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings
 from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.gateway import GatewaySettings, SpanSettings
+from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings, SpanSettings
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
@@ -56,6 +56,7 @@ class Config(Section, frozen=True):
     channels: Annotated[dict[str, Free], NotedMap(Unfilled(ChannelSection), defaults=DEFAULTS)] = option(
         {}, "Where messages come from and go to, by channel (docs/channels.md)."
     )
+    node_host: NodeHostSettings = option(NodeHostSettings(), "This machine as a node of another's gateway.")
     browser: BrowserSettings = option(BrowserSettings(), "The browser that agents drive (docs/browser.md).")
     cron: CronSettings = CronSettings()
     hooks: WebhookSettings = WebhookSettings()

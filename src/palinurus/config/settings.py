@@ -20,7 +20,7 @@ from palinurus.config.sections.channels import AccountSettings
 from palinurus.config.sections.context import CompactionSettings, ContextSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.delivery import DeliverySettings
-from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ProviderSettings
 from palinurus.config.sections.people import PeopleSettings
@@ -77,6 +77,7 @@ class Settings(msgspec.Struct, frozen=True):
     skills: SkillSettings = SkillSettings()
     web: WebSettings = WebSettings()
     browser: BrowserSettings = BrowserSettings()
+    node_host: NodeHostSettings = NodeHostSettings()
     audio: AudioSettings = AudioSettings()  # tools.media.audio
     talk: TalkSettings = TalkSettings()
     image_models: tuple[str, ...] = ()  # agents.defaults.imageModel and its fallbacks

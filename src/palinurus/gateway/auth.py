@@ -129,6 +129,11 @@ class GatewayAuth:
         same = hmac.compare_digest(_digest(secret), self._digest)  # always done: no early way out to be timed
         return same and bool(secret) and self.mode in ("token", "password")
 
+    @property
+    def proof_key(self) -> str:
+        """What we share with whoever holds the token; "" where guessing it from a proof would be worth trying."""
+        return self._digest.hex() if self._long else ""
+
     def is_sure(self, secret: str) -> bool:
         """Is it right, and too long to be guessed? Such a credential passes whatever others tried from its address:
         wrong tries of another program of this machine must not lock the owner out."""

@@ -20,7 +20,7 @@ from palinurus import __version__
 from palinurus.clock import Clock
 from palinurus.errors import GatewayUnreachable, StateUnwritable
 from palinurus.gateway.rpc import ADMIN, ClientDescription, MethodError
-from palinurus.gateway.token import PROVE_HEADER, make_gateway_proof
+from palinurus.gateway.token import PROVE_AS_HEADER, PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.ws import device, frames
 
 FILE = os.path.join("identity", "device.key")
@@ -74,16 +74,20 @@ class LoginOptions(msgspec.Struct, frozen=True):
     token: str = ""
     password: str = ""
     device_token: str = ""
+    code: str = ""  # that pairs a node
     identity: DeviceIdentity | None = None
     client: ClientDescription = ClientDescription("cli", __version__, "linux", "cli")
     role: str = "operator"
     scopes: Sequence[str] = (ADMIN,)
     caps: Sequence[str] = ("tool-events",)
+    commands: Sequence[str] = ()  # of a node
+    permissions: Mapping[str, bool] = {}
     resume: Mapping[str, Any] | None = None
     version: int = 3  # of the signature
     origin: str = ""
     fingerprint: str = ""  # of the only certificate that is trusted; "": those of known issuers
     proof: str = ""  # the key of the only gateway that is trusted (gateway.json); "": whoever answers
+    prove_as: str = ""  # what that key is (see PROVE_AS_HEADER)
 
 
 class GatewayLink:
@@ -193,6 +197,7 @@ class GatewayLink:
 def make_connect_params(options: LoginOptions, nonce: str, now: int) -> dict[str, Any]:
     """The params of `connect`, signed if there is an identity."""
     auth = {"token": options.token, "password": options.password, "deviceToken": options.device_token}
+    auth["bootstrapToken"] = options.code
     params: dict[str, Any] = {
         "minProtocol": frames.PROTOCOL,
         "maxProtocol": frames.PROTOCOL,
@@ -202,11 +207,14 @@ def make_connect_params(options: LoginOptions, nonce: str, now: int) -> dict[str
         "caps": list(options.caps),
         "auth": {key: value for key, value in auth.items() if value},
     }
+    if options.role == "node":
+        params |= {"commands": list(options.commands), "permissions": dict(options.permissions)}
     if options.resume is not None:
         params["resume"] = dict(options.resume)
     who = options.identity
     if who is not None:
-        claim = device.DeviceClaim(options.client, options.role, options.scopes, options.token or options.device_token)
+        shown = options.token or options.device_token or options.code
+        claim = device.DeviceClaim(options.client, options.role, options.scopes, shown)
         params["device"] = {
             "id": who.id,
             "publicKey": device.encode_base64url(who.public),
@@ -223,11 +231,14 @@ NOT_OURS = (
 )
 
 
-async def open_link(url: str, clock: Clock, origin: str = "", fingerprint: str = "") -> GatewayLink:
+async def open_link(
+    url: str, clock: Clock, origin: str = "", fingerprint: str = "", *, prove_as: str = ""
+) -> GatewayLink:
     """A connection that has not logged in yet. Raises GatewayUnreachable."""
     pinned = aiohttp.Fingerprint(bytes.fromhex(fingerprint)) if fingerprint else True
     nonce = uuid.uuid4().hex
-    headers = {PROVE_HEADER: nonce, **({"Origin": origin} if origin else {})}
+    more = {"Origin": origin, PROVE_AS_HEADER: prove_as}
+    headers = {PROVE_HEADER: nonce, **{name: value for name, value in more.items() if value}}
     session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(connect=OPEN_SECONDS))
     try:
         ws = await session.ws_connect(url, max_msg_size=frames.FRAME, compress=0, headers=headers, ssl=pinned)
@@ -241,7 +252,7 @@ async def open_link(url: str, clock: Clock, origin: str = "", fingerprint: str =
 
 async def connect_gateway(url: str, clock: Clock, options: LoginOptions) -> GatewayLink:
     """A connection that is logged in. Raises MethodError when it is refused, GatewayUnreachable."""
-    link = await open_link(url, clock, options.origin, options.fingerprint)
+    link = await open_link(url, clock, options.origin, options.fingerprint, prove_as=options.prove_as)
     try:
         await link.login(options)
     except BaseException:

@@ -11,28 +11,35 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import StreamResponse
+from msgspec.structs import replace
 
 from palinurus import __version__, late
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.settings import Settings
 from palinurus.core.window import SlidingWindow
+from palinurus.errors import PalinurusError
 from palinurus.gateway import context, limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.context import MethodContext
 from palinurus.gateway.health import list_presence, make_health_snapshot
 from palinurus.gateway.pairing import DEVICE, REQUEST, DevicePairing
 from palinurus.gateway.port import GatewayHost
-from palinurus.gateway.rpc import ADMIN, EVENTS, ConnectedClient, GatewayMethod, MethodError
+from palinurus.gateway.rpc import ADMIN, EVENTS, NODE, ConnectedClient, GatewayMethod, MethodError
+from palinurus.gateway.token import PROVE_AS_HEADER, PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.ws import frames
 from palinurus.gateway.ws.hub import REVOKED, ClientHub, HubMember
 from palinurus.store.news import StoreNews
 from palinurus.tasks import TaskSet
 
 if TYPE_CHECKING:  # loaded with the first client (`late`)
+    from aiohttp.web_ws import WebSocketResponse
+
     from palinurus.gateway.ws.connection import ClientConnection
     from palinurus.gateway.ws.handshake import ClientLogin
+    from palinurus.services.nodes.board import NodeBoard
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +107,9 @@ class GatewayClients(ClientHub):
         elif news.what == "record" and news.key == REQUEST:
             self.tasks.start(self.pairing.reread_request(news.detail))
 
-    async def serve(self, request: web.BaseRequest, peer: GatewayPeer) -> web.StreamResponse:
-        """One WebSocket, from upgrade to end. Raises web.HTTPException for an upgrade that is none."""
-        ws = web.WebSocketResponse(
+    async def serve(self, request: BaseRequest, peer: GatewayPeer) -> StreamResponse:
+        """One WebSocket, from upgrade to end. Raises aiohttp's HTTPException for an upgrade that is none."""
+        ws: WebSocketResponse = late.load_part("websocket")(
             heartbeat=PING, compress=False, max_msg_size=frames.FRAME, timeout=1.0, decode_text=False
         )
         await ws.prepare(request)
@@ -110,6 +117,8 @@ class GatewayClients(ClientHub):
         if transport is None or self._ended:
             return ws
         self._listen()
+        if PROVE_AS_HEADER in request.headers:
+            peer = replace(peer, proof=await self._prove(request, transport))
         connection: ClientConnection = late.load_part("connection")(self, ws, transport, request.protocol)
         self._open.add(connection)
         oldest = self._strangers.add(connection)
@@ -123,6 +132,34 @@ class GatewayClients(ClientHub):
             self._strangers.drop(connection)
             self._open.discard(connection)
         return ws
+
+    async def _prove(self, request: BaseRequest, transport: asyncio.Transport) -> str:
+        """That we know what a node holds, before it shows it to us; "" if we do not."""
+        what = request.headers[PROVE_AS_HEADER]
+        try:
+            key = self.auth.proof_key if what == "token" else (await self.open_nodes()).pairing.find_proof_key(what)
+        except (MethodError, PalinurusError):
+            return ""
+        return make_gateway_proof(key, request.headers.get(PROVE_HEADER, ""), transport.get_extra_info("sockname"))
+
+    async def open_nodes(self) -> NodeBoard:
+        """Who is paired as a node. Raises StateError kinds, MethodError where there is no program behind this."""
+        program = self.host.program
+        if program is None or program.nodes is None:
+            raise MethodError("role node is not supported by this gateway", details={"code": "AUTH_UNAUTHORIZED"})
+        board = await program.nodes.open()
+        board.attach(self)
+        return board
+
+    @property
+    def _nodes(self) -> NodeBoard | None:
+        """Without loading it."""
+        program = self.host.program
+        return program.nodes.board if program is not None and program.nodes is not None else None
+
+    def count_taken(self) -> int:
+        """Goes up whenever a device or a node loses something."""
+        return self.pairing.taken + (self._nodes.pairing.taken if self._nodes is not None else 0)
 
     def count_strangers(self) -> int:
         """Connections that have not logged in."""
@@ -153,6 +190,8 @@ class GatewayClients(ClientHub):
         if token:
             auth |= {"deviceToken": token, "issuedAtMs": self.clock.now()}
         payload = self._hello(member.client) | {"auth": auth}
+        if login.node is not None and self._nodes is not None:
+            self._nodes.join(member.conn, login.node, member.client.at, address=member.client.address)
         if "resume" in member.client.caps:
             told = {"epoch": self.epoch, "pos": self.ring.pos}
             payload["resume"] = told | ({} if resume is None else {"ok": missed is not None})
@@ -164,6 +203,8 @@ class GatewayClients(ClientHub):
     def drop_client(self, member: HubMember) -> None:
         """It is gone."""
         self.leave(member.conn)
+        if self._nodes is not None:
+            self._nodes.leave(member.conn)
         self._stir()
 
     # --- what methods see -------------------------------------------------------------------------------------------
@@ -228,7 +269,9 @@ class GatewayClients(ClientHub):
                 "scope": settings.session.scope,
             },
         }
-        if client.may(ADMIN):
+        if client.role == "node":  # it learns nothing of who else is here
+            shot = {"presence": [], "health": {}, "stateVersion": {"presence": 0, "health": 0}, "uptimeMs": 0}
+        elif client.may(ADMIN):
             shot |= {
                 "configPath": paths.locate_config_file(settings.home),
                 "stateDir": settings.home,
@@ -239,8 +282,10 @@ class GatewayClients(ClientHub):
             "protocol": frames.PROTOCOL,
             "server": {"version": __version__, "connId": client.conn},
             "features": {
-                "methods": [name for name, method in self.methods.items() if method.listed],
-                "events": [name for name, kind in EVENTS.items() if kind.listed],
+                "methods": [
+                    name for name, m in self.methods.items() if m.listed and (client.role != "node" or m.scope == NODE)
+                ],
+                "events": [n for n, kind in EVENTS.items() if kind.listed and (client.role != "node" or kind.nodes)],
             },
             "snapshot": shot,
             "policy": {

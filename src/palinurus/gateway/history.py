@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import StreamResponse
 
 from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
@@ -21,7 +22,7 @@ from palinurus.gateway.ws.frames import encode_json
 LIMIT, MOST = 200, 1000
 
 
-async def handle_history(visit: RouteRequest) -> web.StreamResponse | HttpFault:
+async def handle_history(visit: RouteRequest) -> StreamResponse | HttpFault:
     """Answer one request."""
     request, host, settings, typed = visit.request, visit.host, visit.host.settings, visit.part("key")
     key = parse_session_key(settings.session.main_key if typed == "main" else typed, settings.default_agent)
@@ -80,8 +81,8 @@ class _Watcher:
 
 
 async def _follow(
-    request: web.BaseRequest, host: GatewayHost, reader: SessionReader, key: str, first: dict[str, Any], told: int
-) -> web.StreamResponse:
+    request: BaseRequest, host: GatewayHost, reader: SessionReader, key: str, first: dict[str, Any], told: int
+) -> StreamResponse:
     watcher = _Watcher(key)
     unfollow: Callable[[], None] = host.follow(watcher)
     response = await http.open_event_stream(request)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import unquote
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response, StreamResponse
 from msgspec.structs import replace
 
 from palinurus.core.types.model import ModelFailure
@@ -29,7 +31,7 @@ _UNKNOWN = "Object contains unknown field `"
 class RouteRequest(msgspec.Struct, frozen=True):
     """One request on its way to a handler. `caller` is None only on routes that need no scope."""
 
-    request: web.BaseRequest
+    request: BaseRequest
     match: re.Match[str]  # of its path
     gateway: GatewayServer
     address: str
@@ -76,9 +78,7 @@ class BodyProblem(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-async def read_limited(
-    request: web.BaseRequest, most: int, seconds: float, *, packed: bool = False
-) -> bytes | BodyProblem:
+async def read_limited(request: BaseRequest, most: int, seconds: float, *, packed: bool = False) -> bytes | BodyProblem:
     """The body, of at most `most` bytes and within `seconds` for the whole of it; compressed only with `packed`."""
     if not packed and request.headers.get("Content-Encoding", "identity").lower() != "identity":
         return BodyProblem("encoding")
@@ -93,12 +93,12 @@ async def read_limited(
                     return BodyProblem("large")
     except TimeoutError:
         return BodyProblem("late")
-    except web.RequestPayloadError as exc:
+    except RequestPayloadError as exc:
         return BodyProblem("broken", str(exc))
     return bytes(data)
 
 
-async def read_body(request: web.BaseRequest) -> bytes | HttpFault:
+async def read_body(request: BaseRequest) -> bytes | HttpFault:
     """The body of a caller who is known, or the refusal."""
     data = await read_limited(request, BODY, BODY_SECONDS)
     if isinstance(data, bytes):
@@ -128,7 +128,7 @@ def decode_body(decoder: msgspec.json.Decoder[S], data: bytes, *, strict: bool =
         return make_bad_request("the body is nested too deeply", code="invalid_json")
 
 
-def join_headers(request: web.BaseRequest) -> dict[str, str]:
+def join_headers(request: BaseRequest) -> dict[str, str]:
     """Names in lower case; a header that came twice is one with a comma."""
     return {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
 
@@ -199,29 +199,29 @@ HEADERS = {
 }
 
 
-def reply_json(value: object, status: int = 200) -> web.Response:
+def reply_json(value: object, status: int = 200) -> Response:
     """`value` as JSON."""
     return reply_bytes(msgspec.json.encode(value), status=status)
 
 
-def reply_bytes(body: bytes, content_type: str = "application/json", status: int = 200, **headers: str) -> web.Response:
+def reply_bytes(body: bytes, content_type: str = "application/json", status: int = 200, **headers: str) -> Response:
     """Bytes that are JSON already, or another type. Header names with _ for -."""
     extra = {name.replace("_", "-"): value for name, value in headers.items()}
-    return web.Response(status=status, body=body, content_type=content_type, headers={**HEADERS, **extra})
+    return Response(status=status, body=body, content_type=content_type, headers={**HEADERS, **extra})
 
 
-def reply_fault(fault: HttpFault) -> web.Response:
+def reply_fault(fault: HttpFault) -> Response:
     """The error object. `x-should-retry` keeps OpenAI's SDK from sending an accepted message again."""
     headers = {**HEADERS, **fault.headers, "x-should-retry": "true" if fault.retry else "false"}
-    response = web.Response(status=fault.status, body=fault.body(), content_type="application/json", headers=headers)
+    response = Response(status=fault.status, body=fault.body(), content_type="application/json", headers=headers)
     if fault.close:
         response.force_close()
     return response
 
 
-async def open_event_stream(request: web.BaseRequest) -> web.StreamResponse:
+async def open_event_stream(request: BaseRequest) -> StreamResponse:
     """A response that goes on as server-sent events; its head is written."""
-    response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    response = StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
     await response.prepare(request)
     return response
 

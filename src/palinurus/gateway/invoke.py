@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_response import Response, StreamResponse
 
 from palinurus.config.sections.gateway import InvokeRules
 from palinurus.core.policy.groups import matches_tool, normalize_tool_name
@@ -40,7 +40,7 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     idempotency_key: str | None = None
 
 
-async def handle_invoke(visit: RouteRequest) -> web.StreamResponse | HttpFault:
+async def handle_invoke(visit: RouteRequest) -> StreamResponse | HttpFault:
     """Answer one request."""
     host, caller = visit.host, visit.caller
     assert caller is not None
@@ -101,5 +101,5 @@ async def call_tool(
     return {"content": [msgspec.to_builtins(block) for block in found.content], "details": found.details}
 
 
-def _no(status: int, kind: str, message: str) -> web.Response:
+def _no(status: int, kind: str, message: str) -> Response:
     return http.reply_json({"ok": False, "error": {"type": kind, "message": message}}, status)

@@ -12,7 +12,7 @@ import os
 import re
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_response import Response
 
 from palinurus import __version__
 from palinurus.beneath import read_file_beneath, resolve_beneath
@@ -40,7 +40,7 @@ MEDIA_POLICY = "default-src 'none'; sandbox"
 _NONE = HttpFault(404, "there is no such file, or it is none that is shown", "not_found", code="not_found")
 
 
-def make_page_config(visit: RouteRequest) -> web.Response:
+def make_page_config(visit: RouteRequest) -> Response:
     """control-ui-config.json: what a page needs before it connects."""
     settings = visit.host.settings
     agent = settings.agents[settings.default_agent]
@@ -61,14 +61,14 @@ def make_page_config(visit: RouteRequest) -> web.Response:
     )
 
 
-def describe_avatar(visit: RouteRequest) -> web.Response | HttpFault:
+def describe_avatar(visit: RouteRequest) -> Response | HttpFault:
     """/avatar/<agent>: there are none yet, and the page asks first whether there is one."""
     if visit.match["agent"] not in visit.host.settings.agents or visit.request.query.get("meta") != "1":
         return _NONE
     return http.reply_json({"avatarUrl": None, "avatarSource": None, "avatarStatus": "none", "avatarReason": "missing"})
 
 
-async def serve_workspace_media(visit: RouteRequest) -> web.Response | HttpFault:
+async def serve_workspace_media(visit: RouteRequest) -> Response | HttpFault:
     """A file of a workspace (`source`, absolute or relative to the default agent's); with meta=1 whether there is."""
     query = visit.request.query
     source = query.get("source", "").removeprefix("file://")
@@ -138,7 +138,7 @@ class WebPage:
         self._folder = folder
         self._files: dict[str, PageFile] | None = None
 
-    def answer(self, visit: RouteRequest) -> web.Response:
+    def answer(self, visit: RouteRequest) -> Response:
         """The `file` of the path, or the page itself; 304 to a browser that has it, 404 for what is not there."""
         if self._files is None:
             self._files = _read(self._folder, self._base)
@@ -154,11 +154,11 @@ class WebPage:
             "Vary": "Accept-Encoding",
         }
         if found.tag in asked.get("If-None-Match", ""):
-            return web.Response(status=304, headers=headers)
+            return Response(status=304, headers=headers)
         packed = "gzip" in asked.get("Accept-Encoding", "")
         if packed:
             headers["Content-Encoding"] = "gzip"
-        return web.Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)
+        return Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)
 
 
 def _read(folder: str, base: str) -> dict[str, PageFile]:

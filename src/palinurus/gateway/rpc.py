@@ -95,8 +95,12 @@ class ConnectedClient(msgspec.Struct, frozen=True):
         return self.info.display_name or self.info.id
 
     def may(self, scope: str | None) -> bool:
-        """Whether it may do what needs `scope`."""
-        return self.role == NODE if scope == NODE else has_scope(self.scopes, scope)
+        """Whether it may do what needs `scope`. A node may do what is for nodes, and nothing else."""
+        return scope == NODE if self.role == NODE else has_scope(self.scopes, scope)
+
+    def hears(self, kind: GatewayEventKind) -> bool:
+        """Whether it is told of such events."""
+        return kind.nodes if self.role == NODE else self.may(kind.scope)
 
 
 class MethodError(Exception):
@@ -125,10 +129,11 @@ class GatewayEventKind(msgspec.Struct, frozen=True):
     scope: str | None
     kept: bool = True
     listed: bool = True  # in hello-ok's features.events
+    nodes: bool = False  # told to nodes as well; those are told nothing else
 
 
 EVENTS: dict[str, GatewayEventKind] = {
-    "connect.challenge": GatewayEventKind(None, kept=False),
+    "connect.challenge": GatewayEventKind(None, kept=False, nodes=True),
     "agent": GatewayEventKind(READ),
     "chat": GatewayEventKind(READ),
     "chat.send_timing": GatewayEventKind(READ, kept=False, listed=False),
@@ -138,14 +143,19 @@ EVENTS: dict[str, GatewayEventKind] = {
     "session.tool": GatewayEventKind(READ),
     "sessions.changed": GatewayEventKind(READ),
     "presence": GatewayEventKind(None, kept=False),
-    "tick": GatewayEventKind(None, kept=False),
-    "shutdown": GatewayEventKind(None, kept=False),
+    "tick": GatewayEventKind(None, kept=False, nodes=True),
+    "shutdown": GatewayEventKind(None, kept=False, nodes=True),
     "health": GatewayEventKind(None, kept=False),
     "heartbeat": GatewayEventKind(None),
     "cron": GatewayEventKind(READ),
     "talk.mode": GatewayEventKind(WRITE, kept=False),
     "device.pair.requested": GatewayEventKind(PAIRING),
     "device.pair.resolved": GatewayEventKind(PAIRING),
+    "node.pair.requested": GatewayEventKind(PAIRING),
+    "node.pair.resolved": GatewayEventKind(PAIRING),
+    "node.invoke.request": GatewayEventKind(NODE, kept=False, nodes=True),
+    "node.invoke.cancel": GatewayEventKind(NODE, kept=False, listed=False, nodes=True),
+    "node.event": GatewayEventKind(READ, kept=False, listed=False),
     "exec.approval.requested": GatewayEventKind(APPROVALS),
     "exec.approval.resolved": GatewayEventKind(APPROVALS),
     "plugin.approval.requested": GatewayEventKind(APPROVALS),

@@ -11,10 +11,14 @@ import re
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_exceptions import HTTPException
+from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import StreamResponse
+from aiohttp.web_server import Server
 
 from palinurus.clock import Clock
 from palinurus.config.sections.gateway import GatewaySettings
@@ -39,8 +43,9 @@ from palinurus.patterns import compile_late
 
 log = logging.getLogger(__name__)
 
+ENDING = 2.0  # seconds that open requests get at the end
 
-RouteAnswer = web.StreamResponse | HttpFault
+RouteAnswer = StreamResponse | HttpFault
 RouteHandler = Callable[[RouteRequest], RouteAnswer | Awaitable[RouteAnswer]]
 
 
@@ -54,7 +59,7 @@ class HttpRoute(msgspec.Struct, frozen=True):
     handler: RouteHandler
 
 
-class _Wire(web.RequestHandler):
+class _Wire(RequestHandler):
     """A connection that counts what a WebSocket client sends before it has logged in."""
 
     __slots__ = ("budget", "over")
@@ -74,17 +79,17 @@ class _Wire(web.RequestHandler):
         super().data_received(data)
 
 
-class _Doors(web.Server):
+class _Doors(Server):
     """aiohttp's server, plus a budget for connections that have not asked anything yet."""
 
-    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any) -> None:
+    def __init__(self, handler: Callable[[BaseRequest], Awaitable[StreamResponse]], **options: Any) -> None:
         super().__init__(handler, request_factory=self._request, access_log=None, **options)
         self._running = asyncio.get_running_loop()
         self._fresh: limits.FreshConnections[Any] = limits.FreshConnections()
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self.known: set[Any] = set()
 
-    def __call__(self) -> web.RequestHandler:
+    def __call__(self) -> RequestHandler:
         return _Wire(self, loop=self._running, **self._kwargs)
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
@@ -114,40 +119,8 @@ class _Doors(web.Server):
         self.spoke(handler)
         handler.force_close()
 
-    def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-        return web.BaseRequest(message, payload, protocol, writer, task, self._running, client_max_size=limits.BODY)
-
-
-class _Site(web.BaseSite):
-    """aiohttp's site around our listener, to which a TLS handshake is as dear as a silent client."""
-
-    __slots__ = ("_context", "_count_unknown", "_host", "_port")
-
-    def __init__(
-        self,
-        runner: web.ServerRunner,
-        bind: tuple[str, int],
-        context: ssl.SSLContext | None,
-        count_unknown: Callable[[], int],
-    ) -> None:
-        super().__init__(runner)
-        self._host, self._port = bind
-        self._context = context
-        self._count_unknown = count_unknown
-
-    @property
-    def name(self) -> str:
-        return f"{self._host}:{self._port}"
-
-    async def start(self) -> None:
-        await super().start()
-        assert self._runner.server is not None
-        sockets = await bind_sockets(self._host, self._port)
-        made = ConnectionListener(
-            sockets, self._runner.server, self._count_unknown, self._context, handshake=limits.FRESH_SECONDS
-        )
-        self._server = cast("asyncio.AbstractServer", made)  # all that aiohttp asks of it: `sockets` and `close`
-        made.start()
+    def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> BaseRequest:
+        return BaseRequest(message, payload, protocol, writer, task, self._running, client_max_size=limits.BODY)
 
 
 class GatewayServer:
@@ -170,8 +143,7 @@ class GatewayServer:
         self._unfollow: Callable[[], None] = lambda: None
         self.clients = GatewayClients(host, clock, self.auth)
         self._doors: _Doors | None = None
-        self._runner: web.ServerRunner | None = None
-        self._sites: list[_Site] = []
+        self._listeners: list[ConnectionListener] = []
 
     @property
     def uptime(self) -> float:
@@ -193,8 +165,6 @@ class GatewayServer:
             auto_decompress=False,
             lingering_time=1.0,
         )
-        self._runner = web.ServerRunner(self._doors, shutdown_timeout=2.0)
-        await self._runner.setup()
         context = served.context if served else None
         self.port = await self._listen(bind, port, context)
         # Both, so that nobody else can be `localhost` at our port: a page there would be of our origin.
@@ -204,20 +174,23 @@ class GatewayServer:
 
     async def _listen(self, bind: str, port: int, context: ssl.SSLContext | None, *, chosen: bool = True) -> int:
         """`chosen`: it is meant to be this very port, so somebody else on it is an error."""
-        assert self._runner is not None
-        site = _Site(self._runner, (bind, port), context, self._count_unknown)
+        assert self._doors is not None
+        made: ConnectionListener | None = None
         try:
-            await site.start()
+            sockets = await bind_sockets(bind, port)
+            seconds = limits.FRESH_SECONDS  # a TLS handshake is as dear as a silent client
+            made = ConnectionListener(sockets, self._doors, self._count_unknown, context, handshake=seconds)
+            made.start()
         except (OSError, OverflowError) as exc:
+            if made is not None:
+                made.close()
             code = exc.errno if isinstance(exc, OSError) else 0
-            if self._sites and (not chosen or code != errno.EADDRINUSE):
-                await site.stop()  # this machine has no such loopback
-                return port
-            await self._runner.cleanup()
-            self._runner, self._sites = None, []
+            if self._listeners and (not chosen or code != errno.EADDRINUSE):
+                return port  # this machine has no such loopback
+            await self.close()
             raise explain_bind_failure(bind, port, exc) from None
-        self._sites.append(site)
-        return next(int(address[1]) for address in self._runner.addresses)
+        self._listeners.append(made)
+        return int(sockets[0].getsockname()[1])
 
     def _count_unknown(self) -> int:
         """Connections that have not sent a request, or not logged in."""
@@ -226,8 +199,8 @@ class GatewayServer:
 
     async def close(self) -> None:
         """Take no new connections; open ones go on."""
-        while self._sites:
-            await self._sites.pop().stop()
+        while self._listeners:
+            self._listeners.pop().close()
 
     async def stop(self) -> None:
         """End open connections; requests that still wait are told that their message is kept."""
@@ -235,11 +208,12 @@ class GatewayServer:
         self.waits.end()
         self._unfollow()
         await self.clients.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._doors is not None:
+            await self.clock.sleep(0)  # a request that has just come is begun, not cut off as idle
+            self._doors.pre_shutdown()
+            await self._doors.shutdown(ENDING)
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: BaseRequest) -> StreamResponse:
         began = self.clock.monotonic()
         assert self._doors is not None
         self._doors.spoke(request.protocol)
@@ -251,7 +225,7 @@ class GatewayServer:
         log.log(level, "http %s %s %d %.0f ms", request.method, route, status, 1000 * (self.clock.monotonic() - began))
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> tuple[str, RouteAnswer]:
+    async def _answer(self, request: BaseRequest) -> tuple[str, RouteAnswer]:
         peer = self._peer(request)
         fault = self.auth.check_request(peer)
         if fault is not None:
@@ -287,13 +261,13 @@ class GatewayServer:
             log.exception("http %s failed", row.name)
             return row.name, HttpFault(500, "internal error; the gateway's log says more", "api_error", code="internal")
 
-    async def _socket(self, request: web.BaseRequest, peer: GatewayPeer) -> RouteAnswer:
+    async def _socket(self, request: BaseRequest, peer: GatewayPeer) -> RouteAnswer:
         try:
             return await self.clients.serve(request, peer)
-        except web.HTTPException as exc:
+        except HTTPException as exc:
             return make_bad_request(f"not a WebSocket handshake: {exc.text or exc.reason}", code="bad_handshake")
 
-    def _peer(self, request: web.BaseRequest) -> GatewayPeer:
+    def _peer(self, request: BaseRequest) -> GatewayPeer:
         transport = request.transport
         own = transport.get_extra_info("sockname") if transport is not None else None
         remote = transport.get_extra_info("peername") if transport is not None else None
@@ -311,7 +285,7 @@ class GatewayServer:
             proof=self.prove(request),
         )
 
-    def prove(self, request: web.BaseRequest) -> str:
+    def prove(self, request: BaseRequest) -> str:
         """That this is the gateway whose file the caller read, for the nonce it sent; "" if it sent none."""
         own = request.transport.get_extra_info("sockname") if request.transport is not None else None
         return make_gateway_proof(self.proof_key, request.headers.get(PROVE_HEADER, ""), own)

@@ -19,6 +19,7 @@ from palinurus.files import write_whole_file
 TOKEN_FILE = "gateway.token"
 LOCATION_FILE = "gateway.json"
 PROVE_HEADER, PROOF_HEADER = "x-palinurus-prove", "x-palinurus-proof"
+PROVE_AS_HEADER = "x-palinurus-prove-as"  # with what: node:ID, code:NAME or token; else the key of gateway.json
 MIN_CHARS = 32  # a shorter file is damaged or hand-made; it is replaced
 
 

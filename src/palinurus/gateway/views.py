@@ -9,6 +9,7 @@ import msgspec
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels.thinking import ThinkingRow, make_thinking_row
+from palinurus.core.spoken import read_spoken
 from palinurus.core.stream.answer import read_answer
 from palinurus.core.text import cut_line
 from palinurus.core.types.keys import SessionKey, parse_session_key
@@ -188,7 +189,11 @@ def _block(block: TextBlock | ImageBlock, cut: Callable[[str], str]) -> dict[str
 def _user(message: UserMessage, cut: Callable[[str], str]) -> dict[str, Any]:
     blocks = [_block(block, cut) for block in message.blocks]
     plain = len(blocks) == 1 and blocks[0]["type"] == "text"
-    return {"role": "user", "content": blocks[0]["text"] if plain else blocks, "timestamp": message.timestamp}
+    made = {"role": "user", "content": blocks[0]["text"] if plain else blocks, "timestamp": message.timestamp}
+    spoken = read_spoken(message)  # ours: whose words these are
+    if spoken.program:
+        return {**made, "program": spoken.program}
+    return {**made, "spoken": cut(spoken.words)} if spoken.words != message.text else made
 
 
 def _assistant(message: AssistantMessage, cut: Callable[[str], str]) -> dict[str, Any]:
@@ -237,8 +242,14 @@ _SHOWN: dict[type, Callable[[Any, Callable[[str], str]], dict[str, Any]]] = {
 
 def derive_title(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
     """The first thing somebody asked, short; "" if nobody did."""
-    asked = (e.message.text for e in shown if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage))
-    return next((cut_line(text, TITLE) for text in asked if text), "")
+    told = ""  # where no person ever spoke
+    for entry in shown:
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
+            spoken = read_spoken(entry.message)
+            if spoken.words:
+                return cut_line(spoken.words, TITLE)
+            told = told or spoken.program
+    return cut_line(told, TITLE)
 
 
 def preview_last_message(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
@@ -248,7 +259,11 @@ def preview_last_message(shown: Sequence[MessageEntry | CompactionEntry]) -> str
         for e in reversed(shown)
         if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage | AssistantMessage)
     )
-    return next((cut_line(text, PREVIEW) for entry in spoken if (text := extract_text(project_entry(entry, 0)))), "")
+    return next((cut_line(text, PREVIEW) for entry in spoken if (text := _preview(project_entry(entry, 0)))), "")
+
+
+def _preview(message: dict[str, Any]) -> str:
+    return str(message.get("program") or message.get("spoken") or extract_text(message))
 
 
 def extract_text(message: dict[str, Any]) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response
 
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.core.types.channel import ChannelHttpRequest
@@ -44,7 +45,7 @@ class ChannelEndpoint:
         self._seconds = seconds
         self._inside = 0
 
-    async def answer(self, visit: RouteRequest) -> web.Response | HttpFault:
+    async def answer(self, visit: RouteRequest) -> Response | HttpFault:
         """What the platform is told. Busy, draining and a full disk are 429, 503 and 507: platforms try again."""
         wait = self._pace.count(canonicalize_address(visit.address), self._now())
         if wait > 0:
@@ -58,7 +59,7 @@ class ChannelEndpoint:
         finally:
             self._inside -= 1
 
-    async def _judged(self, visit: RouteRequest) -> web.Response | HttpFault:
+    async def _judged(self, visit: RouteRequest) -> Response | HttpFault:
         request = visit.request
         body = await http.read_limited(request, CHANNEL_BODY, self._seconds, packed=True)
         if not isinstance(body, bytes):
@@ -94,7 +95,7 @@ class WebhookEndpoint:
         self._tries = LoginFailures(monotonic)
         self._seconds = seconds
 
-    async def answer(self, visit: RouteRequest) -> web.Response:
+    async def answer(self, visit: RouteRequest) -> Response:
         """One request."""
         request, hooks = visit.request, visit.host.webhooks
         if hooks is None:
@@ -109,7 +110,7 @@ class WebhookEndpoint:
             self._tries.count_failure(visit.address)
         return _sent(said)
 
-    async def _taken(self, request: web.BaseRequest, head: WebhookHead, size: int, hooks: WebhookPort) -> WebhookAnswer:
+    async def _taken(self, request: BaseRequest, head: WebhookHead, size: int, hooks: WebhookPort) -> WebhookAnswer:
         kind = request.content_type.lower()
         if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
             return refuse_webhook(415, "send application/json")
@@ -130,7 +131,7 @@ def to_local_path(path: str, settings: WebhookSettings) -> str:
     return path
 
 
-def _sent(said: WebhookAnswer) -> web.Response:
+def _sent(said: WebhookAnswer) -> Response:
     made = http.reply_bytes(said.body.encode(), "text/plain", said.status) if isinstance(said.body, str) else None
     made = made or http.reply_json(said.body, said.status)
     if said.retry:

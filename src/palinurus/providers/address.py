@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 _NAMES = ("localhost", "host.docker.internal")
@@ -16,6 +17,7 @@ def parse_host(url: str) -> str:
         return ""
 
 
+@lru_cache(64)  # of the few servers there are, with every request
 def is_local_url(url: str) -> bool:
     """True for servers on this machine or network: they need no key and may think as long as they like."""
     host = parse_host(url)

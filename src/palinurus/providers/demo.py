@@ -258,7 +258,12 @@ REQUESTS: tuple[tuple[re.Pattern[str], Callable[[list[str], DemoTurn], DemoStep]
     ),
     (compile_late(r"(?:run|execute|exec)(?:\s+the\s+command)?:?\s+(.+?)\s*", re.I | re.S), _run),
     (compile_late(r"[$!]\s*(.+?)\s*", re.S), _run),
-    (_form(rf"(?:list|show|ls|dir)(?:{_THE}\s+(?:files?|directory|folder|contents?|here))?"), _list),
+    (
+        _form(
+            rf"(?:list|show|ls|dir)(?:{_THE}\s+(?:files?|directory|folder|contents?|here))?(?:\s+in{_THE}\s+workspace)?"
+        ),
+        _list,
+    ),
     (
         _form(
             rf"(?:list|show){_THE}(?:\s+files?|\s+contents?)?\s+(?:in|of|under){_THE}\s+(?:folder\s+|directory\s+)?{FILE}"

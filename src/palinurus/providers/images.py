@@ -16,7 +16,7 @@ import msgspec
 from palinurus.abort import Abort
 from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.messages import UserMessage
-from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
+from palinurus.core.types.model import ImageOrder, ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.budget import Budgets
@@ -25,7 +25,7 @@ from palinurus.providers.credentials import build_key_headers
 from palinurus.providers.errors import classify_refusal, clip_message
 from palinurus.providers.http import HttpClient, HttpTimeouts, TransportError
 from palinurus.providers.wire import images as wire
-from palinurus.providers.wire.images import ImageHttpCall, ImageOrder, MadeImages
+from palinurus.providers.wire.images import ImageHttpCall, MadeImages
 
 GEMINI = "google-generative-ai"
 ANSWER = 128 << 20  # bytes
@@ -79,18 +79,16 @@ class ImageGenerator:
         found = (self._find(text, owner) for text in owner.pictures.models)
         return [str(one[0].ref) for one in found if not isinstance(one, ModelFailure)]
 
-    async def generate(
-        self, order: ImageOrder, agent: str, session: str, *, model: str = "", timeout: float | None = None
-    ) -> GeneratedImages:
+    async def generate(self, order: ImageOrder, agent: str, session: str) -> GeneratedImages:
         """The pictures. Raises ToolFailure when nobody could make them."""
         owner = self._settings.agents[agent]
         failed: list[str] = []
-        for text in (model,) if model else owner.pictures.models:
+        for text in (order.model,) if order.model else owner.pictures.models:
             found = self._find(text, owner)
             if isinstance(found, ModelFailure):
                 failed.append(f"{text}: {found.message}")
                 continue
-            made = await self._order(order, *found, session=session, seconds=timeout or owner.pictures.timeout)
+            made = await self._order(order, *found, session=session, seconds=order.timeout or owner.pictures.timeout)
             if isinstance(made, GeneratedImages):
                 return msgspec.structs.replace(made, failed=tuple(failed))
             failed.append(f"{text}: {made.message}")

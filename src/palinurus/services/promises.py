@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core import commitments
+from palinurus import late
 from palinurus.core.policy import taint
 from palinurus.core.stream.answer import collect_visible_text
 from palinurus.core.types.events import AgentEnd, RunEvent
@@ -93,7 +93,8 @@ class PromiseFollower:
             return
         key = parse_session_key(session)
         # Only the last words count: what is said before a tool call is done by it.
-        for at, promise in enumerate(commitments.find_promises(collect_visible_text(said[-1:]))):
+        found = late.load_part("commitments").find_promises(collect_visible_text(said[-1:]))
+        for at, promise in enumerate(found):
             if key is None or self._pending(session, promise):
                 continue
             place = inbound.target

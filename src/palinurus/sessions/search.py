@@ -16,7 +16,7 @@ import msgspec
 from palinurus.cachefile import discard_database, is_passing
 from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import AssistantMessage, ToolResult
-from palinurus.errors import StateUnwritable
+from palinurus.errors import StateBroken, StateUnwritable
 from palinurus.patterns import compile_late
 from palinurus.sessions.entries import (
     BranchSummaryEntry,
@@ -28,7 +28,9 @@ from palinurus.sessions.entries import (
     to_iso,
 )
 from palinurus.sessions.files import SessionFile, list_session_files, parse_archive_time
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import read_transcript
+from palinurus.store.port import SessionRow
 
 NAME = "index.db"
 VERSION = 1
@@ -86,6 +88,21 @@ def parse_query(text: str, agent: str | None = None, since: int = 0, limit: int 
     """Words are looked for in any order; "words in quotes" as they stand."""
     terms = (match[1] or match[2] for match in _TERM.finditer(repair_surrogates(text).replace("\0", " ")))
     return TranscriptQuery(tuple(term for term in terms if any(c.isalnum() for c in term)), agent, since, max(1, limit))
+
+
+def map_transcript_keys(rows: Sequence[SessionRow]) -> dict[str, str]:
+    """Transcript path without its suffix -> session key; earlier transcripts of a session included. `rows`: newest
+    first."""
+    return {path: row.key for row in reversed(rows) for path in _list_transcripts(row)}
+
+
+def _list_transcripts(row: SessionRow) -> list[str]:
+    try:
+        record = SessionRecord.decode(row.data)
+    except StateBroken:
+        return []
+    folder = f"agents/{row.agent}/sessions"
+    return [*(f"{folder}/{ident}" for ident in record.usageFamilySessionIds or ()), record.path(row.agent)[:-6]]
 
 
 def search_transcripts(home: str, asked: TranscriptQuery) -> TranscriptFindings:

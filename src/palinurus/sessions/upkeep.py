@@ -33,6 +33,7 @@ Reason: TypeAlias = Literal["old", "cron", "many", "archive", "orphan", "left ov
 HOUR, DAY = 3_600_000, 86_400_000
 YOUNG = HOUR  # an unreferenced file this young may belong to a session that is just being made
 
+_STATELESS = compile_late(r"openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _RESULT = compile_late(r"\.jsonl\.result-[0-9a-f]{16}$", re.ASCII)
 _SIDE = compile_late(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", re.ASCII)
 _LEFT = compile_late(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:(?:part|import)-\d+|\d+\.[0-9a-f]{8}\.tmp)$", re.ASCII)
@@ -132,6 +133,7 @@ class _Row(msgspec.Struct, frozen=True):
     path: str
     updated: int
     removable: bool
+    made: bool = False  # by the program, not by a person
     ended: tuple[str, ...] = ()  # transcripts of the sessions before this one
 
 
@@ -165,6 +167,16 @@ def is_protected(key: SessionKey) -> bool:
     return key.kind in ("main", "group") or "thread" in segments or "topic" in segments
 
 
+def is_made_by_program(key: SessionKey) -> bool:
+    """Was it a job, a webhook, a sub-agent or a request that named no session that began it?"""
+    return key.kind in ("cron", "hook", "subagent") or is_stateless(key)
+
+
+def is_stateless(key: SessionKey) -> bool:
+    """Was it made up for an HTTP request that named no session?"""
+    return _STATELESS.fullmatch(key.rest) is not None
+
+
 def compute_high_water(limit: int) -> int:
     """So many rows are let be: cleaning up is done in batches."""
     return limit + (1 if limit <= 49 else max(25, limit // 10))
@@ -182,7 +194,10 @@ def _row(row: SessionRow, busy: Collection[str]) -> _Row:
         )
     removable = key is not None and not is_protected(key) and row.key not in busy
     ended = (f"agents/{agent}/sessions/{ident}.jsonl" for ident in record.usageFamilySessionIds or ())
-    return _Row(row.key, key, agent, record.path(agent), updated=row.updated, removable=removable, ended=tuple(ended))
+    made = key is not None and is_made_by_program(key)
+    return _Row(
+        row.key, key, agent, record.path(agent), updated=row.updated, removable=removable, made=made, ended=tuple(ended)
+    )
 
 
 class _Work:
@@ -210,15 +225,18 @@ class _Work:
             run = row.parsed is not None and row.parsed.kind == "cron" and ":run:" in row.key
             if run and rules.cron_after is not None and self._before(row.updated, rules.cron_after):
                 self._drop(row, "cron")
-            elif rules.prune_after is not None and self._before(row.updated, rules.prune_after):
+            elif rules.prune_after is None or not self._before(row.updated, rules.prune_after):
+                continue
+            elif "age" in rules.people or row.made:
                 self._drop(row, "old")
 
     def count(self) -> None:
         """maxEntries."""
-        if len(self._rows) <= compute_high_water(self.rules.max_entries):
+        counted = [row for row in self.rows if "count" in self.rules.people or row.made]
+        if len(counted) <= compute_high_water(self.rules.max_entries):
             return
-        surplus = len(self._rows) - self.rules.max_entries
-        for row in [row for row in self.rows if row.removable][:surplus]:
+        surplus = len(counted) - self.rules.max_entries
+        for row in [row for row in counted if row.removable][:surplus]:
             self._drop(row, "many")
 
     def archives(self) -> None:
@@ -228,7 +246,9 @@ class _Work:
             if _LEFT.search(file.name):
                 if file.at < self.now - DAY:
                     self._remove(file, "left over")
-            elif after is not None and (reason := self._loose(file)) and self._before(_since(file), after):
+            elif after is None or not (reason := self._loose(file)) or not self._before(_since(file), after):
+                continue
+            elif "archive" in self.rules.people or not self._was_ended(file, reason):
                 self._remove(file, reason)
 
     def disk(self) -> bool:
@@ -279,6 +299,10 @@ class _Work:
         ):
             return "orphan"
         return "left over" if _RESULT.search(file.path) else None  # of a session that goes on
+
+    def _was_ended(self, file: SessionFile, reason: Reason) -> bool:
+        """Is it a conversation that a person ended and began anew, not one that was deleted?"""
+        return reason == "orphan" or (reason == "archive" and ".jsonl.deleted." not in file.name)
 
     def _unknown(self) -> list[tuple[int, SessionFile]]:
         """Transcripts that no row knows: they go no sooner than a session as old as they are."""

@@ -134,8 +134,7 @@ class SessionRow(msgspec.Struct, frozen=True):
 
 
 class StoreRecord(msgspec.Struct, frozen=True):
-    """A small durable record of some part of the program: an approval, a paired device, a job. `kind` is the part's
-    name, `data` its own encoding; `at` is when it was last written."""
+    """A small durable record: an approval, a device, a job. `kind` names the part, `at` is when it was last written."""
 
     kind: str
     key: str
@@ -162,6 +161,7 @@ class Settlement(msgspec.Struct, frozen=True):
     session: SessionRow | None = None  # the whole row, as it is to be
     touch: SessionRow | None = None  # fields to merge into the row, if it still is that session (JSON merge patch)
     spent: tuple[UsageRow, ...] = ()
+    steps: tuple[TraceStep, ...] = ()  # before its end
 
 
 class Dismissal(msgspec.Struct, frozen=True):

@@ -267,6 +267,43 @@ def make_home(
     return home
 
 
+# What a copy does not take along: it would reach the world, or start things by itself.
+OUTWARD = (
+    "channels",
+    "mcp",
+    "plugins",
+    "hooks",
+    "cron",
+    "bindings",
+    "auth",
+    "secrets",
+    "env",
+    "browser",
+    "diagnostics",
+)
+_MODELS = frozenset(
+    {"model", "imageModel", "imageGenerationModel", "pdfModel", "models", "heartbeat", "memorySearch", "tts"}
+)
+
+
+def copy_config(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The owner's configuration without what reaches the world or names a model."""
+    kept = {name: value for name, value in raw.items() if name not in (*OUTWARD, "models", "gateway", "$include")}
+    agents = kept.get("agents")
+    if isinstance(agents, dict):
+        kept["agents"] = {
+            **agents,
+            "defaults": _without_models(agents.get("defaults")),
+            "list": [_without_models(one) for one in agents.get("list") or () if isinstance(one, dict)],
+        }
+    return kept
+
+
+def _without_models(agent: Any) -> dict[str, Any]:
+    found = agent if isinstance(agent, dict) else {}
+    return {name: value for name, value in found.items() if name not in (*_MODELS, "workspace", "agentDir")}
+
+
 def make_provider_entry(url: str, api: str = "openai-completions", model: str = "model") -> dict[str, Any]:
     """A `models.providers.<id>` entry for a ModelServer. Anthropic's base URL has no /v1 of its own."""
     base = url.removesuffix("/v1") if api == "anthropic-messages" else url

@@ -14,8 +14,7 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -36,7 +35,6 @@ from palinurus.tools.files.paths import ResolvedPath
 log = logging.getLogger(__name__)
 
 BYTES = 16 << 20  # that are remembered, of all files of a workspace
-_KEPT = 8  # workspaces whose files are remembered between calls
 _LINKS = (*SHAPING_FOLDERS, ".agents")  # also watched themselves, where they are links
 _STEERING_DEPTH = 4  # folders below the workspace in which people start other programs
 _HEAVY = frozenset(("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".cache"))
@@ -69,17 +67,27 @@ class PersonaWatch:
     programs' settings are watched too; "": only the agent's own files are."""
 
     def __init__(self, workspace: str, aside: str, home: str = "", known: dict[str, PersonaSnapshot] | None = None):
+        self._undone: list[PersonaChange] = []  # and nobody was told of it yet
         self.workspace = os.path.realpath(workspace)
         self.pids: set[int] = set()
-        self._aside = aside
-        self._home = os.path.realpath(home) if home else ""
+        self.aside = aside
+        self.home = os.path.realpath(home) if home else ""
         self._cache = known if known is not None else {}
         self._known = self._look()
 
     @property
     def wide(self) -> bool:
         """Did it begin after untrusted content was read?"""
-        return bool(self._home)
+        return bool(self.home)
+
+    @property
+    def known(self) -> Mapping[str, PersonaSnapshot]:
+        """The files as they should be."""
+        return self._known
+
+    def go_by(self, known: dict[str, PersonaSnapshot]) -> None:
+        """These are right, whatever is there."""
+        self._known = known
 
     def accept(self, path: str) -> None:
         """The file is now as it should be."""
@@ -87,10 +95,28 @@ class PersonaWatch:
         self._known.update(self._look((path,)))
 
     def undo(self) -> list[PersonaChange]:
-        """Put back what was changed, and say what that was."""
+        """Put back what was changed, and say what was since this was last asked."""
+        self.put_back()
+        told, self._undone = self._undone, []
+        return told
+
+    def put_back(self) -> bool:
+        """Put back what was changed, to be told later. Was there anything?"""
         now = self._look(contents=False)
         changed = [p for p in dict.fromkeys((*self._known, *now)) if _differs(self._known.get(p), now.get(p))]
-        return [made for path in changed if (made := self._back(path)) is not None]
+        self._undone += [made for path in changed if (made := self._back(path)) is not None]
+        return bool(changed)
+
+    def inherit(self, older: PersonaWatch) -> None:
+        """What an older watch of the same files goes by is right: a process may have changed them since."""
+        for path in dict.fromkeys((*older._known, *self._known)):
+            if older._watches(path) and self._watches(path) and _differs(older._known.get(path), self._known.get(path)):
+                self._known.pop(path, None)
+                if path in older._known:
+                    self._known[path] = older._known[path]
+
+    def _watches(self, path: str) -> bool:
+        return self.wide or path in self._known or is_shaping_file(os.path.relpath(path, self.workspace))
 
     def apply(self, change: PersonaChange) -> None:
         """Let it be as the command wanted it. Raises OSError, ToolFailure."""
@@ -118,13 +144,13 @@ class PersonaWatch:
         return change
 
     def _top(self, path: str) -> str:
-        return self.workspace if is_inside(path, self.workspace) else self._home
+        return self.workspace if is_inside(path, self.workspace) else self.home
 
     def _keep(self, path: str, data: bytes) -> None:
-        if not self._aside:
+        if not self.aside:
             return
         try:
-            os.makedirs(self._aside, mode=0o700, exist_ok=True)
+            os.makedirs(self.aside, mode=0o700, exist_ok=True)
             write_whole_file(self._name_aside(path), data, sync=False)  # our own
         except OSError as exc:
             log.warning("what was written to %s could not be set aside: %s", path, exc)
@@ -133,7 +159,7 @@ class PersonaWatch:
         """Set a file aside that is too large to be read."""
         place = ResolvedPath(path, path, self._top(path))
         try:
-            os.makedirs(self._aside or self.workspace, mode=0o700, exist_ok=True)
+            os.makedirs(self.aside or self.workspace, mode=0o700, exist_ok=True)
             with handles.open_folder(place, place.parts[:-1]) as parent:
                 os.rename(place.parts[-1], self._name_aside(path), src_dir_fd=parent)
         except OSError:
@@ -141,7 +167,7 @@ class PersonaWatch:
         return True
 
     def _name_aside(self, path: str) -> str:
-        return os.path.join(self._aside, f"{os.path.basename(path)}.{secrets.token_hex(4)}")
+        return os.path.join(self.aside, f"{os.path.basename(path)}.{secrets.token_hex(4)}")
 
     def _look(self, only: tuple[str, ...] = (), *, contents: bool = True) -> dict[str, PersonaSnapshot]:
         found: dict[str, PersonaSnapshot] = {}
@@ -180,64 +206,9 @@ class PersonaWatch:
                 real = os.path.realpath(path)
                 if is_inside(real, self.workspace) and os.path.isfile(real):  # a folder that is a link: not walked
                     yield real
-        if self._home:
+        if self.home:
             yield from _walk_steering(self.workspace)
-            yield from (os.path.join(self._home, name) for name in STEERING_HOME)
-
-
-class PersonaWatches:
-    """The watches that go on now, of all workspaces."""
-
-    def __init__(self) -> None:
-        self._watches: list[PersonaWatch] = []
-        self._caches: dict[tuple[str, str], dict[str, PersonaSnapshot]] = {}
-
-    @contextlib.contextmanager
-    def watch(self, workspace: str, aside: str, home: str = "") -> Iterator[PersonaWatch]:
-        """Watch while a call runs. Whoever leaves processes behind adds them to `pids`; then the watch goes on."""
-        cached = self._caches.pop((workspace, home), {})
-        self._caches[workspace, home] = cached
-        if len(self._caches) > _KEPT:
-            del self._caches[next(iter(self._caches))]
-        watch = PersonaWatch(workspace, aside, home, cached)
-        self._watches.append(watch)
-        try:
-            yield watch
-        finally:
-            if not watch.pids:
-                self._watches.remove(watch)
-
-    def accept(self, paths: Iterable[str]) -> None:
-        """These files were written with leave: nobody puts them back."""
-        for path in paths:
-            for watch in self._watches:
-                if is_inside(path, watch.workspace):
-                    watch.accept(path)
-
-    def undo_strays(self, workspace: str) -> list[tuple[PersonaWatch, PersonaChange]]:
-        """What processes that were left behind have changed, put back; those that ended are forgotten."""
-        undone = list[tuple[PersonaWatch, PersonaChange]]()
-        left = [one for one in self._watches if one.pids]
-        real = os.path.realpath(workspace) if left else ""
-        for watch in [one for one in left if one.workspace == real]:
-            watch.pids = {pid for pid in watch.pids if _lives(pid)}
-            undone += [(watch, change) for change in watch.undo()]
-            if not watch.pids:
-                self._watches.remove(watch)
-        return undone
-
-
-get_persona_watches = cache(PersonaWatches)  # one for the process, whose children they follow
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+            yield from (os.path.join(self.home, name) for name in STEERING_HOME)
 
 
 def _differs(old: PersonaSnapshot | None, new: PersonaSnapshot | None) -> bool:

@@ -18,14 +18,16 @@ import msgspec
 from palinurus.config.sections.approvals import read_approvals
 from palinurus.core.folders import is_inside
 from palinurus.core.policy import card, deciding, lasting, networking, taint
+from palinurus.core.policy.spoken import AGREED
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest, CallJudgement, CommandRule
 from palinurus.core.types.messages import TextBlock
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolReach, ToolSettings
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolReach
 from palinurus.tools import planted
 from palinurus.tools.files import bounds
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
 from palinurus.tools.files.paths import resolve_path, shorten_path
-from palinurus.tools.persona import PersonaChange, PersonaWatch, get_persona_watches
+from palinurus.tools.persona import PersonaChange, PersonaWatch
+from palinurus.tools.watches import ASIDE, get_persona_watches
 
 CLOSED = (
     "[No network for this command: untrusted content was read ({where}). If it needs the network, run it with "
@@ -54,7 +56,7 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
     if tool.name == "exec" and await planted.loses_network(ctx, args, partial(_ask, ctx)):
         cell = msgspec.structs.replace(ctx.settings.cell, connect=())
         settings = msgspec.structs.replace(ctx.settings, cell=cell)
-        return CallPermission(cast(ToolContext, _Narrow(ctx, settings)), closed=True)
+        return CallPermission(cast(ToolContext, _Narrow(ctx, settings=settings)), closed=True)
     written = _list_written(tool.name, args, ctx)
     paths = tuple(path for path in written if _lasts(_relative(path, ctx)))
     if not taint.is_reason_to_ask(ctx.settings.taint, tool.name, ctx.taint):
@@ -78,7 +80,9 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
         await require_approval(
             ctx, tool.name, words, _shown(tool.name, args), binding=_binding(args, paths), facts=facts, rule=rule
         )
-        return CallPermission(ctx, paths, approved=True)
+        # nobody is there when a job runs: its text, read whole and agreed to, gives the values then
+        agreed = _Narrow(ctx, taint=(AGREED, *ctx.taint)) if tool.name == "cron" and not tool.origin else ctx
+        return CallPermission(cast(ToolContext, agreed), paths, approved=True)
     return CallPermission(ctx, paths)
 
 
@@ -87,9 +91,8 @@ def _passes(tool: Tool, args: dict[str, Any], judged: CallJudgement, ctx: ToolCo
     stored = read_approvals(ctx.settings.rules.file).rules(ctx.agent) if tool.reach and tool.reach.to else ()
     if deciding.is_covered(tool, args, stored, judged):
         return True
-    return (
-        ctx.settings.taint.mode == "judged" and (bool(tool.origin) or tool.name in deciding.BUILTIN) and judged.passes
-    )
+    known = bool(tool.origin) or tool.name in deciding.BUILTIN
+    return ctx.settings.taint.mode == "judged" and known and judged.passes
 
 
 async def _ask(ctx: ToolContext, title: str, shown: str, binding: dict[str, str], why: str) -> None:
@@ -142,7 +145,7 @@ async def _reach_beyond(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -
     cell = await bounds.open_beyond(tool.name, args, ctx, ask)
     if cell is None:
         return ctx
-    return cast(ToolContext, _Narrow(ctx, msgspec.structs.replace(ctx.settings, cell=cell)))
+    return cast(ToolContext, _Narrow(ctx, settings=msgspec.structs.replace(ctx.settings, cell=cell)))
 
 
 def _name_output(output: ToolOutput, given: CallPermission, command: str, ctx: ToolContext) -> ToolOutput:
@@ -367,14 +370,13 @@ def _binding(args: Mapping[str, Any], paths: tuple[str, ...]) -> dict[str, str]:
 
 def _aside(ctx: ToolContext) -> str:
     home = next(iter(ctx.settings.protected), "")
-    return os.path.join(home, "aside") if home else ""
+    return os.path.join(home, ASIDE) if home else ""
 
 
 def _left(output: ToolOutput) -> int:
     """The process a call left running."""
-    details = output.details
-    running = isinstance(details, dict) and details.get("status") == "running"
-    return int(details.get("pid") or 0) if running else 0
+    details = output.details if isinstance(output.details, dict) else {}
+    return int(details.get("pid") or 0) if details.get("status") == "running" else 0
 
 
 def _noted(output: ToolOutput, given: CallPermission, notes: list[str], ctx: ToolContext) -> ToolOutput:
@@ -388,11 +390,11 @@ def _noted(output: ToolOutput, given: CallPermission, notes: list[str], ctx: Too
 
 
 class _Narrow:
-    """A context with other settings."""
+    """A context of which something is another."""
 
-    def __init__(self, ctx: ToolContext, settings: ToolSettings) -> None:
+    def __init__(self, ctx: ToolContext, **changes: Any) -> None:
         self._ctx = ctx
-        self.settings = settings
+        self.__dict__.update(changes)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)

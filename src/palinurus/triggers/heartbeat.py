@@ -29,6 +29,7 @@ from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.records import Records
+from palinurus.tools.watches import get_persona_watches
 from palinurus.triggers.events import NOTHING, SystemEvents
 from palinurus.triggers.message import HeartbeatTarget, make_main_key, resolve_target
 from palinurus.triggers.ports import TriggerPort
@@ -162,6 +163,7 @@ class AgentHeartbeat:
         if self._port.inbox.running(str(self.key)) or (own.skip_busy and self._port.inbox.busy):
             return HeartbeatVerdict(False, "requests-in-flight")
         workspace = self._port.settings.agents[self.agent].workspace
+        get_persona_watches().put_back(workspace)
         text = await asyncio.to_thread(read_orders, workspace)
         page = heartbeat.parse_heartbeat_page(text)
         self._digest = _hash(text) if page.text or page.tasks else ""

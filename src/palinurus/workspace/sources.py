@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -28,7 +28,7 @@ from palinurus.core.types.tool import SkillVariables
 from palinurus.patterns import compile_late
 from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.discovery import SkillScan, is_unchanged, list_skill_roots, scan_skills
-from palinurus.workspace.texts import FileIdentity, FileText, FileTexts, identify_file
+from palinurus.workspace.texts import CAP, FileIdentity, FileText, FileTexts, identify_file
 
 POINT = "agent:bootstrap"
 LOOK = 0.5  # seconds between two looks at the folders of skills
@@ -107,6 +107,24 @@ def _runs(path: str) -> bool:
         return False
 
 
+class HeldFiles(Protocol):
+    """`tools/persona.py`: the agent's own files as they should be while commands run."""
+
+    def get_held(self, workspace: str, name: str) -> tuple[bytes | None] | None: ...
+
+    def put_back(self, workspace: str) -> bool: ...
+
+
+class UnheldFiles:
+    """Where no commands run."""
+
+    def get_held(self, workspace: str, name: str) -> tuple[bytes | None] | None:
+        return None
+
+    def put_back(self, workspace: str) -> bool:
+        return False
+
+
 class WorkspaceSupply(NamedTuple):
     """What goes into a prompt."""
 
@@ -140,6 +158,7 @@ class PromptSources:
     """One per configuration. `raw` is the config as written (gates ask for its keys), `path` the PATH of tools.
 
     With a clock (`seconds`) the folders of skills are looked at twice a second at most, however many runs begin.
+    `files` knows what commands that still run have changed without leave: a prompt never shows that.
     """
 
     def __init__(
@@ -150,8 +169,10 @@ class PromptSources:
         hooks: Hooks | None = None,
         path: str = "",
         seconds: Callable[[], float] | None = None,
+        files: HeldFiles | None = None,
     ) -> None:
         self._seconds = seconds
+        self._files = files or UnheldFiles()
         self._looked: dict[str, float] = {}
         self._settings = settings
         self._environ = environ
@@ -178,7 +199,11 @@ class PromptSources:
     async def ready(self, agent: AgentSettings, key: SessionKey) -> None:
         """Before a run: look for changed skills without holding the loop up, call the hooks, count the warning."""
         if self._stale(agent):
-            self._stocks[agent.id] = await asyncio.to_thread(self._take, agent)
+            self._files.put_back(agent.workspace)
+            taken = await asyncio.to_thread(self._take, agent)
+            # whoever changes skills while they are read has them found next time, as they should be
+            if not self._files.put_back(agent.workspace) or agent.id not in self._stocks:
+                self._stocks[agent.id] = taken
         if self._hooks is not None and self._hooks.has(POINT):
             await self._hook(self._hooks, agent, key)
         if agent.prompt.truncation_warning == "once":
@@ -223,7 +248,13 @@ class PromptSources:
 
     def _raws(self, agent: AgentSettings, key: SessionKey) -> tuple[tuple[str, str, FileText], ...]:
         names = bootstrap.list_bootstrap_names(key.kind, self._beats)
-        return tuple((name, agent.workspace, self._texts.read(agent.workspace, name)) for name in names)
+        return tuple((name, agent.workspace, self._text(agent.workspace, name)) for name in names)
+
+    def _text(self, workspace: str, name: str) -> FileText:
+        held = self._files.get_held(workspace, name)
+        if held is None:
+            return self._texts.read(workspace, name)
+        return FileText(None if held[0] is None else held[0][:CAP].decode("utf-8", "replace"))
 
     def _injection(self, agent: AgentSettings, key: SessionKey) -> BootstrapInjection:
         hooked = self._replaced.get(str(key))

@@ -47,6 +47,8 @@ def test_defaults() -> None:
 )
 def test_settings(raw: dict[str, Any], expected: dict[str, Any]) -> None:
     settings = made(raw)
+    rules = {"pruneAfter": {"age", "archive"}, "pruneDays": {"age", "archive"}, "resetArchiveRetention": {"archive"}}
+    expected["people"] = frozenset().union(*((rules | {"maxEntries": {"count"}}).get(name, ()) for name in raw))
     base = {name: getattr(UpkeepSettings(), name) for name in UpkeepSettings.__struct_fields__}
     assert settings == UpkeepSettings(**{**base, **expected})
 

@@ -86,6 +86,19 @@ def test_a_namesake_is_a_question() -> None:
     assert not is_called_by_name("event_id", "1", read_words(["cancel lunch"]), [json.dumps([mine])])  # one plain word
 
 
+def test_the_first_two_words_of_a_files_name_will_do_if_no_other_file_has_them() -> None:
+    words = read_words(["add milk to the grocery list I have"])
+    today, other = {"id": "9", "filename": "grocery-list-today.docx"}, {"id": "2", "filename": "grocery_list_eve.docx"}
+    whole = {"id": "7", "filename": "grocery-list.docx"}
+    assert is_called_by_name("file_id", "9", words, [json.dumps([today])])
+    assert not is_called_by_name("file_id", "9", words, [json.dumps([today, other])])
+    assert not is_called_by_name("file_id", "9", words, [json.dumps([today, whole])])  # that one is meant
+    assert not is_called_by_name("id", "1", words, [json.dumps([{"id": "1", "title": "grocery list for Eve"}])])
+    full = read_words(["delete the grocery list today"])
+    assert is_called_by_name("file_id", "9", full, [json.dumps([today, other])])
+    assert not is_called_by_name("file_id", "2", full, [json.dumps([today, other])])
+
+
 @drawn(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_is_judged(said: str, value: str) -> None:
     words = read_words([said])

@@ -81,3 +81,17 @@ async def test_the_picker_and_the_directive_change_the_same_level(tmp_path: Path
         assert (await here.call("chat.history", sessionKey="main"))["thinkingLevel"] == "low"
         await here.call("sessions.patch", key="main", thinkingLevel=None)
         assert "thinkingLevel" not in await here.call("chat.history", sessionKey="main")
+
+
+async def test_what_was_said_is_found_and_requests_without_a_session_are_not_listed(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([say("The halcyon nests at sea."), say("ok")])) as here:
+        await here.say("tell me of birds", "k1")
+        stateless = "agent:main:openai:01234567-89ab-cdef-0123-456789abcdef"
+        await here.say("a question of a program", "k2", stateless)
+        found = await here.call("sessions.search", query="halcyon", limit=5)
+        nothing = await here.call("sessions.search", query="albatross")
+        listed = [row["key"] for row in (await here.call("sessions.list"))["sessions"]]
+        every = [row["key"] for row in (await here.call("sessions.list", includeRequests=True))["sessions"]]
+    (hit,) = found["hits"]
+    assert hit["key"] == "agent:main:main" and hit["role"] == "assistant" and "halcyon" in hit["text"]
+    assert nothing["hits"] == [] and listed == ["agent:main:main"] and sorted(every) == sorted([*listed, stateless])

@@ -30,7 +30,9 @@ async def test_a_message_is_explained_from_what_is_on_file(tmp_path: Path) -> No
     assert first["model"]["used"] == ["fake/m"] and first["thinking"] == {
         "level": "off",
         "reason": first["thinking"]["reason"],
-        "asOf": "next",
+        "asked": "off",
+        "fast": False,
+        "asOf": "run",
     }
     assert first["thinking"]["reason"]
     assert [tool["name"] for tool in first["tools"]["called"]] == ["memory_search"]

@@ -75,11 +75,6 @@ TABLE: list[tuple[str, dict[str, Any], tuple[str, str | None]]] = [
     ("token", {"identity": None}, ("device identity required", "DEVICE_IDENTITY_REQUIRED")),
     ("token", {"token": TOKEN, "client": UI}, (ORIGIN, "CONTROL_UI_ORIGIN_NOT_ALLOWED")),
     ("token", {"token": TOKEN, "role": "king"}, ("invalid role", None)),
-    (
-        "token",
-        {"token": TOKEN, "role": "node"},
-        ("role node is not supported by this gateway", "AUTH_UNAUTHORIZED"),
-    ),
     ("password", {}, (f"unauthorized: gateway password missing {WORD_TEXT}", "AUTH_PASSWORD_MISSING")),
     (
         "password",

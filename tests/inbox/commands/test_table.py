@@ -11,9 +11,10 @@ from palinurus.core.types.inbound import Sender
 from palinurus.inbox.commands.table import NAMES, TABLE, build_menu, find_similar, parse_command
 
 BUILT = {
-    "help", "commands", "status", "context", "usage", "whoami", "new", "reset", "stop", "steer", "export", "config",
-    "skill", "model", "models", "agents", "approve", "tools", "queue", "think", "fast", "verbose", "reasoning", "trace",
-    "elevated", "exec", "btw", "compact", "subagents", "tasks", "pairing", "activation", "send", "tts",
+    "help", "commands", "status", "context", "usage", "why", "whoami", "new", "reset", "stop", "steer", "export",
+    "config", "skill", "model", "models", "agents", "approve", "tools", "queue", "think", "fast", "verbose",
+    "reasoning", "trace", "elevated", "exec", "btw", "compact", "subagents", "tasks", "pairing", "activation", "send",
+    "tts",
 }  # fmt: skip
 
 
@@ -27,7 +28,7 @@ def test_it_lists_what_is_built() -> None:
 def test_the_menu_is_the_table() -> None:
     assert [row["name"] for row in build_menu()] == list(TABLE)
     assert {row["name"] for row in build_menu()} - {row["name"] for row in build_menu(owner=False)} == {
-        "config", "export", "elevated", "exec", "pairing", "activation", "send",
+        "config", "export", "elevated", "exec", "pairing", "activation", "send", "why",
     }  # fmt: skip
     assert all(row["description"] for row in build_menu())
 

@@ -36,7 +36,7 @@ from palinurus.sessions.compactions import list_checkpoints
 from palinurus.sessions.entries import CompactionEntry, MessageEntry, make_summary_message
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.watches import get_persona_watches
 from palinurus.workspace.memory.files import MemoryRoots
 from palinurus.workspace.texts import FileTexts
 

@@ -51,6 +51,7 @@ def resolve_exec_rules(
         security=_one_of(extra.get("execSecurity"), SECURITY_LEVELS) or found.security,
         ask=_one_of(extra.get("execAsk"), ASK_LEVELS) or found.ask,
         host=_one_of(extra.get("execHost"), HOSTS) or found.host,
+        node=str(extra.get("execNode") or "") or found.node,
         elevated=level,
         gates=list_elevation_blocks(inbound, enabled=own.elevated, allow_from=own.allow_from),
     )

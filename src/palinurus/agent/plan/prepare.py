@@ -81,7 +81,7 @@ from palinurus.sessions.lifecycle import (
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
-from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
@@ -144,11 +144,11 @@ class RunPreparer:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
         session = (found := await self._session(claim, inbound, route)).record
         asked, sampling = apply_options(inbound, inline), read_sampling(inbound.options)
-        model = self._model(asked.model, session, base.agent, await self._wanted(inbound, route.key))
+        model = self._model(asked.model, session, base.agent, wanted := await self._wanted(inbound, route.key))
         model = check_options(model, inbound.options, self._parts.catalog, strict=not inline.thinking)
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
-        choices = self._choices(model, asked, session, base.agent, wanted=sampling)
+        choices = self._choices(model, asked, session, base.agent, wanted=sampling, hooked=wanted)
         transcript = await self._load(session, route, base.agent)
         inbound = self._shared(inbound, route.key, session, transcript)
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
@@ -222,7 +222,7 @@ class RunPreparer:
     async def _lay_out(self, agent: AgentSettings, route: Route, inbound: Inbound) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""
         cell = self.sandboxes.of(agent, route.key, shared=inbound.shared, outsider=inbound.outsider)
-        get_persona_watches().undo_strays(cell.workspace)
+        get_persona_watches().put_back(cell.workspace)
         await self._parts.sources.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
@@ -236,8 +236,8 @@ class RunPreparer:
             return opening  # a tool called from outside is told nothing
         if now is not None:
             agent = self._bases[route.agent].agent
-            notes = read_startup_notes(agent.workspace, now, self._zones[route.agent], agent.startup)
-            opening = prepend_preface(opening, notes)
+            read = partial(read_startup_notes, agent.workspace, now, self._zones[route.agent], agent.startup)
+            opening = prepend_preface(opening, get_persona_watches().read_settled(agent.workspace, read) or "")
         told = await self._parts.tell(str(route.key), claim.id) if self._parts.tell else None
         return opening if told is None else prepend_preface(opening, told.text, told.source)
 
@@ -347,14 +347,19 @@ class RunPreparer:
         session: SessionRecord,
         agent: AgentSettings,
         wanted: Collection[str],
+        hooked: str,
     ) -> tuple[ModelCandidate, ...]:
-        """The model and those that may stand in for it, which must be able to do what the message asks (`wanted`)."""
+        """The model (`hooked`: the one a plugin asked for) and those that may stand in for it, which must be able to do
+        what the message asks (`wanted`)."""
         found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
         # A model the person chose is strict: nobody stands in for it.
         strict = bool(asked.model) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
         others = [] if strict else [m for m in found if isinstance(m, ModelSpec) and m.ref != model.ref]
         others = [m for m in others if not list_missing_controls(m, wanted)]
-        return tuple(self._choice(m, asked, session, agent) for m in (model, *others))
+        first = replace(
+            self._choice(model, asked, session, agent), why=_name_chooser(asked.model, hooked, session, agent)
+        )
+        return first, *(self._choice(m, asked, session, agent) for m in others)
 
     def _choice(
         self, model: ModelSpec, asked: InlineDirectives, session: SessionRecord, agent: AgentSettings
@@ -375,6 +380,18 @@ class RunPreparer:
             resolve_fast_mode(model, hurry),
             list_level_ids(find_thinking_profile(model, vendor)),
         )
+
+
+def _name_chooser(asked: str, wanted: str, session: SessionRecord, agent: AgentSettings) -> str:
+    """Who chose the model, in the order in which they are heard."""
+    if asked:
+        return f"asked for with the message ({asked})"
+    if wanted:
+        return f"a plugin's hook asked for {wanted}"
+    if session.modelOverride:
+        by = "an automatic change" if session.modelOverrideSource == "auto" else "/model"
+        return f"the session's, set by {by} ({session.modelOverride})"
+    return f"the model of agent {agent.id}"
 
 
 def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:

@@ -11,6 +11,7 @@ import itertools
 import os
 import platform
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -244,6 +245,7 @@ def _heartbeat(settings: Settings, agent: AgentSettings, own: PromptSettings) ->
     return (own.heartbeat or words.HEARTBEAT_PROMPT) if there else ""
 
 
+@lru_cache(512)  # of every tool, with every turn
 def take_first_sentence(description: str) -> str:
     """The first sentence of a tool's description."""
     return description.strip().split("\n", 1)[0].split(". ")[0].rstrip(".")

@@ -63,6 +63,7 @@ class ModelCandidate(msgspec.Struct, frozen=True):
     level: ThinkingDecision = ThinkingDecision("off", "off", "", "off")
     fast: FastMode = FastMode(None, "off")
     levels: tuple[str, ...] = ()  # what the model offers, in rank order; () where nobody looked
+    why: str = ""  # who chose it; "": it may stand in for the first
     barred: frozenset[str] = frozenset()  # tools of the plan that policy keeps from this model
 
 

@@ -19,7 +19,21 @@ from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
-from palinurus.errors import ConfigError, PalinurusError
+from palinurus.errors import ConfigError, NotFound, PalinurusError, StateError
+from palinurus.services.nodes.part import KIND, has_paired
+from palinurus.store.factory import open_reader
+
+
+def check_nodes(case: DoctorCase) -> Iterator[DoctorFinding]:
+    """Which machines are paired as nodes? What is connected only the gateway knows (`pal nodes`)."""
+    try:
+        with open_reader(case.home) as reader:
+            rows = [row for row in reader.list_records(KIND) if has_paired([row])]
+    except (NotFound, StateError):
+        rows = []
+    why = "" if rows else " (`pal nodes pair` makes a code for one)"
+    yield DoctorFinding("ok", f"nodes: {len(rows) or 'none'} paired{why}")
+
 
 CHECKS: tuple[Callable[[DoctorCase], Iterator[DoctorFinding]], ...] = (
     checks.check_modes,
@@ -39,6 +53,7 @@ CHECKS: tuple[Callable[[DoctorCase], Iterator[DoctorFinding]], ...] = (
     checks.check_web_page,
     checks.check_screen,
     checks.check_browser,
+    check_nodes,
     checks.check_disk,
 )
 

@@ -20,14 +20,12 @@ from palinurus import __version__
 from palinurus.app import App, build_app
 from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.gateway import crashloop, logs, reload
-from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.secrets import collect_secrets
-from palinurus.config.sections.weakening import list_weaknesses
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError, PalinurusError, Problem
 from palinurus.gateway import token
@@ -77,12 +75,14 @@ def _secret(settings: Settings) -> str:
 
 def _contained(settings: Settings) -> None:
     """Say what holds the commands of agents, what does not, and which settings are weaker than they need to be."""
+    describe: Any = load_part(PARTS["held"])
+    find_weak: Any = load_part(PARTS["weak"])
     for agent in settings.agents.values():
-        held = describe_containment(agent)
+        held = describe(agent)
         log.log(logging.INFO if held.contained else logging.WARNING, "commands of %s: %s", agent.id, held.what)
         for gap in held.gaps if not held.contained else ():
             log.warning("commands of %s: %s; fix: %s", agent.id, gap.what, gap.fix)
-    for weak in list_weaknesses(settings):
+    for weak in find_weak(settings):
         log.warning("%s: %s; fix: %s", weak.key, weak.what, weak.fix)
 
 

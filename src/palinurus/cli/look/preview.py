@@ -21,8 +21,9 @@ from palinurus.agent.plan.prepare import PreparerParts, RunPreparer, RunRefusal
 from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.app.channels import open_channels
-from palinurus.app.parts import make_budgets, make_pictures, make_voice_tool, make_voices, make_web_tools
+from palinurus.app.parts import make_budgets, make_pictures, make_voices
 from palinurus.app.plugins import load_contributions
+from palinurus.app.toolbox import make_voice_tool, make_web_tools
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
@@ -33,6 +34,7 @@ from palinurus.core.policy.decide import KeyLocator, ToolVerdict, describe_tool_
 from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model, Prompt
+from palinurus.core.types.node import OpenNodes
 from palinurus.errors import BadRequest, NotFound
 from palinurus.inbox.message import MessageReader
 from palinurus.outbox.post import OutboxPost
@@ -40,12 +42,14 @@ from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.services.approvals import KIND, ApprovalRow
+from palinurus.services.nodes import part as nodes
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.factory import open_reader
 from palinurus.store.port import RunClaim, SessionRow, Store, StoreRecord
 from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
 from palinurus.tools.commands.environ import build_child_env, build_search_path
+from palinurus.tools.nodes.offer import make_nodes_tool
 from palinurus.tools.program import gateway
 from palinurus.tools.program import message as tool
 from palinurus.tools.program.cron import SchedulerPort
@@ -261,6 +265,7 @@ async def preview_run(
             **make_voice_tool(settings, voices),
             **(pictures.make_tools(family.egress) if pictures is not None else {}),
             **tool.make_message_tool(chats, settings.messaging),
+            **make_nodes_tool(cast(OpenNodes, None), _StateOnDisk(settings.home).has_nodes()),
             **gateway.make_gateway_tool(gateway.GatewayControl(settings.home, environ)),
         },
         store,
@@ -297,6 +302,14 @@ class _StateOnDisk:
                 return reader.session(key)
         except NotFound:
             return None
+
+    def has_nodes(self) -> bool:
+        """Is a node paired?"""
+        try:
+            with open_reader(self._home) as reader:
+                return nodes.has_paired(reader.list_records(nodes.KIND))
+        except NotFound:
+            return False
 
     async def list_records(self, kind: str) -> list[StoreRecord]:
         return []  # a preview runs no tool: what its taint would be does not show

@@ -1,5 +1,6 @@
-"""`pal why cache [SESSION]`: what broke the prompt cache, told from the diagnosis files and the ledger. `pal trace ID`:
-one message from its acceptance to its receipt, told from the store alone. Reads only, beside a gateway and without one.
+"""`pal why …`: why a run was as it was, from the store and the transcript (`services/why.py` has the words); `pal why
+cache`: what broke the prompt cache, from the diagnosis files and the ledger. `pal trace ID`: one message from its
+acceptance to its receipt. Reads only, beside a gateway and without one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,16 @@ from palinurus.agent.promptcache import (
     locate_break,
 )
 from palinurus.cli.args import CommandParser, read_session_key, to_json
+from palinurus.cli.main import main
+from palinurus.cli.render import strip_controls
 from palinurus.config.paths import find_home
-from palinurus.errors import NotFound
+from palinurus.core.types.card import CARD
+from palinurus.core.types.messages import Message
+from palinurus.errors import BadRequest, NotFound
+from palinurus.services.why import TOPICS, RunFacts, describe_run, format_why
+from palinurus.sessions.entries import MessageEntry
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import read_transcript
 from palinurus.store.factory import StateReader, open_reader
 from palinurus.store.port import InboxRow, SessionRow, TraceStep, UsageRow
 
@@ -40,7 +49,7 @@ def run_trace(argv: list[str]) -> int:
         row = reader.item(args.id)
         if row is None:
             raise NotFound(f"no message, or more than one, has an id that begins with {args.id!r}", fix=_recent(reader))
-        steps = reader.trace(row.id)
+        steps = [step for step in reader.trace(row.id) if step.what != CARD]  # what they say: pal why
     print(to_json(describe_trace(row, steps)) if args.json else format_trace(row, steps))
     return 0
 
@@ -95,20 +104,80 @@ def _recent(reader: StateReader) -> str:
     return "the latest are " + ", ".join(row.id for row in rows) if rows else "no message has been accepted yet"
 
 
+# What `pal why` answers that is no topic of a run, and the command that knows it.
+ELSEWHERE = {
+    "job": ("cron", "why"),
+    "config": ("config", "explain"),
+    "policy": ("policy", "explain"),
+}
+WHAT = (*(topic for topic in TOPICS if topic != "short"), "cache", *ELSEWHERE)
+LAST = ("", "last")
+RECENT = 50  # messages among which the last one is that is no command
+
+
 def run_why(argv: list[str]) -> int:
     """Print the explanation. Returns 0; raises NotFound, BadRequest."""
-    parser = CommandParser("why", "Explain what happened.")
-    parser.add_argument("what", choices=("cache",), help="cache: what of the last prompt the provider could reuse")
-    parser.add_argument("session", nargs="?", default="", help="session key (default: the one used last)")
+    parser = CommandParser("why", "Explain what happened. `pal why` alone tells of the last message.")
+    parser.add_argument("what", nargs="?", default="run", help=f"last, {', '.join(WHAT)}; or the id of a message")
+    parser.add_argument(
+        "name", nargs="*", help="a message's id, or a session (default: the last message); tool: NAME [ID]"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     asked = parser.parse_args(argv)
+    if asked.what in ELSEWHERE:
+        return main([*ELSEWHERE[asked.what], *asked.name, *(["--json"] if asked.json else [])])
+    if asked.what == "cache":
+        return _print_cache(asked.name[0] if asked.name else "", as_json=asked.json)
+    topic, words = (asked.what, asked.name) if asked.what in TOPICS else ("run", [asked.what, *asked.name])
+    tool = words.pop(0) if topic == "tool" and words else ""
+    if len(words) > 1:
+        raise BadRequest(f"{words[1]!r}: one message at a time", fix="`pal why --help`")
+    told = describe_run(_gather(find_home(os.environ), words[0] if words else ""))
+    print(to_json(told) if asked.json else strip_controls(format_why(told, topic, tool)))
+    return 0
+
+
+def _gather(home: str, text: str) -> RunFacts:
+    """All that is on file about the message that is meant. Raises NotFound."""
+    with open_reader(home) as reader:
+        row = _find_message(reader, text)
+        calls = [call for call in reader.list_usage(row.at, row.session) if call.item == row.id]
+        steps, session = reader.trace(row.id), reader.session(row.session)
+    said: list[Message] = []
+    if session is not None:
+        path = SessionRecord.decode(session.data).path(session.agent)
+        entries = read_transcript(os.path.join(home, path)).entries_of(row.id)
+        said = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
+    return RunFacts(row, steps, calls, said)
+
+
+def _find_message(reader: StateReader, text: str) -> InboxRow:
+    """By id or its beginning, or the last one of a session, or the last one of all."""
+    if text in LAST:
+        rows = [row for row in reader.items(limit=RECENT) if row.lane != "control"]  # commands ask no model
+        if not rows:
+            raise NotFound("no message has been accepted yet", fix="`pal chat` starts a conversation")
+        return rows[0]
+    found = reader.item(text)
+    if found is not None:
+        return found
+    try:
+        rows = reader.items(limit=1, session=str(read_session_key(text)))
+    except BadRequest:
+        rows = []
+    if not rows:
+        raise NotFound(f"no message, or more than one, and no session is called {text!r}", fix=_recent(reader))
+    return rows[0]
+
+
+def _print_cache(text: str, *, as_json: bool) -> int:
     where = find_home(os.environ)
     with open_reader(where) as reader:
-        row = _session(reader, asked.session)
+        row = _session(reader, text)
         calls = reader.list_usage(0, row.key)[-CALLS:]
         items = reader.items(limit=200, session=row.key)
     look = load_cache_snapshot(os.path.join(where, FOLDER), row.session_id)
-    print(to_json(describe_cache(row, look, calls, items)) if asked.json else format_cache(row, look, calls, items))
+    print(to_json(describe_cache(row, look, calls, items)) if as_json else format_cache(row, look, calls, items))
     return 0
 
 

@@ -14,6 +14,8 @@ from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import AnswerForm, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.usage import TokenUsage
+from palinurus.late import load_beside
+from palinurus.providers.catalog import DEMO_REF
 from palinurus.tools.commands.environ import hide_process
 from palinurus.workspace import bootstrap
 
@@ -28,6 +30,8 @@ async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clo
     hide_process()
     bootstrap.make_new_workspaces(loaded.settings.agents.values())
     app = build_app(loaded, environ, clock)
+    if run and app.catalog.default(loaded.settings.agents[loaded.settings.default_agent]).ref != DEMO_REF:
+        load_beside("aiohttp.client")  # a model is about to be called
     try:
         await (app.start() if run else app.open())
     except BaseException:

@@ -55,22 +55,11 @@ def search_sessions(home: str, asked: argparse.Namespace) -> None:
 
 
 def _keys(home: str) -> dict[str, str]:
-    """Transcript path without its suffix -> session key; earlier transcripts of a session included."""
     try:
         with open_reader(home) as reader:
-            rows = reader.sessions()
+            return searches.map_transcript_keys(reader.sessions())
     except NotFound:
         return {}
-    return {path: row.key for row in reversed(rows) for path in _paths(row)}
-
-
-def _paths(row: SessionRow) -> list[str]:
-    try:
-        record = SessionRecord.decode(row.data)
-    except StateBroken:
-        return []
-    folder = f"agents/{row.agent}/sessions"
-    return [*(f"{folder}/{ident}" for ident in record.usageFamilySessionIds or ()), record.path(row.agent)[:-6]]
 
 
 def list_sessions(home: str, asked: argparse.Namespace) -> None:

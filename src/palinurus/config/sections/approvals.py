@@ -58,6 +58,7 @@ def _exec(words: ExecWords, base: ExecRules) -> ExecRules:
         security=words.security or security or base.security,
         ask=words.ask or ask or base.ask,
         host=words.host or base.host,
+        node=words.node or base.node,
         safe_bins=base.safe_bins if words.safe_bins is None else words.safe_bins,
         safe_dirs=(*base.safe_dirs, *words.safe_dirs),
     )

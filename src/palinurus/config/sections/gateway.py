@@ -30,6 +30,7 @@ from palinurus.patterns import compile_late
 
 AuthMode: TypeAlias = Literal["token", "password", "none", "trusted-proxy"]
 BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
+NODE_DEVICES = ("camera", "screen", "recorder", "location")  # of a node
 WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
 
 _ADDRESS = compile_late(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost")
@@ -92,6 +93,32 @@ class InvokeRules(Section, frozen=True):
     allow: Names = option((), "Tools to take off the list of those that are never called without a run.")
 
 
+class NodeSettings(Section, frozen=True):
+    """gateway.nodes: which commands of paired nodes may be called."""
+
+    allow: Names = option(
+        (), "Commands to allow besides those usual for a device, such as camera.snap.", "allowCommands"
+    )
+    deny: Names = option((), "Commands that are never called, whatever else is allowed.", "denyCommands", closed=["*"])
+
+
+class NodeHostSettings(Section, frozen=True):
+    """nodeHost"""
+
+    devices: dict[str, Names] = option(
+        {}, "Program and arguments by device: camera and screen print a picture, recorder a film, location JSON."
+    )
+    notify: Names = option((), "Program that shows a notice, called with title and text; else notify-send, else here.")
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        for name in self.devices:
+            if name not in NODE_DEVICES:
+                text = f"is no device; there are {', '.join(NODE_DEVICES)}"
+                here.below("devices").odd(name, text, suggest_nearest(name, NODE_DEVICES))
+        known = {name: command for name, command in self.devices.items() if name in NODE_DEVICES and command}
+        return msgspec.structs.replace(self, devices=known)
+
+
 class SpanSettings(Section, frozen=True):
     """diagnostics.otel: runs, model calls and tool calls as OpenTelemetry spans, sent over HTTP."""
 
@@ -150,6 +177,7 @@ class GatewaySettings(Section, frozen=True):
     handshake: Millis = option(15.0, at="handshakeTimeoutMs")  # that a WebSocket client has to log in
     login_limits: LoginLimits = option(LoginLimits(), at="auth.rateLimit")
     tools: InvokeRules = option(InvokeRules(), "Tools that are called without a run.")
+    nodes: NodeSettings = option(NodeSettings(), "Other machines that do something for the agent.")
     page: bool = option(True, "Serve the web page.", "controlUi.enabled", closed=False)
     page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
     tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")

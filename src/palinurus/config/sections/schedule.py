@@ -86,15 +86,21 @@ class CronSettings(Section, frozen=True):
 
 
 class UpkeepSettings(Section, frozen=True):
-    """session.maintenance. Times in seconds, None = never; sizes in bytes, None = no limit."""
+    """session.maintenance. Times in seconds, None = never; sizes in bytes, None = no limit.
+
+    What nobody set holds for sessions that the program made (jobs, webhooks, sub-agents, requests without a session):
+    a person's conversations go only if the owner says when."""
 
     enforce: Annotated[bool, Written(Literal["enforce", "warn"], lambda word: word != "warn")] = option(True, at="mode")
-    prune_after: Days = 30 * 86_400.0
-    max_entries: Count = 500
-    archive_after: DaysOrNever = option(30 * 86_400.0, at="resetArchiveRetention")
+    prune_after: Days = option(30 * 86_400.0, "When a session that nobody used goes; not set: only the program's own.")
+    max_entries: Count = option(500, "How many sessions are kept; not set: of the program's own.")
+    archive_after: DaysOrNever = option(
+        30 * 86_400.0, "When an archive goes; not set: only of what was deleted.", "resetArchiveRetention"
+    )
     max_disk: Bytes = option(None, at="maxDiskBytes")
     high_water: Bytes = option(None, at="highWaterBytes")
     cron_after: float | None = option(86_400.0, at=None)  # cron.sessionRetention
+    people: frozenset[str] = option(frozenset(), at=None)  # age, count, archive: what holds for people's, too
 
     KNOWN: ClassVar = {"pruneDays": Count}
 
@@ -108,7 +114,10 @@ class UpkeepSettings(Section, frozen=True):
         elif water is None or water > self.max_disk:
             water = int(self.max_disk * HIGH_WATER)
         archive = self.archive_after if own else prune
-        return msgspec.structs.replace(self, prune_after=prune, archive_after=archive, high_water=water)
+        aged = raw.get("pruneAfter") is not None or bool(days)
+        said = {"age": aged, "archive": own or aged, "count": raw.get("maxEntries") is not None}
+        people = frozenset(name for name, set_here in said.items() if set_here)
+        return msgspec.structs.replace(self, prune_after=prune, archive_after=archive, high_water=water, people=people)
 
 
 class HeartbeatVisibility(Section, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from palinurus.config.declare import Section, Unfilled, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Count, Free, LowerNames, Names, Size
+from palinurus.config.forms import Count, Free, LowerNames, Names, Size, Text
 from palinurus.config.kinds import Written
 from palinurus.config.sections.audio import MediaSection
 from palinurus.config.sections.models import VeiledSection
@@ -66,6 +66,7 @@ class ExecWords(Section, frozen=True):
     security: Literal["deny", "allowlist", "full"] | None = option(None, closed="deny")
     ask: Literal["off", "on-miss", "always"] | None = option(None, closed="always")
     host: Literal["auto", "sandbox", "gateway", "node"] | None = None
+    node: Text = option("", "The node that host=node means where a call names none.")
     safe_bins: Names | None = option(None, closed=[])
     safe_dirs: Names = option((), at="safeBinTrustedDirs")
     patch: bool = option(True, at="applyPatch.enabled")

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from palinurus.core.policy import given
+from palinurus.core.policy import described, given, spoken
 from palinurus.core.policy.intent import asks_for, asks_for_pages
-from palinurus.core.policy.taint import MAX_CHOICES, PAGES, get_source_kind
+from palinurus.core.policy.taint import MAX_CHOICES, PAGES, get_source_kind, pair_results
 from palinurus.core.types.approval import CallJudgement, CommandRule, DecidingValue
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.tool import Tool
@@ -29,10 +29,11 @@ _ADDRESS = compile_late(r"(?:https?://|www\.)[^\s\"'<>)\]]+|(?<![\w.+-])[\w.+-]+
 
 def judge_values(tool: Tool, args: Mapping[str, Any], messages: Sequence[Message]) -> CallJudgement:
     """Who gave what decides about this call."""
-    owner = [m.text for m in messages if isinstance(m, UserMessage) and not m.source]
+    owner = spoken.list_own_words(messages)
     results = [m for m in messages if isinstance(m, ToolResult)]
     words = given.read_words(owner, [m.text for m in results if get_source_kind(m.source) == "own"])
-    last = owner[-1] if owner else ""
+    last = spoken.join_wish(owner)
+    upto = tool.reach.upto if tool.reach is not None else ()
     found: list[DecidingValue] = []
     for name, value in _list_values(tool, args):
         if len(found) >= MAX_VALUES:
@@ -40,8 +41,12 @@ def judge_values(tool: Tool, args: Mapping[str, Any], messages: Sequence[Message
             break
         ours = (
             given.is_given(value, words)
-            or (tool.reach is not None and name in tool.reach.upto and given.is_within(value, words))
+            or (
+                name in upto
+                and (given.is_within(value, words) or described.is_within_books(tool, args, value, messages))
+            )
             or given.is_called_by_name(name, value, words, (m.text for m in results))
+            or described.is_described(tool, name, value, words=words, last=last, messages=messages)
             or (tool.effect == "pure" and asks_for_pages(last) and _is_offered(tool, value, messages))
         )
         found.append(DecidingValue(name, value, "" if ours else _trace(value, messages)))
@@ -53,7 +58,7 @@ def _is_offered(tool: Tool, value: str, messages: Sequence[Message]) -> bool:
     owner asked for pages? A few times only: which one is opened tells its author something."""
     if not _ADDRESS.fullmatch(value):
         return False
-    start = max((at for at, m in enumerate(messages) if isinstance(m, UserMessage) and not m.source), default=0)
+    start = max((at for at, m in enumerate(messages) if spoken.is_owners(m)), default=0)
     opened = {str(c.arguments) for m in messages[start:] if isinstance(m, AssistantMessage) for c in m.calls
               if c.name == tool.name}  # fmt: skip
     pages = {tool.name, *PAGES}
@@ -140,14 +145,14 @@ def _leaves(args: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str
 
 def _trace(value: str, messages: Sequence[Message]) -> str:
     """Where the value was first seen."""
-    calls = {c.id: c for m in messages if isinstance(m, AssistantMessage) for c in m.calls}
+    calls = {id(result): call for call, result in pair_results(messages)}
     for message in messages:
-        if isinstance(message, AssistantMessage) or not message.source:
+        if isinstance(message, AssistantMessage) or not _stands(value, message.text):
             continue
-        if _stands(value, message.text):
-            if isinstance(message, UserMessage):
-                return message.source
-            call = calls.get(message.toolCallId)
+        if isinstance(message, UserMessage):
+            return message.source or "text you pasted or were told"  # or it would be given
+        if message.source:
+            call = calls.get(id(message))
             about = ", ".join(str(v)[:60] for v in call.arguments.values() if isinstance(v, str)) if call else ""
             return f"{message.toolName} {about}".strip()[:120]
     return WORKED_OUT

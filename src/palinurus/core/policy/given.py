@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ _DOTTED = compile_late(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
 _NAMED = compile_late(r"\b(\d{1,2})(?:st|nd|rd|th|\.)?(?: of| de)? ([^\W\d_]{3,10})\b\.?(?:,? (\d{4})\b)?")
 _NAMED_US = compile_late(r"\b([^\W\d_]{3,10})\.? (\d{1,2})(?:st|nd|rd|th)?\b(?:,? (\d{4})\b)?")
 _TIME = compile_late(r"\b(\d{1,2})(?::(\d{2}))?\s?(am|pm)?\b")
+_TWO_WORDS = compile_late(r"[^\W\d_]{4,} [^\W\d_]{4,}")
 _QUOTED = compile_late(r"['\"“‘«„]([^'\"“”‘’«»„]{2,80})['\"”’»“]")
 
 NAME_KEYS = frozenset("name title subject filename file_name label summary".split())
@@ -59,23 +61,38 @@ class OwnerWords(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()
     quoted: frozenset[str] = frozenset()
     numbers: frozenset[float] = frozenset()
-    most: float = 0.0  # the largest sum of money that was written
+    sums: frozenset[float] = frozenset()  # of money
     days: frozenset[tuple[int, int, int]] = frozenset()  # year 0: it was not said
     times: frozenset[tuple[int, int]] = frozenset()
 
 
 def read_words(said: Sequence[str], own: Sequence[str] = ()) -> OwnerWords:
     """The owner's messages, and results that hold nobody else's words."""
-    spoken = [fold(_SENTENCE.sub(". ", text[:MAX_TEXT])) for text in said]
-    texts = (*spoken, *(fold(text[:MAX_TEXT]) for text in own))
-    sums = [_worth(re.sub(r"[^\d.,]", "", one).rstrip(".,")) for text in spoken for one in _MONEY.findall(text)]
+    parts = [*(_read_text(text, spoken=True) for text in said), *(_read_text(text, spoken=False) for text in own)]
+    if len(parts) == 1:
+        return parts[0]
     return OwnerWords(
-        texts=texts,
-        quoted=frozenset(fold(one) for text in said for one in _QUOTED.findall(text[:MAX_TEXT])),
-        numbers=frozenset(number for text in texts for number in _list_numbers(text)),
-        most=max((one for one in sums if isinstance(one, float)), default=0.0),
-        days=frozenset(day for text in texts for day in _list_days(text)),
-        times=frozenset(time for text in spoken for time in _list_times(text)),
+        texts=tuple(text for part in parts for text in part.texts),
+        quoted=frozenset().union(*(part.quoted for part in parts)),
+        numbers=frozenset().union(*(part.numbers for part in parts)),
+        sums=frozenset().union(*(part.sums for part in parts)),
+        days=frozenset().union(*(part.days for part in parts)),
+        times=frozenset().union(*(part.times for part in parts)),
+    )
+
+
+@lru_cache(maxsize=256)  # the same messages stand before every call of a conversation
+def _read_text(whole: str, *, spoken: bool) -> OwnerWords:
+    text = whole[:MAX_TEXT]
+    plain = fold(_SENTENCE.sub(". ", text) if spoken else text)
+    found = [_worth(re.sub(r"[^\d.,]", "", one).rstrip(".,")) for one in _MONEY.findall(plain)] if spoken else []
+    return OwnerWords(
+        texts=(plain,),
+        quoted=frozenset(map(fold, _QUOTED.findall(text))) if spoken else frozenset(),
+        numbers=frozenset(_list_numbers(plain)),
+        sums=frozenset(one for one in found if isinstance(one, float)),
+        days=frozenset(_list_days(plain)),
+        times=frozenset(_list_times(plain)) if spoken else frozenset(),
     )
 
 
@@ -95,19 +112,41 @@ def is_given(value: str, words: OwnerWords) -> bool:
 def is_within(value: str, words: OwnerWords) -> bool:
     """Is it an amount that the owner wrote, or one that is not above a sum of money the owner wrote?"""
     worth = _worth(fold(value))
-    return isinstance(worth, float) and (worth in words.numbers or 0 <= worth <= words.most)
+    return isinstance(worth, float) and (worth in words.numbers or 0 <= worth <= max(words.sums, default=0.0))
 
 
 def is_called_by_name(argument: str, value: str, words: OwnerWords, results: Iterable[str]) -> bool:
     """Is it the id or the address of a thing in these results (texts) that the owner called by its name?"""
     named: dict[str, list[bool]] = {}
-    wanted = fold(value)
-    for record in _list_records(results):
+    wanted, spoken = fold(value), "\n".join(words.texts)
+    for record in list_records(results):
         for key, name in record.items():
-            if key.casefold() in NAME_KEYS and isinstance(name, str) and _is_called(name, words):
-                held = (fold(str(one)) for field, one in _list_fields(record) if _is_alike(argument, field))
-                named.setdefault(fold(name), []).append(wanted in held)
+            if key.casefold() in NAME_KEYS and isinstance(name, str) and (called := _find_called(name, words, spoken)):
+                held = {fold(str(one)) for field, one in list_fields(record) if is_alike(argument, field)}
+                for form in called:
+                    named.setdefault(form, []).append(wanted in held)
     return any(all(holds) for holds in named.values())
+
+
+def weigh(value: str) -> float | None:
+    """The number that a value is."""
+    worth = _worth(fold(value))
+    return worth if isinstance(worth, float) else None
+
+
+def is_iso_day(text: str) -> bool:
+    """A day, perhaps with a time, written so that the order of letters is the order of time?"""
+    return len(text) >= 10 and text[4] == text[7] == "-" and _ISO.match(text) is not None
+
+
+def decode_json(text: str) -> Any:
+    """The value of a result that is JSON; None otherwise."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(text[:MAX_TEXT].encode())
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
 
 
 def stands_in(wanted: str, text: str) -> bool:
@@ -181,17 +220,25 @@ def _is_day_given(wanted: str, words: OwnerWords) -> bool:
 # things by name
 
 
-def _is_called(name: str, words: OwnerWords) -> bool:
+def _find_called(name: str, words: OwnerWords, spoken: str) -> set[str]:
+    """The forms of this name in the owner's words. Of a file's name the first two words will do, if no other file has
+    them (each form is judged with all records that have it)."""
     plain = fold(name)
-    stem = re.sub(r"[-_ ]+", " ", re.sub(r"\.\w{1,5}$", "", plain))
+    bare = re.sub(r"\.\w{1,5}$", "", plain)
+    stem = re.sub(r"[-_ ]+", " ", bare)
     if len(plain) < 4:
-        return False
-    if plain in words.quoted or ("." in plain.strip(".") and " " not in plain and is_given(plain, words)):
-        return True
-    return any(" " in form and any(stands_in(form, text) for text in words.texts) for form in (plain, stem))
+        return set()
+    found = {form for form in (plain, stem) if " " in form and stands_in(form, spoken)}
+    if plain in words.quoted or ("." in plain.strip(".") and " " not in plain and stands_in(plain, spoken)):
+        found.add(plain)
+    first = " ".join(stem.split()[:2])
+    if bare != plain and " " not in plain and _TWO_WORDS.fullmatch(first) and stands_in(first, spoken):
+        found.add(first)
+    return found
 
 
-def _is_alike(argument: str, field: str) -> bool:
+def is_alike(argument: str, field: str) -> bool:
+    """Are both names of the same kind of thing: may one's value stand for the other's?"""
     one, other = (_last_word(name) for name in (argument, field))
     return one == other or any(one in kind and other in kind for kind in _KINDS)
 
@@ -202,7 +249,7 @@ def _last_word(name: str) -> str:
     return last[:-1] if last.endswith("s") and len(last) > 3 else last
 
 
-def _list_fields(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def list_fields(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Its scalars, and those in its lists."""
     for key, value in record.items():
         for one in value if isinstance(value, list) else [value]:
@@ -210,15 +257,11 @@ def _list_fields(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield key, one
 
 
-def _list_records(results: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+def list_records(results: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    """Every object in these results that are JSON."""
     count = 0
     for text in results:
-        if text.lstrip()[:1] not in ("{", "["):
-            continue
-        try:
-            waiting: list[Any] = [msgspec.json.decode(text[:MAX_TEXT].encode())]
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            continue
+        waiting: list[Any] = [decode_json(text)]
         while waiting and count < MAX_RECORDS:
             one = waiting.pop()
             count += 1

@@ -8,22 +8,24 @@ of everything before it; what is contained by the kernel may go on, what reaches
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from palinurus.core.policy.spoken import AGREED, has_pasted, is_owners
 from palinurus.core.types.approval import TaintRules
-from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
+from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from palinurus.patterns import compile_late
 
 Taint = tuple[str, ...]
 
 MAX_SOURCE_DETAIL = 80  # characters of what exactly a source was
 KEPT = 16  # sources of one taint; every kind is among them
-LOCAL = frozenset(("file", "command", "network"))  # the machine's own files and what a project's code prints
-OURS = frozenset(
-    ("", "own", "summary")
-)  # results of tools that no outsider writes into; what we made of a conversation
+PASTED = "pasted"
+# The machine's own files, what a project's code prints, and what the owner pasted into a message.
+LOCAL = frozenset(("file", "command", "network", PASTED))
+# Results of tools that no outsider writes into; what we made of a conversation; what the owner read and agreed to.
+OURS = frozenset(("", "own", "summary", AGREED))
 SEPARATOR = "\n"  # between the sources of one text
 # Not the owner; what they may use at all is the policy's business. A client reads what its gateway lets it, also here.
 PEOPLE = frozenset(("member", "group", "stranger", "client"))
@@ -54,7 +56,7 @@ FREE: dict[str, frozenset[str]] = {
     "gateway": frozenset(("config.get", "config.schema", "config.schema.lookup")),
     "subagents": frozenset(("list", "info", "log")),
     "message": frozenset(("read", "search", "list")),
-    "nodes": frozenset(("status", "list", "describe")),
+    "nodes": frozenset(("status", "describe", "pending", "reject", "approve", "run")),  # the last two ask themselves
 }
 INHERITED = frozenset(("sessions_spawn", "subagents"))  # those it starts get its taint, and no other rights
 PAGES = frozenset(("web_fetch", "web_search", "browser"))  # whose results nobody of ours can have written
@@ -103,8 +105,22 @@ def join_taint(taint: Taint, new: Iterable[str]) -> Taint:
 
 def collect_taint(messages: Iterable[Message]) -> Taint:
     """What these messages bring along."""
-    said = (m.source for m in messages if isinstance(m, (UserMessage, ToolResult)))
+    said = (m.source or _find_pasted(m) for m in messages if isinstance(m, (UserMessage, ToolResult)))
     return join_taint((), (one for text in said for one in text.split(SEPARATOR) if get_source_kind(one) not in OURS))
+
+
+def _find_pasted(message: UserMessage | ToolResult) -> str:
+    return PASTED if isinstance(message, UserMessage) and has_pasted(message) else ""
+
+
+def pair_results(messages: Sequence[Message]) -> Iterator[tuple[ToolCall | None, ToolResult]]:
+    """Every result with its call. Ids are what providers make them, and some begin anew with each answer."""
+    calls: dict[str, ToolCall] = {}
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            calls.update((call.id, call) for call in message.calls)
+        elif isinstance(message, ToolResult):
+            yield calls.get(message.toolCallId), message
 
 
 def is_from_outside(taint: Taint) -> bool:
@@ -165,26 +181,21 @@ def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
         return False
     bare = re.sub(r"(?i)^https?://", "", url)
     forms = {url, url.rstrip("/"), bare, bare.rstrip("/")} - {""}
-    if any(_stands(form, message.text) for message in messages if _is_owners(message) for form in forms):
+    if any(_stands(form, message.text) for message in messages if is_owners(message) for form in forms):
         return False
-    asked = {c.id: str(c.arguments) for m in messages if isinstance(m, AssistantMessage) for c in m.calls}
-    for message in messages:
-        if isinstance(message, ToolResult) and message.toolName in PAGES:
-            own = asked.get(message.toolCallId, "")
+    for call, message in pair_results(messages):
+        if message.toolName in PAGES:
+            own = str(call.arguments) if call else ""
             if any(_stands(form, message.text) and form not in own for form in {url, url.rstrip("/")}):
                 return _choose_rank(url, messages) >= MAX_CHOICES
     return True
 
 
-def _is_owners(message: Message) -> bool:
-    return isinstance(message, UserMessage) and not message.source
-
-
 def _choose_rank(url: str, messages: Sequence[Message]) -> int:
     """How many other addresses that the owner did not give were opened before this one since the owner spoke: which of
     a page's links is chosen tells its author something each time."""
-    start = max((at for at, message in enumerate(messages) if _is_owners(message)), default=0)
-    said = [message.text for message in messages if isinstance(message, UserMessage) and not message.source]
+    start = max((at for at, message in enumerate(messages) if is_owners(message)), default=0)
+    said = [message.text for message in messages if is_owners(message)]
     opened = dict.fromkeys(
         address
         for message in messages[start:]

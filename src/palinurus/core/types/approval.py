@@ -104,6 +104,7 @@ class ExecRules(msgspec.Struct, frozen=True):
     security: Security | None = None
     ask: AskMode | None = None
     host: str = "auto"
+    node: str = ""  # that host=node means where a call names none
     elevated: Elevated | None = None  # the session's level, or the agent's default
     gates: tuple[str, ...] = ()  # why this turn may not be elevated; () = it may
     safe_bins: tuple[str, ...] = SAFE_BINS

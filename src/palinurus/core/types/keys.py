@@ -10,6 +10,7 @@ Parts that come from outside (peer ids and the like) go through `escape_key_part
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -76,6 +77,7 @@ def escape_key_part(raw: str) -> str:
     return "~" + "".join(c if _PLAIN.fullmatch(c) else f"%{ord(c):x}." for c in raw)
 
 
+@lru_cache(512)  # five times a turn
 def parse_session_key(text: str, default_agent: str = "main") -> SessionKey | None:
     """Parse a stored or typed key; a bare word is a session of the default agent. None if it cannot be one."""
     text = text.strip()

@@ -226,3 +226,26 @@ class StreamDecoder(Protocol):
     def close(self) -> list[ModelEvent]:
         """The stream has ended. Returns the rest; if StreamDone or StreamFailed had not come yet, that too."""
         ...
+
+
+class SourceImage(msgspec.Struct, frozen=True):
+    """A picture to go by."""
+
+    mime: str
+    data: bytes
+
+
+class ImageOrder(msgspec.Struct, frozen=True):
+    """A picture that is wanted of a model; "" where nothing was said. Without `model` the agent's own is asked."""
+
+    prompt: str
+    count: int = 1
+    size: str = ""
+    aspect: str = ""
+    resolution: str = ""
+    quality: str = ""
+    format: str = ""
+    background: str = ""
+    images: tuple[SourceImage, ...] = ()
+    model: str = ""
+    timeout: float | None = None  # seconds

@@ -26,6 +26,9 @@ class ToolReach(msgspec.Struct, frozen=True):
     own: bool = False  # no outsider can write into its results: they do not taint, and what they name is given
     upto: tuple[str, ...] = ()  # amounts: "always" holds up to the one that was seen
     undo: bool = False  # mine, and easily undone: it passes when it was asked for, whoever gave the values
+    books: tuple[
+        str, ...
+    ] = ()  # tools that list what passed between the owner and others: amounts no outsider makes up
 
 
 class ToolSpec(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from palinurus.gateway.methods import (
     cron,
     devices,
     menus,
+    nodes,
     sessions,
     setup,
     skills,
@@ -29,6 +30,6 @@ from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
-    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech),
+    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes),
 )
 METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -21,7 +21,7 @@ from palinurus.gateway.context import MainSessionParams, find_agent, require
 from palinurus.gateway.methods.config import translate_config_errors
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.patterns import compile_late
-from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.watches import get_persona_watches
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -11,6 +12,8 @@ from palinurus.gateway import rpc, views
 from palinurus.gateway.context import MethodContext, SessionKeyParams, cut_page
 from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
+from palinurus.sessions import search as searches
+from palinurus.sessions.upkeep import is_stateless
 
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
 
@@ -28,6 +31,13 @@ class SessionListParams(MethodParams, frozen=True):
     spawned_by: NonEmpty | None = None
     agent_id: NonEmpty | None = None
     search: str = ""
+    include_requests: bool = False  # those of HTTP requests that named no session, too
+
+
+class SessionSearchParams(MethodParams, frozen=True):
+    query: NonEmpty
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    agent_id: NonEmpty | None = None
 
 
 class SessionPreviewParams(MethodParams, frozen=True):
@@ -92,8 +102,25 @@ def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams
         return False
     if asked.spawned_by is not None and record.spawnedBy != asked.spawned_by:
         return False
+    if not asked.include_requests and is_stateless(seen.key):
+        return False
     names = (str(seen.key), record.label, record.displayName, record.subject, record.sessionId)
     return not needle or any(needle in (name or "").lower() for name in names)
+
+
+async def search_sessions(call: MethodCall, asked: SessionSearchParams) -> dict[str, Any]:
+    """What was said, in any session: newest first, with the words around it."""
+    program = call.context.program
+    query = searches.parse_query(asked.query, asked.agent_id, 0, asked.limit)
+    if not query.terms:
+        return {"hits": [], "note": "there is no word to look for"}
+    found = await asyncio.to_thread(searches.search_transcripts, program.settings.home, query)
+    keys = searches.map_transcript_keys(await program.store.sessions())
+    hits = []
+    for hit in found.hits:
+        key = keys.get(hit.path.partition(".jsonl")[0])
+        hits.append({"key": key, "messageId": hit.entry, "role": hit.who, "at": hit.at, "text": hit.text})
+    return {"hits": [hit for hit in hits if hit["key"]], "note": found.note}
 
 
 async def _described(here: MethodContext, seen: SessionSnapshot, row: dict[str, Any], asked: SessionListParams) -> None:
@@ -178,6 +205,7 @@ async def unsubscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dic
 
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("sessions.list", rpc.READ, SessionListParams, list_sessions),
+    GatewayMethod("sessions.search", rpc.READ, SessionSearchParams, search_sessions),
     GatewayMethod("sessions.preview", rpc.READ, SessionPreviewParams, preview_sessions),
     GatewayMethod("sessions.describe", rpc.READ, SessionDescribeParams, describe_session),
     GatewayMethod("sessions.resolve", rpc.READ, SessionResolveParams, resolve_session, listed=False),

@@ -11,7 +11,7 @@ from msgspec import Meta
 from palinurus import __version__
 from palinurus.gateway.client import load_identity
 from palinurus.gateway.context import MethodContext
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams, NoParams
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NoParams
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
 
@@ -127,22 +127,10 @@ async def get_gateway_identity(call: MethodCall, asked: NoParams) -> dict[str, A
     return {"deviceId": own.id, "publicKey": encode_base64url(own.public)}
 
 
-async def list_nodes(call: MethodCall, asked: NoParams) -> dict[str, Any]:
-    """Nodes: none can be connected yet."""
-    return {"ts": call.program.clock.now(), "nodes": []}
-
-
-async def list_node_pairs(call: MethodCall, asked: NoParams) -> dict[str, Any]:
-    """Paired nodes: none yet."""
-    return {"pending": [], "paired": []}
-
-
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("health", READ, HealthParams, get_health),
     GatewayMethod("system-presence", READ, NoParams, get_presence),
     GatewayMethod("status", READ, SystemStatusParams, get_status),
     GatewayMethod("logs.tail", READ, LogTailParams, tail_log),
     GatewayMethod("gateway.identity.get", READ, NoParams, get_gateway_identity),
-    GatewayMethod("node.list", READ, NoParams, list_nodes),
-    GatewayMethod("node.pair.list", PAIRING, NoParams, list_node_pairs),
 )

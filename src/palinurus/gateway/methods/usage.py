@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Annotated, Any
 
@@ -12,18 +12,10 @@ from msgspec import Meta
 from palinurus.core.text import cut_line
 from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import extract_text, project_history
+from palinurus.services.why import sum_spent
 from palinurus.store.port import UsageRow
 
 Count = Annotated[int, Meta(ge=1)]
-_TOKENS = {"input": "input", "output": "output", "cacheRead": "cache_read", "cacheWrite": "cache_write"}
-
-
-def sum_spent(calls: Sequence[UsageRow]) -> dict[str, Any]:
-    """Sums. A call without a price counts in `missingCostEntries`; it is not free."""
-    made: dict[str, Any] = {name: sum(getattr(call, own) for call in calls) for name, own in _TOKENS.items()}
-    made["totalTokens"] = sum(made.values())
-    made["missingCostEntries"] = sum(call.cost is None for call in calls)
-    return {**made, "totalCost": sum((call.cost or 0.0 for call in calls), 0.0)}
 
 
 DAYS = 30

@@ -9,21 +9,20 @@ from typing import Any, TypeAlias
 import msgspec
 
 from palinurus.agent.promptcache import FIXES, CacheSnapshot, explain_last_request, find_breaking_message, locate_break
-from palinurus.core.policy import taint
+from palinurus.core.types.card import CARD
 from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.gateway.context import SessionParams
 from palinurus.gateway.methods.tools import find_tool_offer, list_hidden_tools
-from palinurus.gateway.methods.usage import sum_spent
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.patterns import compile_late
 from palinurus.services.facts import gather_facts
+from palinurus.services.why import RunFacts, describe_run
 from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import InboxRow, TraceStep, UsageRow
+from palinurus.store.port import InboxRow, UsageRow
 
 # Where the steps of a run stand in the transcript: each line of a timeline gets the entry it led to, so that one can
 # branch from it. Pure. The two are kept apart on disk and have only order, names and token counts in common.
@@ -55,55 +54,42 @@ def _mark(line: dict[str, Any]) -> _Mark:
     return (kind, detail.partition(" ")[0]) if kind in ("tool", "result") else (kind,)
 
 
-# One message explained: which model and level and why, what the prompt was made of, what the cache did, which tools
-# there were, what was remembered, what it cost, and where the time went. Reads what is on file; makes nothing up.
-#
-# What a run leaves on file (model calls, tools, times, cost) is told as it was. Level, prompt and tools are told as
-# they stand for the session's next run, and say so with `asOf`.
-
 SHOWN = 2000  # characters of a result
-_TOOK = compile_late(r"(?<!\d)(\d+) ms$")
-_MEMORY = frozenset({"memory_search", "memory_get"})
 
 
 async def explain_message(
     program: CommandContext, seen: SessionSnapshot, transcript: Transcript, row: InboxRow, *, admin: bool
 ) -> dict[str, Any]:
-    """Everything about one message of a session."""
+    """Everything about one message of a session, as it was. What a run without cards left unsaid (level, prompt, tools)
+    is told as it stands for the session's next run, and says so with `asOf`."""
     calls = [call for call in await program.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
-    steps = await program.store.trace(row.id)
     said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)]
-    answers = [m for m in said if isinstance(m, AssistantMessage)]
-    results = [m for m in said if isinstance(m, ToolResult)]
+    told = describe_run(RunFacts(row, await program.store.trace(row.id), calls, said))
     record = seen.record or SessionRecord(sessionId="")
-    now = gather_facts(program, seen.key, record)
-    look = program.look(record.sessionId)
+    now, look = gather_facts(program, seen.key, record), program.look(record.sessionId)
     offered = find_tool_offer(program, seen, decode_inbound(row.body))
-    used = [f"{m.provider}/{m.model}" for m in answers]
+    hidden = list_hidden_tools(program, offered, admin=admin)
+    then = "run" if told["calls"] else "next"
+    if told["tools"]["hidden"] is not None:  # what is known now of a tool that was hidden then, and is
+        layers = {one["id"]: one for one in hidden}
+        hidden = [layers.get(name, {"id": name, "reason": why}) for name, why in told["tools"]["hidden"].items()]
     return {
-        "item": row.id,
-        "sessionKey": str(seen.key),
+        **told,
         "sessionId": record.sessionId,
-        "outcome": row.outcome,
         "model": {
-            "used": list(dict.fromkeys(used)),
+            **told["model"],
             "next": str(now.model.ref),
-            "source": "session" if record.modelOverride else "agent",
-            "stopReason": answers[-1].stopReason if answers else None,
+            "source": told["model"]["why"] or ("session" if record.modelOverride else "agent"),
         },
-        "thinking": {"level": now.level.level, "reason": now.level.reason, "asOf": "next"},
-        "prompt": await _prompt(program, seen, look),
-        "cache": _cache(look, calls, row),
+        "thinking": {**(told["thinking"] or {"level": now.level.level, "reason": now.level.reason}), "asOf": then},
+        "prompt": told["prompt"] or await _prompt(program, seen, look),
+        "cache": {**told["cache"], **_judge_cache(look, calls, row)},
         "tools": {
-            "offered": list(offered.tools),
-            "hidden": list_hidden_tools(program, offered, admin=admin),
-            "called": _called(answers, results),
-            "asOf": "next",
+            **told["tools"],
+            "offered": list(offered.tools) if told["tools"]["offered"] is None else told["tools"]["offered"],
+            "hidden": hidden,
+            "asOf": then,
         },
-        "memories": [found for result in results if result.toolName in _MEMORY for found in _memories(result)],
-        "taint": list(taint.collect_taint(said)),
-        "cost": {**sum_spent(calls), "calls": len(calls)},
-        "time": _time(row, calls, steps),
     }
 
 
@@ -115,19 +101,15 @@ async def _prompt(program: CommandContext, seen: SessionSnapshot, look: CacheSna
             for piece in look.pieces
             if piece.group in ("stable", "volatile")
         ]
-        sizes = {group: sum(p.size for p in look.pieces if p.group == group) for group in ("tool", "message")}
-        return {"asOf": look.at, "sections": sections, "toolBytes": sizes["tool"], "messageBytes": sizes["message"]}
+        return {"asOf": look.at, "sections": sections}
     report = await program.prompt_report(seen.key) if program.prompt_report is not None else None
     parts = report.parts if report is not None else ()
     return {"asOf": "next", "sections": [{"name": p.name, "bytes": p.chars, "stable": p.stable} for p in parts]}
 
 
-def _cache(look: CacheSnapshot | None, calls: list[UsageRow], row: InboxRow) -> dict[str, Any]:
-    """What the provider read from its cache, and the first difference to the request before it, if one broke it."""
-    asked = sum(call.input + call.cache_read + call.cache_write for call in calls)
-    read = sum(call.cache_read for call in calls)
-    made: dict[str, Any] = {"read": read, "asked": asked, "share": round(read / asked, 3) if asked else None}
-    made["verdict"] = explain_last_request(look, calls)
+def _judge_cache(look: CacheSnapshot | None, calls: list[UsageRow], row: InboxRow) -> dict[str, Any]:
+    """A verdict, and the first difference to the request before, if one of this message's broke the prefix."""
+    made: dict[str, Any] = {"verdict": explain_last_request(look, calls)}
     breaks = [found for found in look.breaks if find_breaking_message(found, [row])] if look is not None else []
     if breaks:
         what = breaks[0].what
@@ -135,41 +117,13 @@ def _cache(look: CacheSnapshot | None, calls: list[UsageRow], row: InboxRow) -> 
     return made
 
 
-def _called(answers: list[AssistantMessage], results: list[ToolResult]) -> list[dict[str, Any]]:
-    ended = {result.toolCallId: result for result in results}
-    return [
-        {"id": call.id, "name": call.name, "isError": ended[call.id].isError if call.id in ended else None}
-        for answer in answers
-        for call in answer.calls
-    ]
-
-
-def _memories(result: ToolResult) -> list[dict[str, Any]]:
-    """Where what was remembered stands."""
-    details = result.details if isinstance(result.details, dict) else {}
-    hits = details.get("results")
-    found = hits if isinstance(hits, list) else [details] if details.get("path") else []
-    names = ("path", "startLine", "endLine", "score")
-    return [{name: hit[name] for name in names if name in hit} for hit in found if isinstance(hit, dict)]
-
-
-def _time(row: InboxRow, calls: list[UsageRow], steps: list[TraceStep]) -> dict[str, Any]:
-    """Milliseconds per phase. `other` is our own work; what ran at the same time is counted in each."""
-    took = [int(found[1]) for step in steps if step.what == "result" and (found := _TOOK.search(step.detail))]
-    phases = {"queued": max(0, row.claimed - row.at) if row.claimed else None}
-    phases |= {"model": sum(call.ms for call in calls), "tools": sum(took)}
-    if row.settled and row.claimed:
-        running = max(0, row.settled - row.claimed)
-        phases |= {"running": running, "other": max(0, running - (phases["model"] or 0) - (phases["tools"] or 0))}
-        phases["total"] = max(0, row.settled - row.at)
-    return phases
-
-
 async def trace_message(program: CommandContext, transcript: Transcript | None, row: InboxRow) -> dict[str, Any]:
     """Every model request and every tool call of one message, and what else was recorded, in order."""
     steps = await program.store.trace(row.id)
     calls = [call for call in await program.store.list_usage(row.at) if call.item == row.id]
-    timeline = [{"at": step.at, "kind": step.what, "detail": step.detail} for step in steps if step.what != "model"]
+    timeline = [
+        {"at": step.at, "kind": step.what, "detail": step.detail} for step in steps if step.what not in ("model", CARD)
+    ]
     timeline += [_model(call) for call in calls]
     entries = (
         [entry for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)] if transcript else []

@@ -12,7 +12,8 @@ import tempfile
 from typing import Annotated
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response, StreamResponse
 
 from palinurus.core.speech import SpokenText
 from palinurus.core.types.model import FailureKind, ModelFailure
@@ -41,7 +42,7 @@ class _Speech(msgspec.Struct, frozen=True):
     stream_format: str = ""
 
 
-async def handle_speech(visit: RouteRequest) -> web.StreamResponse | HttpFault:
+async def handle_speech(visit: RouteRequest) -> StreamResponse | HttpFault:
     """A text as sound. Opus where that is asked for, else what the voice gives that any player takes."""
     voices = visit.host.program.voices if visit.host.program is not None else None
     data = await http.read_body(visit.request)
@@ -63,7 +64,7 @@ async def handle_speech(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     return http.reply_bytes(sound, made.mime)
 
 
-async def handle_transcription(visit: RouteRequest) -> web.StreamResponse | HttpFault:
+async def handle_transcription(visit: RouteRequest) -> StreamResponse | HttpFault:
     """A recording as words."""
     ears = visit.host.program.ears if visit.host.program is not None else None
     if ears is None:
@@ -84,13 +85,13 @@ async def handle_transcription(visit: RouteRequest) -> web.StreamResponse | Http
         await asyncio.to_thread(_remove, folder, path)
     if isinstance(words, ModelFailure):
         return _fault(words)
-    return web.Response(text=words + "\n") if form == "text" else http.reply_json({"text": words})
+    return Response(text=words + "\n") if form == "text" else http.reply_json({"text": words})
 
 
 HANDLERS = {"speech": handle_speech, "transcriptions": handle_transcription}
 
 
-async def _read_form(request: web.BaseRequest) -> tuple[SoundRecording, dict[str, str]] | HttpFault:
+async def _read_form(request: BaseRequest) -> tuple[SoundRecording, dict[str, str]] | HttpFault:
     found = _BOUNDARY.search(request.headers.get("Content-Type", ""))
     if request.content_type != "multipart/form-data" or found is None:
         return http.make_bad_request("a transcription is asked for with a form (multipart/form-data)")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_response import Response
 
 from palinurus.agent.settle import extract_answer
 from palinurus.config.settings import AgentSettings, Settings
@@ -345,12 +345,12 @@ def render_usage(usage: TokenUsage) -> dict[str, Any]:
     }
 
 
-def list_models(visit: RouteRequest) -> web.Response:
+def list_models(visit: RouteRequest) -> Response:
     """GET /v1/models."""
     return reply_json({"object": "list", "data": _models(visit)})
 
 
-def find_model(visit: RouteRequest) -> web.Response | HttpFault:
+def find_model(visit: RouteRequest) -> Response | HttpFault:
     """GET /v1/models/<id>."""
     wanted = visit.part("id")
     found = next((row for row in _models(visit) if row["id"] == wanted), None)

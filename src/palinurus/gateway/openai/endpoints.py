@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import StreamResponse
 
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
@@ -46,7 +47,7 @@ class _Body(msgspec.Struct, frozen=True):
     dimensions: int | None = None
 
 
-async def handle_embeddings(visit: RouteRequest) -> web.StreamResponse | HttpFault:
+async def handle_embeddings(visit: RouteRequest) -> StreamResponse | HttpFault:
     """Answer one request."""
     program = visit.host.program
     data = await http.read_body(visit.request)
@@ -78,7 +79,7 @@ def _as(asked: _Body, row: list[float]) -> Any:
     return base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode()
 
 
-async def handle_asset(visit: RouteRequest) -> web.StreamResponse | HttpFault:
+async def handle_asset(visit: RouteRequest) -> StreamResponse | HttpFault:
     """What models make besides answers: embeddings, speech, transcriptions (`audio.py`)."""
     what = visit.request.path.rpartition("/")[2]
     if what == "embeddings":
@@ -86,7 +87,7 @@ async def handle_asset(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     handler = load_part("audio").get(what)
     if handler is None:
         return HttpFault(404, f"there is no /v1/audio/{what}", "not_found", code="not_found")
-    made: web.StreamResponse | HttpFault = await handler(visit)
+    made: StreamResponse | HttpFault = await handler(visit)
     return made
 
 
@@ -180,7 +181,7 @@ def name_sender(inbound: Inbound, caller: HttpCaller | None) -> Inbound:
 
 async def handle_completion(
     visit: RouteRequest, clock: Clock, waits: OutcomeWaits, dialect: OpenAiDialect
-) -> web.StreamResponse | HttpFault:
+) -> StreamResponse | HttpFault:
     """Answer one request, or say why not."""
     request, host = visit.request, visit.host
     data = await http.read_body(request)
@@ -212,8 +213,8 @@ async def handle_completion(
 
 
 async def _streamed(
-    request: web.BaseRequest, host: GatewayHost, ask: OpenAiRequest, frames: AnswerStream, waits: OutcomeWaits
-) -> web.StreamResponse | HttpFault:
+    request: BaseRequest, host: GatewayHost, ask: OpenAiRequest, frames: AnswerStream, waits: OutcomeWaits
+) -> StreamResponse | HttpFault:
     frames.held = ask.inbound.options.answer is not None
     accepted = await _submit(host, ask, frames)
     if isinstance(accepted, HttpFault):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_response import StreamResponse
 
 from palinurus.core.stream.answer import LiveText
 from palinurus.core.types.events import AgentEnd, MessageStart, RunEvent
@@ -147,7 +147,7 @@ class CompletionStream(AnswerStream):
         self._buffer += DONE
 
 
-async def pump_stream(frames: AnswerStream, response: web.StreamResponse) -> bool:
+async def pump_stream(frames: AnswerStream, response: StreamResponse) -> bool:
     """Write what `frames` has until it is finished. False if the client went away."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None

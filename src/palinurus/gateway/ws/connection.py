@@ -10,15 +10,17 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aiohttp import WSMsgType, web
+from aiohttp.http_websocket import WSMsgType
+from aiohttp.web_ws import WebSocketResponse
 
 from palinurus.errors import PalinurusError
 from palinurus.gateway import limits, rpc
 from palinurus.gateway.auth import GatewayPeer
 from palinurus.gateway.rpc import ConnectedClient, GatewayMethod, MethodCall, MethodError
 from palinurus.gateway.ws import frames, handshake
-from palinurus.gateway.ws.handshake import ClientLogin, LoginRefusal, PairingNeeded
+from palinurus.gateway.ws.handshake import ClientLogin, LoginRefusal, NodeKnock, NodesNeeded, PairingNeeded
 from palinurus.gateway.ws.hub import OutgoingFrames
+from palinurus.services.nodes.pairing import NodeAsked
 
 if TYPE_CHECKING:
     from palinurus.gateway.clients import GatewayClients
@@ -42,7 +44,7 @@ class ClientConnection:
     client: ConnectedClient
 
     def __init__(
-        self, gateway: GatewayClients, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
+        self, gateway: GatewayClients, ws: WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
     ) -> None:
         self._gateway = gateway
         self._ws = ws
@@ -143,10 +145,16 @@ class ClientConnection:
         login = handshake.Handshake(self._gateway.auth, self._gateway.pairing, peer, nonce)
         while True:
             # Something may be taken away while we wait for the disk: then the same words are judged again.
-            taken = self._gateway.pairing.taken
+            taken = self._gateway.count_taken()
             outcome = login.feed(data, self._gateway.clock.now())
+            if isinstance(outcome, NodesNeeded):
+                try:
+                    login.nodes = (await self._gateway.open_nodes()).pairing
+                    continue
+                except MethodError as error:
+                    outcome = LoginRefusal(outcome.id, error)
             token, outcome = await self._settled(outcome)
-            if self._gateway.pairing.taken == taken:
+            if self._gateway.count_taken() == taken:
                 break
         if isinstance(outcome, LoginRefusal):
             self._refuse(outcome)
@@ -156,7 +164,9 @@ class ClientConnection:
         self._welcome(outcome, token, peer)
         return True
 
-    async def _settled(self, outcome: handshake.LoginOutcome) -> tuple[str, LoginRefusal | ClientLogin]:
+    async def _settled(
+        self, outcome: LoginRefusal | ClientLogin | PairingNeeded | NodeKnock
+    ) -> tuple[str, LoginRefusal | ClientLogin]:
         """What has to be on disk before the client hears of it."""
         try:
             if isinstance(outcome, PairingNeeded):
@@ -167,12 +177,22 @@ class ClientConnection:
             starting = self._gateway.startup_error()
             if starting is not None:
                 return "", LoginRefusal(outcome.id, starting, 1013)
+            if isinstance(outcome, NodeKnock):
+                code = outcome.params.auth.bootstrap_token if outcome.params.auth and outcome.how == "code" else ""
+                nodes = (await self._gateway.open_nodes()).pairing
+                _, token = await nodes.admit(outcome.facts, outcome.how, code or "")
+                who = f"node:{outcome.facts.node_id}"
+                return token, ClientLogin(
+                    outcome.id, outcome.params, (), outcome.how, principal=who, node=outcome.facts
+                )
             if outcome.enrol is not None:
                 _, token = await self._gateway.pairing.enrol(outcome.enrol)
                 return token, outcome
             if outcome.params.device is not None:
                 await self._gateway.pairing.note_connected(outcome.params.device.id)
             return "", outcome
+        except NodeAsked as asked:
+            return "", LoginRefusal(outcome.id, handshake.make_node_error(asked.request))
         except PalinurusError as error:
             return "", LoginRefusal(outcome.id, rpc.to_method_error(error))
         except MethodError as error:
@@ -194,7 +214,7 @@ class ClientConnection:
         asked = login.params
         self.client = ConnectedClient(
             self.conn,
-            "operator",
+            "node" if asked.role == "node" else "operator",
             frozenset(login.scopes),
             asked.client,
             device=asked.device.id if asked.device else "",
@@ -240,12 +260,12 @@ class ClientConnection:
         client = self.client
         if method is None:
             if not client.may(rpc.ADMIN):
-                return MethodError(f"missing scope: {rpc.ADMIN}")
+                return MethodError(f"missing scope: {rpc.ADMIN}" if client.role == "operator" else "unknown method")
             return MethodError(
                 "connect is only valid as the first request" if name == "connect" else f"unknown method: {name}"
             )
         if not client.may(method.scope):
-            if method.scope != rpc.NODE:
+            if method.scope != rpc.NODE and client.role == "operator":
                 return MethodError(f"missing scope: {method.scope}")
             self._rebuffs += 1
             return MethodError(f"unauthorized role: {client.role}")

@@ -16,6 +16,7 @@ from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, decode
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
 from palinurus.gateway.ws.hub import ResumePoint
+from palinurus.services.nodes.pairing import NodeFacts, NodePairing, NodeRequest
 
 BROWSERS = frozenset({"openclaw-control-ui", "webchat-ui", "webchat"})
 POLICY, PROTOCOL_ERROR = 1008, 1002
@@ -39,6 +40,8 @@ class ConnectParams(msgspec.Struct, frozen=True, rename="camel"):
     role: str = "operator"
     scopes: tuple[str, ...] = ()
     caps: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()  # of a node: what it can be asked for
+    permissions: dict[str, bool] = {}
     auth: ConnectAuth | None = None
     device: identity.DeviceProof | None = None
     resume: ResumePoint | None = None  # ours: where a client was before it lost its connection
@@ -61,6 +64,7 @@ class ClientLogin(msgspec.Struct, frozen=True):
     how: str
     principal: str
     enrol: PairedDevice | None = None
+    node: NodeFacts | None = None  # of a node: what it says of itself
 
 
 class PairingNeeded(msgspec.Struct, frozen=True):
@@ -72,7 +76,23 @@ class PairingNeeded(msgspec.Struct, frozen=True):
     approved: tuple[str, ...]
 
 
-LoginOutcome = LoginRefusal | ClientLogin | PairingNeeded
+class NodesNeeded(msgspec.Struct, frozen=True):
+    """A node knocks, and who is paired has not been read: the same frame is to be judged again with `nodes` set."""
+
+    id: str
+
+
+class NodeKnock(msgspec.Struct, frozen=True):
+    """A node that proved itself. Whether it may come in is the pairing's to say."""
+
+    id: str
+    params: ConnectParams
+    how: str  # token, password, none, proxy: a secret of the owner's; device: its own token; code: for the first time
+    facts: NodeFacts
+
+
+LoginOutcome = LoginRefusal | ClientLogin | PairingNeeded | NodesNeeded | NodeKnock
+Judged = ClientLogin | PairingNeeded | NodesNeeded | NodeKnock | MethodError
 
 
 class Handshake:
@@ -83,6 +103,7 @@ class Handshake:
         self._pairing = pairing
         self._peer = peer
         self._nonce = nonce
+        self.nodes: NodePairing | None = None  # read when the first node knocks
         self._counted = False  # the same frame may be judged twice; a wrong credential counts once
 
     def feed(self, data: str | bytes, now: int) -> LoginOutcome:
@@ -105,29 +126,64 @@ class Handshake:
             return LoginRefusal(request.id, found)
         return msgspec.structs.replace(found, id=request.id)
 
-    def _judge(self, asked: ConnectParams, now: int) -> ClientLogin | PairingNeeded | MethodError:
+    def _judge(self, asked: ConnectParams, now: int) -> Judged:
         if asked.role not in ("operator", "node"):
             return MethodError("invalid role")
         if asked.client.id in BROWSERS and not self._peer.origins:
             details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED", "reason": "origin missing or invalid"}
             return MethodError(_ORIGIN, details=details)
         given = asked.auth or ConnectAuth()
+        if asked.role == "node" and self.nodes is None:
+            return NodesNeeded("")
         sure = self._auth.mode in ("none", "trusted-proxy") or any(
             map(self._auth.is_sure, (given.token or "", given.device_token or ""))
         )
+        sure = sure or bool(self._own_node_credential(asked))
         wait = 0.0 if sure else self._auth.wait(self._peer)
         if wait > 0:
             return _auth("rate_limited", "AUTH_RATE_LIMITED", "wait_then_retry", wait=wait)
+        if asked.role == "node":
+            return self._node(asked, now)
         how = self._credential(asked, now)
         if isinstance(how, MethodError):
             return how
         fault = self._device(asked, now, required=how[0] == "none")
+        return self._granted(asked, how, now) if fault is None else fault
+
+    def _node(self, asked: ConnectParams, now: int) -> NodeKnock | MethodError:
+        """A node is a device, and stays one: it proves its key, then what it holds. No operator's token opens this."""
+        fault = self._device(asked, now, required=True)
         if fault is not None:
             return fault
-        if asked.role == "node":
-            details = {"code": "AUTH_UNAUTHORIZED", "reason": "role-not-supported"}
-            return MethodError("role node is not supported by this gateway", details=details)
-        return self._granted(asked, how, now)
+        assert asked.device is not None
+        word = self._own_node_credential(asked)
+        if not word:
+            how = self._credential(asked, now)
+            if isinstance(how, MethodError):
+                return how
+            word = how[0]
+        if word == "device" and not self._own_node_credential(asked):
+            return _auth("device_token_mismatch", "AUTH_DEVICE_TOKEN_MISMATCH", "update_auth_credentials")
+        client = asked.client
+        facts = NodeFacts(
+            *(asked.device.id, client.platform, client.display_name or "", client.version),
+            client_id=client.id,
+            client_mode=client.mode,
+            device_family=client.device_family or "",
+            caps=asked.caps,
+            commands=asked.commands,
+            permissions=asked.permissions,
+        )
+        return NodeKnock("", asked, word, facts)
+
+    def _own_node_credential(self, asked: ConnectParams) -> str:
+        """`device` for a node's own token, `code` for one that pairs it; "" for neither."""
+        if asked.role != "node" or self.nodes is None or asked.device is None:
+            return ""
+        auth = asked.auth or ConnectAuth()
+        if any(token and self.nodes.holds(asked.device.id, token) for token in (auth.device_token, auth.token)):
+            return "device"
+        return "code" if auth.bootstrap_token and self.nodes.find_code(auth.bootstrap_token) is not None else ""
 
     def _credential(self, asked: ConnectParams, now: int) -> tuple[str, str, frozenset[str]] | MethodError:
         """How the client proved itself, who it is, and what that opens; or the refusal."""
@@ -249,6 +305,22 @@ def _device(asked: ConnectParams, proof: identity.DeviceProof, scopes: tuple[str
         display_name=client.display_name,
         device_family=client.device_family,
     )
+
+
+def make_node_error(request: NodeRequest) -> MethodError:
+    """The same for a node that was sent away before."""
+    details = {
+        "code": "PAIRING_REQUIRED",
+        "reason": "not-paired",
+        "requestId": request.request_id,
+        "remediationHint": "Approve this node.",
+        "deviceId": request.node_id,
+        "requestedRole": "node",
+        "requestedScopes": [],
+        "approvedRoles": [],
+        "approvedScopes": [],
+    }
+    return MethodError("pairing required: node is not approved yet", code="NOT_PAIRED", details=details)
 
 
 def make_pairing_error(request_id: str, wish: PairingNeeded) -> MethodError:

@@ -239,7 +239,7 @@ class ClientHub:
         head, body = frames.encode_event_head(event), frames.encode_json(payload)
         pos, version = self.ring.add(event, body) if kind.kept else None, self.state_version(event)
         for seat in tuple(self._seats.values()):
-            if seat.member.client.may(kind.scope):
+            if seat.member.client.hears(kind):
                 tail = frames.encode_event_tail(self._count(seat), version, pos if seat.positions else None)
                 seat.member.push(head, body, tail, drop_if_slow)
 
@@ -250,7 +250,7 @@ class ClientHub:
     def tell(self, topics: Iterable[str], event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
         """To everyone who follows one of `topics` and may see it, without a number."""
         kind, wanted = EVENTS[event], frozenset(topics)
-        seats = [s for s in self._seats.values() if not wanted.isdisjoint(s.topics) and s.member.client.may(kind.scope)]
+        seats = [s for s in self._seats.values() if not wanted.isdisjoint(s.topics) and s.member.client.hears(kind)]
         body = frames.encode_json(payload)
         pos = self.ring.add(event, body, topics=wanted) if kind.kept else None
         self._push(seats, event, body, pos, droppable=drop_if_slow)
@@ -260,7 +260,7 @@ class ClientHub:
         kind, seat = EVENTS[event], self._names.get(conn)
         body = frames.encode_json(payload)
         pos = self.ring.add(event, body, conn=conn) if kind.kept else None
-        found = seat is not None and seat.member.client.may(kind.scope)
+        found = seat is not None and seat.member.client.hears(kind)
         self._push([seat] if seat is not None and found else [], event, body, pos, droppable=drop_if_slow)
         return found
 
@@ -292,7 +292,7 @@ class ClientHub:
 
     @staticmethod
     def _concerns(seat: _Seat, past: PastEvent) -> bool:
-        if not seat.member.client.may(EVENTS[past.event].scope):
+        if not seat.member.client.hears(EVENTS[past.event]):
             return False
         if past.conn:
             return past.conn in seat.names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from palinurus.core import commitments
+from palinurus import late
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import BadRequest, StateBroken
@@ -60,7 +60,7 @@ async def _accepted(call: CommandCall, chosen: list[OpenPromise]) -> CommandAnsw
     said = []
     for one in chosen:
         zone = program.settings.agents[one.agent].user_timezone if one.agent in program.settings.agents else ""
-        due = commitments.parse_due_time(one.text, program.clock.now(), zone)
+        due = late.load_part("commitments").parse_due_time(one.text, program.clock.now(), zone)
         try:
             job = await accept_promise(program.store, program.schedules, one, due)
         except BadRequest as exc:

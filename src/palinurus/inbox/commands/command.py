@@ -31,6 +31,7 @@ from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.services.inbox import InboxPort
+from palinurus.services.nodes.part import NodesPart
 from palinurus.services.speech import AgentVoices
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
@@ -83,6 +84,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     keep: KeepFile | None = None  # puts a file that a client sent on disk
     chats: ChatChannels | None = None  # the chat channels: who is let in, which run
     voices: AgentVoices | None = None  # who reads aloud
+    nodes: NodesPart | None = None  # other machines that do something for the agent
     ears: TranscriberPort | None = None  # who writes down what is spoken
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 

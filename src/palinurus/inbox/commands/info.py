@@ -22,6 +22,8 @@ from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, Command
 from palinurus.inbox.commands.levels import get_effective_level
 from palinurus.inbox.commands.options import format_queue
 from palinurus.services.facts import find_session_model, format_tokens, gather_facts, list_models
+from palinurus.services.why import TOPICS, RunFacts, describe_run, format_why
+from palinurus.sessions.entries import MessageEntry
 from palinurus.store.port import UsageRow
 
 # /context [list|detail|json]: what the next model call is made of, and how large each part is.
@@ -287,3 +289,26 @@ async def run_models(call: CommandCall) -> CommandAnswer:
     """/models [TEXT]: all, or those whose name holds the text."""
     now = find_session_model(call.program.catalog, call.agent, call.record)
     return CommandAnswer(list_models(call.program.catalog, call.agent, str(now.ref), call.args.strip().lower()))
+
+
+# /why [TOPIC] [NAME]: why the last answer here was as it was (`services/why.py` has the words).
+
+
+async def run_why(call: CommandCall) -> CommandAnswer:
+    """The short form; a topic tells more, `run` everything."""
+    words = call.args.split()
+    topic = words.pop(0).lower() if words else "short"
+    if topic not in TOPICS:
+        known = ", ".join(name for name in TOPICS if name != "short")
+        return CommandAnswer(f'"{topic[:40]}" is nothing to ask about. Ask about one of: {known}.')
+    store = call.program.store
+    transcript = await call.program.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+    path = reversed(transcript.path_to_leaf())
+    ident = next((entry.item for entry in path if entry.item and entry.item != call.claim.id), "")
+    row = await store.item(ident) if ident else None
+    if row is None:
+        return CommandAnswer("There is no answer in this session to explain yet.")
+    calls = [one for one in await store.list_usage(row.at, row.session) if one.item == row.id]
+    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)]
+    told = describe_run(RunFacts(row, await store.trace(row.id), calls, said))
+    return CommandAnswer(format_why(told, topic, words[0] if words else ""))

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.model import ImageOrder, ModelFailure
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip_message
 
@@ -20,27 +20,6 @@ BOUNDARY = "palinurus-7f3c1e5a9b2d4c68"  # followed by what the caller makes up
 # OpenAI takes sizes, Gemini shapes: each is made of the other where only that was said.
 SIZES: dict[str, str] = {"1:1": "1024x1024", "3:2": "1536x1024", "2:3": "1024x1536"}
 RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9")
-
-
-class SourceImage(msgspec.Struct, frozen=True):
-    """A picture to go by."""
-
-    mime: str
-    data: bytes
-
-
-class ImageOrder(msgspec.Struct, frozen=True):
-    """What is wanted; "" where nothing was said."""
-
-    prompt: str
-    count: int = 1
-    size: str = ""
-    aspect: str = ""
-    resolution: str = ""
-    quality: str = ""
-    format: str = ""
-    background: str = ""
-    images: tuple[SourceImage, ...] = ()
 
 
 class ImageHttpCall(msgspec.Struct, frozen=True):

@@ -111,9 +111,13 @@ def append_lines(
         tx.step(ident, tx.now, "absorbed", f"by {held.id}")
         tx.tell("absorbed", ident, held.session, held.id)
     tx.append(list(lines))
+    _trace(tx, steps)
+    _spend(tx, spent)
+
+
+def _trace(tx: StoreTransaction, steps: Sequence[port.TraceStep]) -> None:
     for step in steps:
         tx.step(step.item, step.at, step.what, step.detail)
-    _spend(tx, spent)
 
 
 def _spend(tx: StoreTransaction, calls: Sequence[port.UsageRow]) -> None:
@@ -137,6 +141,7 @@ def settle_turn(tx: StoreTransaction, held: port.RunClaim, end: port.Settlement)
         raise _stale(held)
     if meant[0] not in (None, end.outcome):  # it was dismissed: what the run says after that is not heard
         end = msgspec.structs.replace(end, outcome=meant[0], note=meant[1], replies=())
+    _trace(tx, end.steps)
     _finish(tx, held.id, end.outcome, end.note or meant[1])
     tx.tell("ended", held.id, held.session, held.lane)
     tx.append(end.lines)

@@ -154,7 +154,10 @@ class StoreSuite(NodesSuite):
         await store.settle(
             held,
             Settlement(
-                "answered", replies=(make_reply_part("r1"), make_reply_part("r2")), spent=(make_ledger_call("m1", now),)
+                "answered",
+                replies=(make_reply_part("r1"), make_reply_part("r2")),
+                spent=(make_ledger_call("m1", now),),
+                steps=(TraceStep("m1", now, "card", "{}"),),
             ),
         )
         await store.mark_sending("r1", clock.now())
@@ -162,8 +165,8 @@ class StoreSuite(NodesSuite):
         await store.mark_sending("r2", clock.now())
         steps = await store.trace("m1")
         told = [step.what for step in steps if step.what != "model"]
-        assert told[:4] == ["accepted", "claimed", "tool", "settled"]
-        assert told[4:] == ["reply queued", "reply queued", "sending", "sent", "sending", "uncertain"]
+        assert told[:5] == ["accepted", "claimed", "tool", "card", "settled"]
+        assert told[5:] == ["reply queued", "reply queued", "sending", "sent", "sending", "uncertain"]
         assert any("receipt-55" in step.detail for step in steps)
         assert any(step.what == "model" and "fake/model" in step.detail for step in steps)
         assert [step.what for step in await store.trace("m2")] == ["accepted", "absorbed"]

@@ -22,6 +22,7 @@ from palinurus.core.text import cut_end
 from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import StateError
+from palinurus.late import load_part
 from palinurus.patterns import compile_late
 from palinurus.tools.commands import terminal
 from palinurus.tools.commands.child import MARK_VARIABLE, ChildInput, ChildSpec, make_mark
@@ -117,6 +118,11 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
     exit code. A command that takes longer than yieldMs goes on in the background; follow it with process. Without pty
     or background there is no input."""
     _check(args)
+    if args.host == "node" or (args.host == "auto" and (args.node or ctx.settings.rules.host == "node")):
+        if processes.nodes is None:
+            raise ToolFailure("host=node: there are no nodes here; leave host and node out to run the command here")
+        output: ToolOutput = await load_part("nodes-exec")(await processes.nodes(), ctx, args, ctx.settings.rules.node)
+        return output
     with contextlib.ExitStack() as still:
         return await _run(processes, ctx, args, lambda roots: still.enter_context(processes.hold_still(roots)))
 
@@ -179,8 +185,6 @@ def _check(asked: ExecArguments) -> None:
         raise ToolFailure("command contains a NUL character")
     if len(asked.command.encode("utf-8", "replace")) > MAX_COMMAND:
         raise ToolFailure(f"command is over {MAX_COMMAND} bytes; write it to a file and run that")
-    if asked.host == "node" or asked.node:
-        raise ToolFailure("host=node: no nodes are connected here; leave host and node out to run the command here")
 
 
 async def _waited(processes: CommandTable, ctx: ToolContext, held: RunningCommand, asked: ExecArguments) -> bool:

@@ -19,6 +19,7 @@ from palinurus.clock import Clock, SystemClock
 from palinurus.config.sections.tools import ProcessSettings
 from palinurus.core.text import cut_end
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound
+from palinurus.core.types.node import OpenNodes
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateError
 from palinurus.tasks import TaskSet
@@ -105,13 +106,15 @@ class CommandTable:
         records: CommandRecords | None = None,
         tell: Tell | None = None,
         door: LookDoor | None = None,
+        nodes: OpenNodes | None = None,
     ) -> None:
-        """`door`: through which commands may ask about the program that starts them."""
+        """`door`: through which commands may ask about the program that starts them; `nodes`: the other machines."""
         self.settings = settings or ProcessSettings()
         self._clock = clock or SystemClock()
         self._records = records or CommandRecords()
         self._tell = tell
         self.door = door
+        self.nodes = nodes
         self._held: dict[str, RunningCommand] = {}
         self._tasks = TaskSet("telling a session of a command")
         self._closing = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from palinurus.clock import Clock
@@ -49,11 +49,11 @@ class McpServers:
         }
         self._wait = settings.wait
         self._clock = clock
-        self._table: dict[str, Tool] = {}
+        self._table: MutableMapping[str, Tool] = {}
         self._mine: dict[str, Tool] = {}
         self._told: Callable[[], None] = lambda: None
 
-    def attach(self, table: dict[str, Tool], changed: Callable[[], None]) -> None:
+    def attach(self, table: MutableMapping[str, Tool], changed: Callable[[], None]) -> None:
         """Keep our tools in `table`, and say when they changed."""
         self._table, self._told = table, changed
         for server in self.all.values():

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from palinurus.core.media import MAX_IMAGE_SOURCE, read_dimensions
 from palinurus.core.types.messages import ImageBlock, TextBlock
+from palinurus.core.types.model import ImageOrder, SourceImage
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.patterns import compile_late
 from palinurus.tools.define import bind_tools, define_tool
@@ -30,22 +31,6 @@ PREVIEW = 256 << 10  # bytes of what the model sees of it
 _UNSAFE = compile_late(r"[^a-z0-9]+")
 
 
-class PictureWish(msgspec.Struct, frozen=True):
-    """What a call asks for; "" where nothing was said. `sources`: (kind, bytes) of pictures to go by."""
-
-    prompt: str
-    count: int = 1
-    size: str = ""
-    aspect: str = ""
-    resolution: str = ""
-    quality: str = ""
-    format: str = ""
-    background: str = ""
-    sources: tuple[tuple[str, bytes], ...] = ()
-    model: str = ""
-    timeout: float | None = None
-
-
 class MadePictures(msgspec.Struct, frozen=True):
     """The pictures and who made them; `spent` is the ledger's, `notes` are for the model."""
 
@@ -60,7 +45,7 @@ class PicturePort(Protocol):
 
     def list_models(self, agent: str) -> list[str]: ...
 
-    async def draw(self, wish: PictureWish, agent: str, session: str) -> MadePictures:
+    async def draw(self, order: ImageOrder, agent: str, session: str) -> MadePictures:
         """Raises ToolFailure when nobody could."""
         ...
 
@@ -96,7 +81,7 @@ async def _generate(
         return make_output(f"{running}Models: {', '.join(models) or 'none'}.", {"models": models})
     if not args.prompt.strip():
         raise ToolFailure("prompt is empty: say what the picture shows")
-    made = await port.draw(await _wish(args, ctx, egress), ctx.agent, ctx.session)
+    made = await port.draw(await _order(args, ctx, egress), ctx.agent, ctx.session)
     files: list[str] = []
     shown: list[ImageBlock] = []
     for at, data in enumerate(made.images[:MOST]):
@@ -112,17 +97,17 @@ async def _generate(
     return ToolOutput((TextBlock(text), *shown), details)
 
 
-async def _wish(args: GenerateArguments, ctx: ToolContext, egress: EgressGuard) -> PictureWish:
+async def _order(args: GenerateArguments, ctx: ToolContext, egress: EgressGuard) -> ImageOrder:
     names = list(dict.fromkeys(name.strip() for name in (args.image, *args.images) if name.strip()))
     if len(names) > SOURCES:
         raise ToolFailure(f"{len(names)} pictures to go by are too many: at most {SOURCES}")
-    sources: list[tuple[str, bytes]] = []
+    sources: list[SourceImage] = []
     for name in names:
         found = await load_media(name, ctx, egress, MAX_IMAGE_SOURCE)
         if not (kind := detect_image_type(found.data[:32])):
             raise ToolFailure(f"{found.name} is not a PNG, JPEG, GIF or WebP image")
-        sources.append((kind, found.data))
-    return PictureWish(
+        sources.append(SourceImage(kind, found.data))
+    return ImageOrder(
         args.prompt.strip(),
         args.count,
         args.size,
@@ -131,7 +116,7 @@ async def _wish(args: GenerateArguments, ctx: ToolContext, egress: EgressGuard) 
         quality=args.quality,
         format=args.outputFormat,
         background=args.background,
-        sources=tuple(sources),
+        images=tuple(sources),
         model=args.model.strip(),
         timeout=args.timeoutMs / 1000 or None,
     )

@@ -1,0 +1,94 @@
+"""The owner's own words in a conversation: messages without what was pasted or quoted in them, and what the last of
+them asks for where it only answers or goes on ("yes, do it", "to bob@example.org"). Pure.
+
+A pasted mail is content: it may hold an order, and whoever wrote it is not the owner. What is short stays the owner's,
+also between fences: people write commands and names like that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+from palinurus.core.types.messages import Message, TextBlock, UserMessage
+from palinurus.patterns import compile_late
+
+AGREED = "agreed"  # a source: the owner has read this text whole and said yes, though its author was somebody else
+SHORT_LINES, SHORT_CHARS = 3, 200  # of a block that is still the owner's
+LONG_CHARS, LONG_PARAGRAPH = 1_500, 600  # a message in which only short paragraphs at its ends are the owner's
+
+_FENCED = compile_late(r"(?ms)^[ \t]{0,3}(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]{0,3}\1[`~]*[ \t]*$|\Z)")
+_QUOTED_LINES = compile_late(r"(?m)^[ \t]{0,3}>[^\n]*\n?")
+_LONG_QUOTE = compile_late(r"[\"“„«]([^\"“”„«»]{200,4000})[\"”»]")
+_FORWARDED = compile_late(
+    r"(?im)^-{2,}\s*(?:original message|forwarded message|ursprüngliche nachricht|message transféré)"
+    r"|^(?:from|von|de|subject|betreff|objet|to|an|date|datum|sent|gesendet|cc): [^\n]{0,300}\n"
+    r"(?:from|von|de|subject|betreff|objet|to|an|date|datum|sent|gesendet|cc): "
+)
+_ASSENT = frozenset(
+    "yes yeah yep ok okay sure please do go ahead it that this both all right correct exactly proceed confirm "
+    "confirmed continue now then ja bitte mach das genau oui vas-y d'accord si sí".split()
+)
+_WORDS = compile_late(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+ANSWER_WORDS = 8  # of a message that only gives what was missing
+
+
+def strip_pasted(text: str) -> str:
+    """Without blocks that were pasted or quoted."""
+    if "\n" not in text and len(text) < SHORT_CHARS:
+        return text
+    cut = _FORWARDED.search(text)
+    own = text[: cut.start()] if cut else text
+    own = _FENCED.sub(lambda found: found[0] if _is_short(found[2]) else "\n", own)
+    own = _LONG_QUOTE.sub(" ", _QUOTED_LINES.sub("", own))
+    if len(own) <= LONG_CHARS:
+        return own
+    blocks = [block for block in own.split("\n\n") if block.strip()]
+    if len(blocks) < 3:  # one thought, however long
+        return own if len(blocks) < 2 else "\n\n".join(b for b in blocks if len(b) <= LONG_PARAGRAPH)
+    return "\n\n".join(block for block in (blocks[0], blocks[-1]) if len(block) <= LONG_PARAGRAPH)
+
+
+def has_pasted(message: UserMessage) -> bool:
+    """Is there such a block in it?"""
+    text = get_typed(message)
+    return strip_pasted(text) != text
+
+
+def get_typed(message: UserMessage) -> str:
+    """The person's own part: what the program tells with a message (notes, events) stands in blocks before it."""
+    return next((block.text for block in reversed(message.blocks) if isinstance(block, TextBlock)), "")
+
+
+def is_owners(message: Message) -> TypeGuard[UserMessage]:
+    """Did the owner write it, or read it whole and agree?"""
+    return isinstance(message, UserMessage) and (not message.source or AGREED in message.source.split("\n"))
+
+
+def list_own_words(messages: Sequence[Message]) -> list[str]:
+    """What the owner said, oldest first."""
+    return [strip_pasted(get_typed(m)) for m in messages if is_owners(m)]
+
+
+def join_wish(said: Sequence[str]) -> str:
+    """What the owner asks for now: the last message, with those before it that it answers or agrees to."""
+    taken: list[str] = []
+    for text in reversed(said):
+        taken.append(text)
+        if not _goes_on(text):
+            break
+    return "\n".join(reversed(taken))
+
+
+def _goes_on(text: str) -> bool:
+    """Is it only a yes, or what was missing: an address, a number, a name in quotes?"""
+    words = [word.casefold() for word in _WORDS.findall(text[:400])]
+    if not text.strip() or len(text) > 200 or words[:1] in (["no"], ["stop"]):
+        return False
+    if all(word in _ASSENT for word in words):
+        return bool(words)
+    return len(words) <= ANSWER_WORDS and ("@" in text or any(c.isdigit() for c in text)) and "?" not in text
+
+
+def _is_short(block: str) -> bool:
+    return len(block) <= SHORT_CHARS and block.rstrip("\n").count("\n") < SHORT_LINES

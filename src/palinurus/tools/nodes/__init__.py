@@ -1,0 +1,1 @@
+"""The `nodes` tool, and `exec host=node`."""

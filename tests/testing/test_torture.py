@@ -1,0 +1,56 @@
+"""`pal torture` on a real gateway, for a few seconds: it holds, and it finds what was planted."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from palinurus.testing import home as homes
+from palinurus.testing.torture import Torture, TortureReport, format_report
+
+
+async def test_it_holds_and_finds_what_is_planted(tmp_path: Path) -> None:
+    """Three faults are put into the story of one run: a message that is gone, one shown twice, one done twice."""
+    said: list[str] = []
+    raw = {"agents": {"defaults": {"model": {"primary": "anthropic/x"}}}, "channels": {"telegram": {"botToken": "t"}}}
+    torture = Torture(str(tmp_path), raw, 7, said.append)
+    report = await torture.run(4.0)
+    assert not report.failed, format_report(report)
+    assert report.left_out == ["channels"] and report.sent["chat"] and report.sent["http"]
+    assert sum(report.kills.values()) and sum(report.outcomes.values()) == sum(report.sent.values())
+    assert format_report(report).startswith("left out   channels") and "\nheld: " in format_report(report)
+    config = json.loads((tmp_path / "home" / "palinurus.json").read_text())
+    assert "telegram" not in config["channels"] and config["agents"]["defaults"]["model"] == {"primary": "fake/model"}
+    with closing(sqlite3.connect(tmp_path / "home" / "state.db")) as conn, conn:
+        gone = conn.execute("SELECT id FROM inbox WHERE instr(body, 'http00')").fetchone()[0]
+        conn.execute("DELETE FROM inbox WHERE id = ?", (gone,))
+    out = Path(homes.get_spool_dir(torture.home)) / "out.jsonl"
+    shown = next(line for line in out.read_text().splitlines() if "answer chat" in line)
+    out.write_text(f"{out.read_text()}{shown}\n")
+    (Path(homes.get_work_dir(torture.home)) / "effects.txt").write_text("chat00001\nchat00001\n")
+    torture.report = TortureReport(sent=report.sent)
+    torture.judge()
+    found = format_report(torture.report)
+    assert [line.partition(": ")[2] for line in torture.report.lost] == ["accepted, and in no inbox"]
+    assert any("shown 2 times" in line for line in torture.report.doubled)
+    assert "chat00001: done 2 times" in torture.report.doubled and "FAILED" in found
+
+
+def test_a_copy_reaches_nobody() -> None:
+    raw = {
+        "models": {"providers": {"openai": {"apiKey": "sk-1"}}},
+        "gateway": {"auth": {"token": "mine"}},
+        "mcp": {"servers": {"x": {"command": "y"}}},
+        "plugins": {},
+        "session": {"dmScope": "per-peer"},
+        "agents": {
+            "defaults": {"model": "a/b", "workspace": "/home/me", "timeoutSeconds": 60},
+            "list": [{"id": "main", "heartbeat": {"every": "5m", "model": "a/b"}}, "odd"],
+        },
+    }
+    assert homes.copy_config(raw) == {
+        "session": {"dmScope": "per-peer"},
+        "agents": {"defaults": {"timeoutSeconds": 60}, "list": [{"id": "main"}]},
+    }
