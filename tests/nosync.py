@@ -1,7 +1,7 @@
 """No waiting for the disk: fsync and fdatasync answer at once, here and in everything that is started from here.
 
-The calls are made as ever, and tests/store/sqlite/test_disk.py sees them with strace; only the kernel's work is left out,
-which nothing shows but a loss of power. An App that opens, answers twice and closes syncs forty times.
+The calls are made as ever, and tests/store/sqlite/test_disk.py sees them with strace; only the kernel's work is left
+out, which nothing shows but a loss of power. An App that opens, answers twice and closes syncs forty times.
 """
 
 from __future__ import annotations

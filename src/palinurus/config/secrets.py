@@ -149,9 +149,7 @@ def collect_secrets(value: object, *, named: bool = False) -> list[str]:
         if named and isinstance(env := parts.get("env"), dict):
             parts["env"] = {name: one for name, one in env.items() if is_secret((name,))}
         inner: Iterable[object] = parts.values()
-    elif isinstance(value, dict):
-        inner = value.values()
     else:
-        inner = value if isinstance(value, list | tuple) else ()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     # most are plain values, and every start asks all of them
     return [s for one in inner if type(one) not in _PLAIN for s in collect_secrets(one, named=named)]
