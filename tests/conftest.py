@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from nosync import skip_sync
+from tables import join_rows
 
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
 # time, so that red means a change; `make torture` draws new ones, and more of them.
@@ -70,9 +71,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", help="write {line: {passing test: is it a whole flow?}} of the checklist here")
     parser.addoption("--torture", action="store_true", help="run the long sweeps too")
     parser.addoption("--slow-store", type=int, metavar="SEED", help="every App gets a store whose reads take a while")
+    parser.addoption("--tables", action="store_true", help="rows of a table that need no fixture are one test")
     parser.addoption("--aim", type=int, help="how many seconds this run may take; it says at the end what it took")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--torture"):
         for item in items:
@@ -87,6 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[LONG] = len(long)
         if hasattr(config, "workeroutput"):
             config.workeroutput["long"] = len(long)
+    if config.getoption("--tables") and not any("[" in word for word in config.args):
+        items[:] = join_rows(items)
 
 
 @pytest.hookimpl(optionalhook=True)
