@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-mutants torture-soak compat dojo clean
+.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-mutants torture-soak compat dojo clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -57,11 +57,14 @@ config-report: $(VENV)/.dev  ## what becomes of the keys that OpenClaw documents
 bench: $(VENV)/.dev  ## measured figures next to their targets; ARGS=--gate: is anything dearer than it was; ARGS=--readme
 	@$(BIN)/python bench/run.py $(ARGS)
 
-PART ?= sweep mutants soak
-torture: $(addprefix torture-,$(PART))  ## kill -9 everywhere, mutants of the shells, a soak; PART=mutants ARGS=dispatch picks
+PART ?= sweep long mutants soak
+torture: $(addprefix torture-,$(PART))  ## kill -9 everywhere, long tests, mutants of the shells, a soak; PART=mutants ARGS=dispatch picks
 
-torture-sweep: $(VENV)/.dev  # the crash sweep, properties with more examples, and other long ones
-	@$(BIN)/python -m pytest -n 2 --torture -m "torture or hypothesis" $(ARGS)
+torture-sweep: $(VENV)/.dev  # kill -9 at every point of every scenario, in one piece; says at its end what was lost
+	@$(BIN)/python -m pytest -n 2 -q --torture -m torture tests/crash $(ARGS)
+
+torture-long: $(VENV)/.dev  # the other long tests, and properties with more examples
+	@$(BIN)/python -m pytest -n 2 --torture -m "torture or hypothesis" --ignore=tests/crash $(ARGS)
 
 torture-mutants: $(VENV)/.dev  # which changes to the durable shells no test notices; ARGS: names of files, --every N, --jobs 2
 	@$(BIN)/python tests/torture/hunt.py $(ARGS)

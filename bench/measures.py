@@ -199,14 +199,17 @@ async def tool(bench: Bench) -> list[Row]:
             bench.system.down()
             bench.system.contain(kind)
             await bench.system.up()
-        gaps, rounds = [], bench.many(20)
+        gaps, spent, rounds = [], [], bench.many(20)
         for n in range(3):
             ident, text = mark(tools=rounds, tool=name, key=key, val=value)
+            before = procs.cpu(bench.system.pid)
             checked(await bench.system.turn(f"tool-{name}{kind}-{n}", text), 20)
             calls = await answered(bench, ident, rounds + 1)
             if n:
-                gaps += [(after["arrived"] - before["sent1"]) / MS for before, after in pairwise(calls)]
+                spent.append((procs.cpu(bench.system.pid) - before) * 1000 / rounds)
+                gaps += [(after["arrived"] - call["sent1"]) / MS for call, after in pairwise(calls)]
         rows.append(Row(f"a round with `{name}`{f', held by {kind} alone' * bool(kind)}", gaps, "ms", target))
+        rows.append(Row("… processor time", spent, "ms"))
     bench.system.down()
     bench.system.contain("auto")
     await bench.system.up()

@@ -31,6 +31,11 @@ PARTS: dict[str, str] = {
     # what drives a browser, and what the model is told of it
     "browser": "palinurus.tools.browser.driver:BrowserDriver",
     "browser-schema": "palinurus.tools.browser.arguments:describe_arguments",
+    # pages that agents show: who keeps them, the tool itself, and the gateway's side
+    "canvas": "palinurus.tools.canvas.board:CanvasBoard",
+    "canvas-tool": "palinurus.tools.canvas.tool:use_canvas",
+    "canvas-http": "palinurus.gateway.canvas:serve_canvas",
+    "canvas-events": "palinurus.gateway.canvas:attach_canvas",
     # other machines that do something for the agent
     "nodes": "palinurus.services.nodes.board:NodeBoard",
     "nodes-offer": "palinurus.tools.nodes.offer:make_nodes_tool",

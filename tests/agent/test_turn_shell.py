@@ -21,7 +21,7 @@ from palinurus.clock import Clock, SystemClock
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Sender
 from palinurus.errors import DiskFull
-from palinurus.store.factory import open_store
+from palinurus.store.factory import open_reader, open_store
 from palinurus.store.port import InboxItem, Store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.home import check_home
@@ -251,12 +251,31 @@ async def test_a_steered_message_whose_line_is_not_on_disk_gets_there_before_the
         assert conn.execute("SELECT count(*) FROM spent").fetchone() == (2,)  # each answer is paid once
 
 
-async def test_an_answer_that_was_on_disk_when_the_gateway_stopped_is_given_without_asking_again(
+async def test_a_steered_message_that_could_not_be_written_down_is_part_of_the_run_that_read_it(
     tmp_path: Path,
 ) -> None:
-    """The drain came as the answer ended: the next start has it, with what tools did before it, and sends it once."""
-    home, channel = tmp_path / "h", FakeChannel(owner=True)
-    model = ScriptedModel([call_tools(("write", {"path": "x", "content": "y"})), say("all done")])
+    home, gate, channel = tmp_path / "h", StreamGate(), FakeChannel()
+    model = ScriptedModel([hold_at(say("first"), gate, 0), say("both")])
+    async with wrapped(home, model, channel) as (app, store):
+        (first,) = await channel.receive("one", event="1")
+        await gate.wait_reached()
+        (second,) = await channel.receive("two", event="2")
+        store.fails["append"] = 1
+        gate.open()
+        rows = [await app.wait(ident) for ident in (first, second)]
+        async with asyncio.timeout(60):
+            while await app.store.list_due_replies("fake", 1 << 60):
+                await asyncio.sleep(0.005)
+    assert [(row.id, row.outcome) for row in rows] == [(first, "failed")] * 2 and len(model.requests) == 1
+    assert check_home(str(home)) == []
+    with closing(sqlite3.connect(home / "state.db")) as conn:
+        assert conn.execute("SELECT count(*) FROM spent").fetchone() == (1,)
+
+
+async def answer_and_drain(home: Path) -> str:
+    """A message whose answer is on disk when the gateway stops, and whose end is not."""
+    channel = FakeChannel(owner=True)
+    model = ScriptedModel([call_tools(("write", {"path": "x", "content": "y"}), text="First this."), say("all done")])
     async with wrapped(home, model, channel) as (app, store):
         drained: list[asyncio.Future[Any]] = []
 
@@ -272,14 +291,44 @@ async def test_an_answer_that_was_on_disk_when_the_gateway_stopped_is_given_with
                 await asyncio.sleep(0.005)
         assert store.calls[-2:] == ["append", "yield_back"] and "settle" not in store.calls
     assert channel.texts == []
-    second, after = ScriptedModel([]), FakeChannel(owner=True)
-    async with running(home, second, after) as app:
+    return ident
+
+
+async def test_an_answer_that_was_on_disk_when_the_gateway_stopped_is_given_without_asking_again(
+    tmp_path: Path,
+) -> None:
+    """The drain came as the answer ended: the next start has it, with what tools did before it, and sends it once."""
+    home, model, channel = tmp_path / "h", ScriptedModel([]), FakeChannel(owner=True)
+    ident = await answer_and_drain(home)
+    async with running(home, model, channel) as app:
         row = await app.wait(ident)
         async with asyncio.timeout(60):
             while "sent" not in [step.what for step in await app.store.trace(ident)]:
                 await asyncio.sleep(0.005)
-    assert (row.outcome, row.note) == ("answered", "all done") and second.requests == []
-    assert after.texts == ["all done"] and check_home(str(home)) == []
+    assert (row.outcome, row.note) == ("answered", "First this.\n\nall done") and model.requests == []
+    assert channel.texts == ["First this.\n\nall done"] and check_home(str(home)) == []
+
+
+async def test_an_answer_that_was_on_disk_is_not_given_when_its_message_is_stopped_after_the_start(
+    tmp_path: Path,
+) -> None:
+    home, model, channel = tmp_path / "h", ScriptedModel([]), FakeChannel(owner=True)
+    ident = await answer_and_drain(home)
+    app = App(settings(home), {}, SystemClock(), model=model, channels={"fake": channel})
+
+    async def stop(_payload: dict[str, Any]) -> dict[str, Any]:
+        await app.dispatcher.stop("agent:main:main", "user")
+        return {}
+
+    app.hooks.on("inbound_claim", stop)
+    await app.start()
+    try:
+        row = await app.wait(ident)
+    finally:
+        await app.stop()
+    assert row.outcome == "aborted" and "all done" not in "".join(channel.texts) and model.requests == []
+    with open_reader(str(home)) as reader:
+        assert "all done" not in str([reply.data for reply in reader.replies(ident)])
 
 
 @pytest.mark.parametrize(("attempts", "outcome"), [(MAX_ATTEMPTS - 1, "answered"), (MAX_ATTEMPTS, "dead")])

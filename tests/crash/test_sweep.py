@@ -71,7 +71,7 @@ def world(name, tmp_path, model_url, nursery):
 
 async def dies_and_recovers(name, point, world, record_faults):
     reached, wrong = await survive(world, SCENARIOS[name], point)
-    record_faults(wrong)
+    record_faults(name, point, wrong)
     assert not wrong, "\n".join(wrong)
     assert reached, f"{point} was not reached in {name}"
 

@@ -199,11 +199,12 @@ async def test_a_failing_model_is_explained_to_the_person(tmp_path: Path) -> Non
 
 
 async def test_an_unknown_model_is_explained_not_retried(tmp_path: Path) -> None:
-    model, channel = ScriptedModel([]), FakeChannel()
+    model, channel, seen = ScriptedModel([]), FakeChannel(), list[RunEvent]()
     async with running(tmp_path / "h", model, channel) as app:
         asked = inbound("hello", event="e1", options=TurnOptions(model="nobody/nothing"))
-        row = await app.wait((await app.submit(asked)).id)
+        row = await app.wait((await app.submit(asked, seen.append)).id)
         await until(lambda: bool(channel.seen))
+    assert [event.failure is not None for event in seen if isinstance(event, AgentEnd)] == [True]
     assert row.outcome == "failed" and "nobody" in row.note and model.requests == []
 
 

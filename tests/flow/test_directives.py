@@ -61,7 +61,12 @@ async def test_a_strangers_directives_are_plain_text(tmp_path: Path) -> None:
 @pytest.mark.seed(102)
 async def test_verbose_switched_in_the_middle_of_a_run_acts_on_the_tools_that_follow(tmp_path: Path) -> None:
     gate = StreamGate()
-    model = ScriptedModel([call_tools(LOOK), hold_at(call_tools(("find", {"pattern": "*.md"})), gate, 0), say("done")])
+    model = ScriptedModel(
+        [
+            *(call_tools(LOOK), hold_at(call_tools(("find", {"pattern": "*.md"})), gate, 0), say("done")),
+            *(call_tools(LOOK), say("silent")),
+        ]
+    )
     channel = FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         run = await app.submit(mine("look around"))
@@ -69,7 +74,9 @@ async def test_verbose_switched_in_the_middle_of_a_run_acts_on_the_tools_that_fo
         assert await tell(app, "/verbose on") == "Verbose logging enabled."
         gate.open()
         assert (await app.wait(run.id)).note == "done"
-        await until(lambda: "done" in shown(channel))
+        assert await tell(app, "/verbose off") == "Verbose logging disabled."
+        assert (await app.wait((await app.submit(mine("look again"))).id)).note == "silent"
+        await until(lambda: "silent" in shown(channel))
     bubbles = shown(channel, "tool")
     assert len(bubbles) == 1 and "*.md" in bubbles[0]
 

@@ -6,8 +6,9 @@ import asyncio
 import fcntl
 import os
 import shutil
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from palinurus.app import App
 from palinurus.app.program import UPKEEP, UPKEEP_FIRST
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelEvent, ModelRequest, StopSignal
+from palinurus.errors import StateUnwritable
 from palinurus.sessions.lifecycle import delete_session
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.factory import open_store
+from palinurus.store.sqlite.schema import PRUNED
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock, run_ready_tasks
 from palinurus.testing.home import check_home
@@ -33,7 +36,8 @@ SESSIONS = Path("agents") / "main" / "sessions"
 
 @asynccontextmanager
 async def timed(home: Path, model: ScriptedModel, clock: FakeClock, *channels: FakeChannel) -> AsyncIterator[App]:
-    app = App(settings(home), {}, clock, model=model, channels={c.name: c for c in channels})
+    kept = {"maintenance": {"pruneAfter": "30d"}}  # unless somebody says so, conversations stay for ever
+    app = App(settings(home, session=kept), {}, clock, model=model, channels={c.name: c for c in channels})
     await app.start()
     try:
         yield app
@@ -125,6 +129,24 @@ async def test_one_start_with_a_clock_far_ahead_forgets_nothing(tmp_path: Path) 
         assert not (await app.submit(inbound("pay", session="direct:0", event="key-0"))).duplicate
 
 
+async def test_what_is_old_goes_on_the_day_it_is_old_however_much_it_is(tmp_path: Path) -> None:
+    """More than one piece of it, and without a restart."""
+    home, clock = tmp_path / "h", FakeClock()
+    async with timed(home, ScriptedModel([]), clock):
+        await upkeep(clock, UPKEEP)
+        with closing(sqlite3.connect(home / "state.db")) as conn, conn:
+            rows = ((f"m{n}", f"d{n}", f"s{n}") for n in range(2 * PRUNED + 1))
+            conn.executemany(
+                "INSERT INTO inbox (id, dedupe, session, lane, body, at, state)"
+                " VALUES (?, ?, ?, 'main', '{}', 5, 'done')",
+                rows,
+            )
+        for _ in range(2):  # the second look of a new database is the first that believes the clock
+            await upkeep(clock, UPKEEP)
+        with closing(sqlite3.connect(home / "state.db")) as conn:
+            assert conn.execute("SELECT count(*) FROM inbox").fetchone() == (0,)
+
+
 def freeze(file: Path) -> int:
     """Put in place of `file` one with the same bytes that nobody can make longer. Returns its handle."""
     handle = os.memfd_create("frozen", os.MFD_ALLOW_SEALING)
@@ -171,6 +193,23 @@ async def test_the_checker_sees_an_answer_that_lies_beside_the_path(tmp_path: Pa
     file.write_bytes(b"\n".join([*lines, b""]))
     found = check_home(str(home))
     assert len(found) == 2 and all("is not on the path" in line for line in found)
+
+
+async def test_a_session_whose_transcript_is_not_whole_is_not_deleted(tmp_path: Path) -> None:
+    """Its last lines are in the database alone: put away without them they would be lost."""
+    home = tmp_path / "h"
+    async with running(home, ScriptedModel([say("a1"), say("a2")])) as app:
+        await ask(app, "q1", session="other")
+        (file,) = (home / SESSIONS).iterdir()
+        handle = freeze(file)
+        await ask(app, "q2", session="other")
+        key = SessionKey("main", "other")
+        row = await app.store.session(str(key))
+        assert row is not None
+        with pytest.raises(StateUnwritable):
+            await delete_session(str(home), app.store, key, SessionRecord.decode(row.data), 0)
+        assert await app.store.session(str(key)) == row and file.exists()
+        os.close(handle)
 
 
 async def test_a_deleted_session_does_not_return_after_a_kill(tmp_path: Path) -> None:

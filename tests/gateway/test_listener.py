@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from itertools import count, islice
 
 import pytest
 
@@ -89,8 +89,8 @@ def few_descriptors() -> Iterator[None]:
     """Those that are open, and a handful."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = {int(name) for name in os.listdir("/proc/self/fd")}
-    free = (number for number in count() if number not in used)  # also those between what earlier tests left open
-    resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 12, None)), before[1]))
+    free = [number for number in range(len(used) + 13) if number not in used]  # whoever started us may leave gaps
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[12], before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -116,6 +116,32 @@ async def test_without_descriptors_it_says_so_once_and_goes_on_when_there_are_so
         for one in held:
             one.close()
         assert await greet(port) == b"hello\n"
+
+
+class Exhausted(socket.socket):
+    """Somebody wants in, and there is no descriptor for them."""
+
+    asked = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        self.asked += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_without_descriptors_it_does_not_try_all_the_time() -> None:
+    with Exhausted() as one, socket.socket() as client:
+        one.bind(("127.0.0.1", 0))
+        listener = ConnectionListener([one], Greeter, lambda: 0, None, handshake=5.0)
+        listener.start()
+        client.setblocking(False)
+        client.connect_ex(one.getsockname())
+        async with asyncio.timeout(60):
+            while not one.asked:
+                await asyncio.sleep(0.001)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert one.asked == 1
+        listener.close()
 
 
 def test_a_gateway_asks_for_enough_descriptors() -> None:

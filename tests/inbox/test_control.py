@@ -216,6 +216,8 @@ def test_a_programs_requests_mean_what_they_say(text: str) -> None:
 async def test_a_directive_leaves_what_a_run_settles_meanwhile(office: Any) -> None:
     """The command has read the session's record; before it writes, a run ends and writes its totals."""
     await office.say("/verbose on")
+    row = await office.store.session("agent:main:main")
+    await office.store.touch(replace(row, data=b'{"inputTokens":5}'))
     before = await office.record()
 
     class Meanwhile:

@@ -150,8 +150,9 @@ async def test_control_messages_of_a_session_keep_their_order_unless_one_is_slow
         slow = await w.send("/slow")
         stop = await w.send("/stop")
         assert (await w.outcome(stop)).outcome == "answered"
-        row = await w.store.item(slow)
-        assert row is not None and row.state == "running"
+        row, beside = await w.store.item(slow), await w.store.item(stop)
+        assert row is not None and (row.state, row.session) == ("running", f"control:{MAIN}")
+        assert beside is not None and beside.session == f"control/{stop}:{MAIN}"
         w.control.slow.set()
         assert (await w.outcome(slow)).outcome == "answered"
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from inbox.test_dispatch import MAIN, Control, Reader, Turns, World, until, world
 from palinurus.clock import SystemClock
-from palinurus.config.sections.session import QueueSettings
+from palinurus.config.sections.session import QueueMode, QueueSettings
 from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
@@ -207,6 +207,24 @@ async def test_only_so_many_wait_also_of_those_that_come_at_once(tmp_path: Path)
         assert (await w.outcome(await w.send("later"))).outcome == "answered"
 
 
+@pytest.mark.parametrize(("mode", "held"), [("collect", 5.0), ("followup", 0.0)])
+async def test_only_what_is_collected_is_held_for_all_who_share_the_store(
+    tmp_path: Path, mode: QueueMode, held: float
+) -> None:
+    async with flaky(tmp_path, queue=QueueSettings(mode, debounce=5.0)) as (w, store):
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        holds = list[float]()
+
+        async def accept(item: InboxItem, **more: Any) -> Any:
+            holds.append(more["hold"])
+            return await store.inner.accept(item, **more)
+
+        store.accept = accept  # type: ignore[attr-defined]
+        await w.send("more")
+        assert holds == [held]
+
+
 async def test_dropped_ones_count_until_somebody_was_told_of_them(tmp_path: Path) -> None:
     async with world(tmp_path, queue=QueueSettings("followup", cap=1, drop="summarize")) as w:
         await w.send("run")
@@ -340,6 +358,19 @@ async def test_a_message_that_cannot_be_dropped_on_disk_is_accepted_all_the_same
         store.fails["dismiss"] = 1
         w.turns.gate("second").set()
         assert (await w.outcome(await w.send("second"))).outcome == "answered"
+
+
+async def test_a_message_that_could_not_be_dropped_on_disk_is_dropped_when_there_is_room(tmp_path: Path) -> None:
+    async with flaky(tmp_path, queue=QueueSettings("followup", cap=1, drop="old")) as (w, store):
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        dropped = await w.send("a")
+        store.fails["dismiss"] = 1
+        await w.send("b")
+        async with asyncio.timeout(60):
+            while (found := await w.store.item(dropped)) is None or found.state != "done":
+                await asyncio.sleep(0.02)
+        assert found.outcome == "refused" and w.turns.began == ["run"]
 
 
 async def test_a_stop_that_cannot_be_written_is_an_error_and_tried_again(tmp_path: Path) -> None:

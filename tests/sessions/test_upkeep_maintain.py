@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -166,3 +167,17 @@ async def test_a_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path, st
     assert len(report.done) == 2
     assert len(report.failed) == 1
     assert "o.jsonl.bad-1" in report.failed[0]
+
+
+async def test_sessions_are_looked_through_in_a_thread(tmp_path: Path, store: SqliteStore) -> None:
+    """With ten thousand of them everybody would wait for it."""
+    await session(tmp_path, store, "direct:1", 40)
+    rules, asked = rules_for_all(), set[int]()
+
+    class Watched:
+        def __getattr__(self, name: str) -> object:
+            asked.add(threading.get_ident())
+            return getattr(rules, name)
+
+    report = await run_upkeep(str(tmp_path), store, cast("UpkeepSettings", Watched()), NOW)
+    assert report.done and asked - {threading.get_ident()}

@@ -1,10 +1,12 @@
 """Mutation testing of the shells that promise durability: `make torture` runs it, `ARGS=dispatch` picks files.
 
-    python tests/torture/hunt.py [WORDS] [--every N] [--jobs N] [--hand] [--list]
+    python tests/torture/hunt.py [WORDS] [--every N] [--minutes M] [--jobs N] [--hand] [--list]
 
 For every file of TARGETS: its tests are collected once, run once to see which lines each passes, and then, for every
 mutant, a fork of that process changes the code, in memory and in a copy of the tree for the processes that tests start,
-and runs the tests that pass the changed line, until one fails. Prints killed and survived, and the survivors.
+and runs the tests that pass the changed line, until one fails. Prints killed, survived and equivalent (`targets` says
+why nobody can notice those; they are not run), and the survivors. A file is left after `--minutes`: its mutants come in
+an order that is shuffled, always in the same way, so that those that were tried are a fair sample.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import ctypes
 import importlib
 import os
 import pickle
+import random
 import select
 import shutil
 import signal
@@ -57,8 +60,8 @@ def die_with_parent() -> None:
 class Hunter:
     """A pytest plugin: instead of running the tests, hunts the mutants of one file with them."""
 
-    def __init__(self, target: str, mutants: list[Mutant], copy: Path, out: TextIO) -> None:
-        self.target, self.mutants, self.out = target, mutants, out
+    def __init__(self, target: str, mutants: list[Mutant], copy: Path, out: TextIO, end: float) -> None:
+        self.target, self.mutants, self.out, self.end = target, mutants, out, end
         self.file = copy / "palinurus" / target
         self.judged = 0
         self.red: list[str] = []
@@ -77,10 +80,13 @@ class Hunter:
             return True
         original = self.file.read_text()
         for mutant in self.mutants:
+            self.judged += 1
+            if time.monotonic() > self.end:
+                self.out.write(f"untried\t{mutant.name}\n")
+                continue
             self.file.write_text(mutant.source)
             verdict = self._judge(mutant, session.items, passed, module)
             self.file.write_text(original)
-            self.judged += 1
             self.out.write(f"{verdict}\t{mutant.name}\n")
             self.out.flush()
         return True
@@ -242,18 +248,22 @@ def collect_mutants(target: str, every: int, by_hand: bool) -> list[Mutant]:
     source = (ROOT / "src" / "palinurus" / target).read_text()
     hand = [make_hand_mutant(target, source, old, new) for file, old, new in HAND if file == target]
     made = [] if by_hand or TARGETS[target].by_hand else make_mutants(target, source)[::every]
-    return [*hand, *(m for m in made if not any(is_equivalent(m, *row) for row in EQUIVALENT))]
+    random.Random(target).shuffle(made)
+    return hand + made
 
 
-def is_equivalent(mutant: Mutant, file: str, what: str, _reason: str) -> bool:
-    return mutant.file == file and what in mutant.what
+def is_equivalent(mutant: Mutant) -> bool:
+    return any(mutant.file == file and what in mutant.what for file, what, _reason in EQUIVALENT)
 
 
-def hunt_one(target: str, every: int, by_hand: bool) -> int:
+def hunt_one(target: str, options: argparse.Namespace) -> int:
     """In a process of its own, with a copy of the package first in its path. Prints one line a mutant."""
     copy = Path(os.environ["PYTHONPATH"].partition(os.pathsep)[0])
-    mutants = collect_mutants(target, every, by_hand)
-    hunter = Hunter(target, mutants, copy, sys.stdout)
+    found = collect_mutants(target, options.every, options.hand)
+    for mutant in filter(is_equivalent, found):
+        print(f"equivalent\t{mutant.name}")
+    mutants = [mutant for mutant in found if not is_equivalent(mutant)]
+    hunter = Hunter(target, mutants, copy, sys.stdout, time.monotonic() + options.minutes * 60)
     row = TARGETS[target]
     tests = [str(HERE.parent / name) for name in row.tests]
     with open(os.devnull, "w") as nothing:
@@ -265,7 +275,7 @@ def hunt_one(target: str, every: int, by_hand: bool) -> int:
     return 1 if hunter.red or hunter.judged < len(mutants) else 0
 
 
-def start_one(target: str, every: int, by_hand: bool, base: Path) -> subprocess.Popen[str]:
+def start_one(target: str, options: argparse.Namespace, base: Path) -> subprocess.Popen[str]:
     copy = base / target.replace("/", ".")
     shutil.copytree(ROOT / "src" / "palinurus", copy / "palinurus", ignore=shutil.ignore_patterns("static"))
     temp = copy / "tmp"
@@ -281,9 +291,8 @@ def start_one(target: str, every: int, by_hand: bool, base: Path) -> subprocess.
         str(HERE / "hunt.py"),
         "--one",
         target,
-        "--every",
-        str(every),
-        *(["--hand"] if by_hand else []),
+        *("--every", str(options.every), "--minutes", str(options.minutes)),
+        *(["--hand"] if options.hand else []),
     ]
     return subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
@@ -302,13 +311,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("words", nargs="*", help="only files whose name has one of these")
     parser.add_argument("--every", type=int, default=1, help="only each n-th mutant")
+    parser.add_argument("--minutes", type=float, default=60.0, help="for each file at most, once its tests were run")
     parser.add_argument("--jobs", type=int, default=1, help="files at a time")
     parser.add_argument("--hand", action="store_true", help="only the mutants made by hand")
     parser.add_argument("--list", action="store_true", help="say which there are")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        return hunt_one(options.one, options.every, options.hand)
+        return hunt_one(options.one, options)
     wanted = [t for t in TARGETS if not options.words or any(word in t for word in options.words)]
     if options.list:
         for mutant in (m for target in wanted for m in collect_mutants(target, options.every, options.hand)):
@@ -324,7 +334,7 @@ def hunt_all(wanted: list[str], options: argparse.Namespace, base: Path) -> int:
     left, survivors, total, failed = list(wanted), [], Counter[str](), False
     while left or going:
         while left and len(going) < options.jobs:
-            going.append((left[0], time.monotonic(), start_one(left.pop(0), options.every, options.hand, base)))
+            going.append((left[0], time.monotonic(), start_one(left.pop(0), options, base)))
         target, begun, process = going.pop(0)
         out = list(read_verdicts(process))
         shutil.rmtree(base / target.replace("/", "."), ignore_errors=True)
@@ -336,10 +346,12 @@ def hunt_all(wanted: list[str], options: argparse.Namespace, base: Path) -> int:
         trouble = [line for line in out if "\t" not in line]
         failed = failed or bool(process.returncode)
         figures = f"killed {count['killed']:4} ({stuck} by not ending), survived {count['survived']:3}"
+        figures += f", equivalent {count['equivalent']:2}, untried {count['untried']}"
         print(f"{target:32} {figures}; {time.monotonic() - begun:.0f} s", *trouble, sep="\n  ", flush=True)
     print(*(f"SURVIVED {name}" for name in survivors), sep="\n")
-    share = total["killed"] / max(1, total.total())
-    print(f"mutants: {total.total()}, killed {total['killed']}, survived {total['survived']}: {share:.1%}")
+    share = total["killed"] / max(1, total["killed"] + total["survived"])
+    said = ", ".join(f"{name} {total[name]}" for name in ("killed", "survived", "equivalent", "untried"))
+    print(f"mutants: {total.total()}, {said}: {share:.1%} of those tried were killed")
     return 1 if failed or share < 0.95 else 0
 
 

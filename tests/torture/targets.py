@@ -16,7 +16,8 @@ class Target(NamedTuple):
 
 
 FLOWS = (
-    "flow/test_app.py", "flow/test_stop.py", "flow/test_queue.py", "flow/test_durable.py",
+    "flow/test_app.py", "flow/test_stop.py", "flow/test_queue.py", "flow/test_durable.py", "flow/test_two_nodes.py",
+    "flow/test_left_over.py",
 )  # fmt: skip
 INBOX = (
     "inbox/test_dispatch_shell.py",
@@ -44,7 +45,7 @@ TARGETS: dict[str, Target] = {
     "inbox/lanes.py": Target((*INBOX, *FLOWS)),
     "inbox/dismiss.py": Target((*INBOX, *FLOWS)),
     "inbox/running.py": Target((*INBOX, *FLOWS)),
-    "agent/turn.py": Target((*TURN, *FLOWS, "flow/test_hooks.py", "flow/test_left_over.py")),
+    "agent/turn.py": Target((*TURN, *FLOWS, "flow/test_hooks.py", "flow/test_directives.py")),
     "agent/recorder.py": Target(("agent/test_recorder.py", *TURN)),
     "agent/settle.py": Target(("agent/test_settle.py", *TURN, *FLOWS, "flow/test_heartbeat.py")),
     "agent/recover.py": Target(("agent/test_think.py", "agent/test_recover.py"), by_hand=True),
@@ -89,13 +90,19 @@ HAND: tuple[tuple[str, str, str], ...] = (
 
 # (file, part of what the mutant says, why nobody can notice it)
 EQUIVALENT: tuple[tuple[str, str, str], ...] = (
-    ("inbox/dispatch.py", "self._taking", "the set only keeps the tasks from being collected as garbage"),
+    ("inbox/dispatch.py", "task.add_done_callback(self._taking", "what is over stays in the set: memory, no behaviour"),
+    (
+        "inbox/dispatch.py",
+        "in `if self._running.get(run.claim.session) is run",
+        "who finds the mailbox closed says it again",
+    ),
+    ("inbox/dispatch.py", "without `run is not None` in `match effect", "only runs are steered into, or stopped"),
+    ("agent/turn.py", "returns False in `return True`", "the transcript is read again, and is the same"),
+    ("agent/turn.py", "returns True in `return False`", "all of it was flushed, or somebody else has ended it"),
     ("inbox/dispatch.py", "`message` in `message = message or self._reader.reopen", "it saves the reading, no more"),
     ("inbox/dispatch.py", "await self._clock.sleep(0)", "who goes first on the loop is no promise"),
-    ("inbox/dispatch.py", "without `row.id in run.begin.extra`", "only those are handed to a run"),
     ("inbox/dispatch.py", "in `free = session not in", "the store says the same, and the slot is given back"),
     ("inbox/lanes.py", "in `if self._stopped or not self._lanes.backlog", "what is begun then finds nothing to do"),
-    ("inbox/lanes.py", "LtE swapped in `if until <= loop.time", "a timer for now is due now"),
     ("inbox/lanes.py", "Gt swapped in `if found > 0", "none are added"),
     (
         "inbox/lanes.py",
@@ -103,8 +110,11 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
         "if all were used there is no slot left to use",
     ),
     ("store/sqlite/writer.py", "daemon=", "who ends the process closes the store first"),
+    ("store/sqlite/writer.py", "without `not self._queue` in `while", "whoever comes meanwhile waits longer, no more"),
+    ("store/sqlite/writer.py", "a transaction could not be undone", "ROLLBACK does not fail"),
     ("store/sqlite/writer.py", "RELEASE op", "the commit releases it"),
     ("store/sqlite/writer.py", "self._wake.wait", "it waits less or longer, and asks what is to be done again"),
+    ("store/sqlite/journal.py", "not a regular file", "the handle is closed, and writing to it an OSError, too"),
     ("store/sqlite/journal.py", "without `torn`", "a file that ends with a newline is glued to as well"),
     ("store/sqlite/journal.py", "done.lastrowid", "there always is one"),
     ("store/sqlite/journal.py", "error.strerror or", "it is only said"),

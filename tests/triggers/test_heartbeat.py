@@ -19,7 +19,7 @@ from palinurus.store.port import InboxRow, SessionRow, UsageRow
 from palinurus.testing.clock import run_ready_tasks
 from palinurus.triggers.scheduler import Scheduler
 from support import inbound
-from triggers.world import Inbox, World
+from triggers.world import Inbox, Killed, World
 
 KEY = "agent:main:main"
 
@@ -249,4 +249,26 @@ async def test_a_beat_cut_in_two_whose_end_breaks_says_so(tmp_path: Path, caplog
     work = await world.up()
     await world.look(work)
     assert "the row is torn" in caplog.text and "heartbeat of main" in caplog.text
+    await work.close()
+
+
+@pytest.mark.parametrize("write", range(1, 6))
+async def test_whenever_we_are_killed_a_beat_is_asked_for_once(tmp_path: Path, write: int) -> None:
+    """Between the message and the note that it was asked for, too: one beat may be missing, none comes twice."""
+    world = Home(tmp_path)
+    world.page.write_text("x")
+    work = await world.up()
+    await world.pass_(work, 31)
+    assert len(world.beats) == 1
+    world.page.write_text("y")
+    await world.clock.advance(1800)
+    world.memory.dies = world.memory.writes + write
+    try:
+        await world.look(work)
+    except Killed:
+        pass
+    world.memory.dies = 0
+    work = await world.up()
+    await world.pass_(work, 25)
+    assert len(world.beats) <= 2
     await work.close()

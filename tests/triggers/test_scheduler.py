@@ -138,6 +138,21 @@ async def test_a_clock_that_jumps_a_day_neither_skips_nor_repeats_a_slot() -> No
     await work.close()
 
 
+async def test_a_job_made_while_the_clock_was_a_year_ahead_runs_when_it_is_right_again() -> None:
+    world = World()
+    world.clock.jump(365 * 86_400)
+    work = await world.up()
+    made = await work.add(job({"kind": "every", "everyMs": 2000}), CHAT)
+    for _ in range(5):
+        await world.step(work, 2)
+    before = len(world.inbox.fires(made["id"]))
+    world.clock.jump(-365 * 86_400)
+    for _ in range(35):
+        await world.step(work, 2)
+    assert before >= 4 and len(world.inbox.fires(made["id"])) >= before + 30
+    await work.close()
+
+
 async def test_a_job_never_runs_beside_itself() -> None:
     world = World()
     world.inbox.held = True

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from urllib.parse import unquote
 
 from palinurus.testing.model import ScriptedModel, say
+from support import inbound
 from web.conftest import Visit
 from web.test_chat import BOX, texts, write
 
@@ -45,9 +48,9 @@ async def test_an_empty_conversation_is_used_and_a_file_may_be_let_go_anywhere(p
     await visit(ScriptedModel([]))
     await page.wait_for_selector(".welcome")
     await page.click("button.new")
-    await page.wait_for_url("**/chat/*dashboard*")
+    await page.wait_for_url(re.compile(r"dashboard%3A[0-9a-f]{8}-"))
     first = page.url
-    await page.wait_for_function("document.querySelectorAll('.session').length > 0")
+    await page.wait_for_selector(".session.active >> text=New conversation")  # it is in the list
     await page.click("button.new")
     await page.wait_for_timeout(300)
     assert page.url == first  # nobody wrote into it yet
@@ -60,3 +63,17 @@ async def test_an_empty_conversation_is_used_and_a_file_may_be_let_go_anywhere(p
     await page.evaluate(drop)
     await page.wait_for_selector("pal-composer >> text=notes.txt")
     assert await page.locator(BOX).count() == 1
+
+
+async def test_the_programs_words_are_not_the_persons(page: Any, visit: Visit) -> None:
+    """W3, W4: neither in the conversation nor as its title."""
+    site = await visit(ScriptedModel([say("noted"), say("hello")]))
+    await page.wait_for_selector(".welcome")
+    key = unquote(page.url.rpartition("/chat/")[2])
+    told = inbound("System: sub-agent “scout” completed successfully.\n\nThe result", event="w3", session=key)
+    await site.app.wait((await site.app.submit(told)).id)
+    await page.wait_for_selector(".told >> text=sub-agent “scout” completed successfully.")
+    await write(page, "good morning")
+    await page.wait_for_selector(".md >> text=hello")
+    assert await texts(page, ".bubble") == ["good morning"]
+    await page.wait_for_selector(".session.active .name >> text=good morning")

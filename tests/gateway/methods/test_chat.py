@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -141,6 +143,20 @@ async def test_a_note_is_put_into_the_conversation(tmp_path: Path) -> None:
         last = (await here.call("chat.history", sessionKey="main"))["messages"][-1]
     assert note["message"]["content"][0]["text"] == "[note]\n\nby the way" and note["state"] == "final"
     assert last["__openclaw"]["id"] == done["messageId"] and last["model"] == "gateway-injected"
+
+
+async def test_a_note_that_cannot_be_written_is_in_nobodys_memory(tmp_path: Path) -> None:
+    model = ScriptedModel([say("hello"), say("again")])
+    async with place(tmp_path / "h", model) as here:
+        await here.say("hi", "k1")
+        with closing(sqlite3.connect(tmp_path / "h" / "state.db", isolation_level=None)) as db:
+            db.execute("CREATE TRIGGER full BEFORE INSERT ON journal BEGIN SELECT RAISE(ABORT, 'full'); END")
+            await here.refused("chat.inject", sessionKey="main", message="by the way")
+            db.execute("DROP TRIGGER full")
+        await here.say("and?", "k2")
+        shown = await here.call("chat.history", sessionKey="main")
+    assert "by the way" not in str(shown)
+    assert [m.text for m in model.requests[1].messages] == ["hi", "hello", "and?"]
 
 
 async def test_whoever_comes_back_gets_what_was_missed_once(tmp_path: Path) -> None:

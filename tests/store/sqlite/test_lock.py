@@ -85,6 +85,8 @@ async def test_the_database_has_one_writer_whatever_the_lock_says(tmp_path: Path
         await first.accept(make_item("m2"), claim=False)
     with pytest.raises(StateBroken, match="another gateway"):
         await first.put_record("a", "b", b"c")
+    with pytest.raises(StateBroken, match="another gateway"):  # receipts, too
+        await first.mark_delivered("r", "55", 2)
     await second.accept(make_item("m3"), claim=False)
     assert [row.id for row in await second.list_waiting("agent:main:a")] == ["m1", "m3"]
     await first.close()

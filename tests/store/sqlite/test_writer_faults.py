@@ -81,6 +81,23 @@ async def test_a_file_that_can_be_written_again_is_without_anybody_asking(tmp_pa
     await store.close()
 
 
+async def test_rows_that_cannot_go_are_no_reason_to_refuse_what_comes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What failed between two batches is undone, and said."""
+    store, held = await opened(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as db:
+        db.execute("CREATE TRIGGER stay BEFORE DELETE ON journal BEGIN SELECT RAISE(ABORT, 'it stays'); END")
+        await store.append(held, [make_line("e1")])
+        await until(lambda: "it stays" in caplog.text)
+        await store.accept(make_item("m2"), claim=False)
+        db.execute("DROP TRIGGER stay")
+    await store.append(held, [make_line("e2")])
+    await until(lambda: count(tmp_path) == 0)
+    assert (tmp_path / FILE).read_bytes().count(b"\n") == 2
+    await store.close()
+
+
 async def test_a_closed_store_takes_nothing(tmp_path: Path) -> None:
     store, _ = await opened(tmp_path)
     await store.close()

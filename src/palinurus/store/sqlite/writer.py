@@ -82,10 +82,6 @@ class _Op(msgspec.Struct, frozen=True):
 _Result: TypeAlias = tuple[asyncio.Future[Any], Any, BaseException | None]
 
 
-class _TakenOver(StateBroken):
-    """Somebody else writes this database now."""
-
-
 class _Retry(Exception):
     """An operation failed in an unguarded batch: apply it again, each operation with its own savepoint."""
 
@@ -161,12 +157,12 @@ class StoreWriter:
             if ops:
                 self._tell(self._batch(ops))
                 if self._journal.rows > journals.MANY:
-                    self._sync()
+                    self._try(self._forget)
             elif stopping:
                 break
             else:
                 self._idle()
-        self._idle(all_files=True)
+        self._idle()
         _attempt(self._conn.close)
         self._ended()
 
@@ -207,8 +203,8 @@ class StoreWriter:
         if tx.lines:
             _, error = _attempt(self._journal.write, tx.lines, conn)
             if error is not None:  # it is committed: whatever happens to the files, the callers have succeeded
-                self._fault(error)
-                self._journal.stuck.update((line.path, str(error)) for _, line in tx.lines)
+                failed = self._fault(error)
+                self._journal.stuck.update((line.path, failed.message) for _, line in tx.lines)
         return results
 
     def _hold(self) -> None:
@@ -216,7 +212,7 @@ class StoreWriter:
         if not self._known:
             self._conn.execute("INSERT OR REPLACE INTO meta VALUES ('writer', ?)", (self._name,))
         elif self._conn.execute("SELECT value FROM meta WHERE key = 'writer'").fetchone() != (self._name,):
-            raise _TakenOver(f"{self._file}: another gateway has taken over this database", fix="stop one of them")
+            raise StateBroken(f"{self._file}: another gateway has taken over this database", fix="stop one of them")
 
     def _plain(self, op: _Op, tx: StoreTransaction) -> _Result:
         # no savepoint: almost nothing fails, and each statement is a chance to lose the interpreter lock
@@ -242,8 +238,7 @@ class StoreWriter:
     def _fault(self, error: Exception) -> StateError:
         """The error callers get. StateBroken is remembered: nothing more is tried."""
         if isinstance(error, StateError):
-            failed = error
-            self._sound = self._sound and not isinstance(error, _TakenOver)
+            failed = error  # if somebody has taken over, `_hold` says so to receipts, too
         elif isinstance(error, sqlite3.Error):
             failed = to_state_error(error, self._file)
             self._sound = self._sound and not isinstance(failed, StateBroken)
@@ -271,26 +266,25 @@ class StoreWriter:
 
     # --- between batches ---------------------------------------------------------------------------------------
 
-    def _idle(self, all_files: bool = False) -> None:
+    def _idle(self) -> None:
+        """Write what could not be written, sync what is not, until somebody wants something; at the end nobody does."""
         if self._broken is None:
-            _, error = _attempt(self._mend)
-            if error is not None:
-                self._fault(error)
-        while self._journal.touched and self._broken is None and (all_files or not self._queue):
-            self._sync()
+            self._try(self._mend)
+        while self._journal.touched and self._broken is None and not self._queue:
+            self._try(self._forget)
+
+    def _try(self, run: Callable[[], None]) -> None:
+        _, error = _attempt(run)
+        if error is not None:
+            self._rollback()
+            self._fault(error)
 
     def _mend(self) -> None:
         for path in list(self._journal.stuck):
             self._journal.mend(path, self._conn)
 
-    def _sync(self) -> None:
-        """Sync some transcript files and forget their rows. Rows that stay are compared with the file later."""
-        _, error = _attempt(self._forget)
-        if error is not None:
-            self._rollback()
-            self._fault(error)
-
     def _forget(self) -> None:
+        """Sync some transcript files and forget their rows. Rows that stay are compared with the file later."""
         synced = self._journal.sync(SLICE)
         self._conn.execute("BEGIN IMMEDIATE")
         journals.forget_lines(self._conn, synced)

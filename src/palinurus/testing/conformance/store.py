@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -185,7 +186,8 @@ class StoreSuite(NodesSuite):
         )
         assert done == DismissedMessages(("m2", "m3"), ("m1", "n", "o"))
         assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r3"]
-        await store.settle(held, Settlement("answered", "all of it", (make_line("e1"),), (make_reply_part("r1"),)))
+        late = (make_reply_part("r1", target="another"),)  # nothing waits before it
+        await store.settle(held, Settlement("answered", "all of it", (make_line("e1"),), late))
         assert await store.requeue(["n", "m1"]) == []
         assert await store.dismiss([Dismissal("m1", "aborted", "again")]) == DismissedMessages()
         again = await self.reopen(store, tmp_path, clock)
@@ -259,6 +261,22 @@ class StoreSuite(NodesSuite):
         await store.settle(held, Settlement("answered", touch=row))
         await store.touch(row)
         assert await store.session(row.key) is None
+
+    async def test_lines_of_a_session_that_was_dropped_do_not_make_its_file_anew(
+        self, store: Store, tmp_path: Path, clock: FakeClock
+    ) -> None:
+        """Nor does a kill at that moment: a copy of the directory is what it leaves."""
+        held = await self.accept_and_claim(store)
+        await store.append(held, [make_line("e1")])
+        (tmp_path / "home" / FILE).unlink()  # put away
+        await store.drop_session("agent:main:a", FILE)
+        shutil.copytree(tmp_path / "home", tmp_path / "killed")
+        again = await self.open(str(tmp_path / "killed"), clock)
+        try:
+            await again.recover()
+        finally:
+            await again.close()
+        assert not (tmp_path / "killed" / FILE).exists()
 
     async def test_lines_of_no_run_wait_for_the_run(self, store: Store) -> None:
         held = await self.accept_and_claim(store)
