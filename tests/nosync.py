@@ -19,8 +19,9 @@ _MACHINES = {"x86_64": (0xC000003E, 74, 75), "aarch64": (0xC00000B7, 82, 83)}
 
 
 def skip_sync() -> bool:
-    """For this thread and those it makes, for good. False: only root may, or the machine is not known."""
-    if platform.machine() not in _MACHINES:
+    """For this thread and all that comes of it, for good. False: only root may, the machine is not known, or it was done
+    by who started us."""
+    if platform.machine() not in _MACHINES or count_filters():
         return False
     audit, *calls = _MACHINES[platform.machine()]
     allow = _code(_RETURN, _ALLOW)
@@ -33,7 +34,8 @@ def skip_sync() -> bool:
 
 def count_filters() -> int:
     """How many filters of system calls hold this process: none, or the one from here."""
-    return int(Path("/proc/self/status").read_text().partition("Seccomp_filters:")[2].split()[0])
+    found = Path("/proc/self/status").read_text().partition("Seccomp_filters:")[2].split()
+    return int(found[0]) if found else 0  # old kernels do not tell
 
 
 def _code(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
