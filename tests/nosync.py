@@ -19,7 +19,7 @@ _MACHINES = {"x86_64": (0xC000003E, 74, 75), "aarch64": (0xC00000B7, 82, 83)}
 
 
 def skip_sync() -> bool:
-    """For this thread and all that comes of it, for good. False: only root may, the machine is not known, or it was done
+    """For this thread and what comes of it, for good. False: only root may, the machine is not known, or it was done
     by who started us."""
     if platform.machine() not in _MACHINES or count_filters():
         return False
