@@ -32,10 +32,10 @@ run: $(VENV)/.core  ## set up and start the gateway
 
 test: $(VENV)/.dev  ## the whole suite
 	@$(MAKE) -s web || true
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --aim 150 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --tables --aim 150 $(ARGS)
 
 quick: $(VENV)/.dev  ## the inner loop: rules of the tree, pure cores, one flow of each area
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --aim 30 @tests/quick.txt $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --tables --aim 30 @tests/quick.txt $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types, architecture
 	$(BIN)/ruff format --check src tests bench

@@ -21,6 +21,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from nosync import skip_sync
+from tables import join_rows
+
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
 # time, so that red means a change; `make torture` draws new ones, and more of them.
 _SHARED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -46,6 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--torture"):
         settings.load_profile("long")
+    else:
+        skip_sync()
 
 
 LONG = pytest.StashKey[int]()  # how many long sweeps were left out
@@ -66,9 +71,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", help="write {line: {passing test: is it a whole flow?}} of the checklist here")
     parser.addoption("--torture", action="store_true", help="run the long sweeps too")
     parser.addoption("--slow-store", type=int, metavar="SEED", help="every App gets a store whose reads take a while")
+    parser.addoption("--tables", action="store_true", help="rows of a table that need no fixture are one test")
     parser.addoption("--aim", type=int, help="how many seconds this run may take; it says at the end what it took")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--torture"):
         for item in items:
@@ -83,6 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[LONG] = len(long)
         if hasattr(config, "workeroutput"):
             config.workeroutput["long"] = len(long)
+    if config.getoption("--tables") and not any("[" in word for word in config.args):
+        items[:] = join_rows(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -52,7 +52,7 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES, TINY, POSITIONAL = 400, 60
 LINES = {
     ".": 900,
     "agent": 7_450,
-    "app": 2_450,
+    "app": 2_440,
     "channels": 8_970,
     "cli": 11_700,
     "config": 8_550,

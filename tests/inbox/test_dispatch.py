@@ -161,6 +161,7 @@ async def test_a_control_message_that_breaks_is_explained(tmp_path: Path) -> Non
     async with world(tmp_path) as w:
         row = await w.outcome(await w.send("/break"))
         assert (row.outcome, row.note) == ("failed", "the turn broke: RuntimeError: broken")
+        await until(lambda: bool(w.told))  # it is told once it is stored
         assert [reply.text for reply in w.told] == ["⚠️ The turn broke: RuntimeError: broken."]
 
 

@@ -123,7 +123,7 @@ def make_watch_command(invoke: DirectToolCaller) -> Callable[[SessionKey, str, f
     to ask. None: it did not run."""
 
     async def run(key: SessionKey, command: str, limit: float) -> str | None:
-        asked = {"command": command, "timeout": limit, "yieldMs": int(limit * 2000)}
+        asked = {"command": command, "timeout": limit, "yieldMs": int(limit * 1000) + 30_000}  # it is ended before
         got = await invoke(key, "exec", asked, Sender("heartbeat", owner=True, allowed=True))
         if isinstance(got, ToolResult) and not got.isError:
             return got.text

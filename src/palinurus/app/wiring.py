@@ -178,8 +178,7 @@ class AppParts:
         made = open_channels(
             settings, self.store, clock, self.web.egress, given=self.plugins.brought, wanted=self.admission.expects
         )
-        for name, channel in made.items():
-            self.channels.setdefault(name, channel)
+        self.channels.update({**made, **self.channels})  # one that was handed in goes before
         kit = partial(make_signin_kit, settings, clock=clock, door=self.web.egress)
         self.receivers = ChannelReceivers(
             settings, clock, self.channels, self.admission.take, post=self.post, kit=kit, grant=self.store.grant

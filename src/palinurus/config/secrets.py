@@ -6,7 +6,7 @@ Judged by key name, so that a channel or plugin we have never heard of is covere
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from palinurus.patterns import compile_late
 # place of a secret, the stored secret is meant.
 
 LEAST = 8  # characters of a secret that is blanked wherever it stands
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 MARKER = "__OPENCLAW_REDACTED__"  # what clients of this protocol know
 
 
@@ -147,9 +148,8 @@ def collect_secrets(value: object, *, named: bool = False) -> list[str]:
         parts = {name: getattr(value, name) for name in value.__struct_fields__}
         if named and isinstance(env := parts.get("env"), dict):
             parts["env"] = {name: one for name, one in env.items() if is_secret((name,))}
-        return [s for part in parts.values() for s in collect_secrets(part, named=named)]
-    if isinstance(value, dict):
-        return [s for item in value.values() for s in collect_secrets(item, named=named)]
-    if isinstance(value, (list, tuple)):
-        return [s for item in value for s in collect_secrets(item, named=named)]
-    return []
+        inner: Iterable[object] = parts.values()
+    else:
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    # most are plain values, and every start asks all of them
+    return [s for one in inner if type(one) not in _PLAIN for s in collect_secrets(one, named=named)]

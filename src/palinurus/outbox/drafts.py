@@ -124,6 +124,7 @@ class LiveDrafts:
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._rests: set[asyncio.Future[None]] = set()  # between two tries of removing one
+        self._closed = False
 
     async def load(self) -> None:
         """Take up what a crash left: the drafts of messages whose answer has gone out are removed."""
@@ -260,7 +261,7 @@ class LiveDrafts:
         if draft is not None:
             await draft.stop()
         for wait in REMOVALS:  # while the platform is away; after that the next start tries again
-            if (kept := self._kept.get(item)) is None or await self._delete(kept):
+            if (kept := self._kept.get(item)) is None or await self._delete(kept) or self._closed:
                 return
             rest = asyncio.ensure_future(self.clock.sleep(wait))
             self._rests.add(rest)
@@ -282,6 +283,7 @@ class LiveDrafts:
 
     async def close(self) -> None:
         """Stop editing. Drafts of runs that were put aside, or could not be removed, stay on record."""
+        self._closed = True
         for draft in self._open.values():
             draft.halt()
         for rest in self._rests:

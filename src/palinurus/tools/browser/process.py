@@ -169,8 +169,9 @@ async def start_browser(program: str, folders: BrowserFolders, settings: Browser
         ours, theirs = (undo.enter_context(one) for one in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         told_read, told_write = os.pipe()
         heard_read, heard_write = os.pipe()
+        inner = undo.enter_context(contextlib.ExitStack())
         for handle in (told_read, heard_write):
-            undo.callback(os.close, handle)
+            inner.callback(os.close, handle)
         said = io.FileIO(os.memfd_create("chromium", os.MFD_CLOEXEC), "r+")
         link = DevtoolsLink()
         writing, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, io.FileIO(told_write, "w"))
@@ -183,6 +184,7 @@ async def start_browser(program: str, folders: BrowserFolders, settings: Browser
         child = await _start(program, folders, settings, handles)
         failing.callback(child.close)
         theirs.close()
+        inner.close()  # one that ends at once is heard to
         door = await _receive_door(ours)
         try:
             await link.send("Browser.getVersion", seconds=START)
