@@ -78,18 +78,20 @@ async def ready(bench: Bench) -> list[Row]:
 
 async def once(bench: Bench) -> list[Row]:
     """`pal agent -m`: without a gateway (one turn and gone), and through the one that runs."""
-    alone, through = [], []
+    alone, through, cpu = [], [], []
     for up, took in ((False, alone), (True, through)):
         bench.system.down()
         if up:
             await bench.system.up()
         for n in range(bench.many(10) + 1):
             argv = [pal(), "agent", "--session", "once", "-m", mark()[1]]
-            wall = procs.timed(argv, bench.system.env, bench.system.work)[0]
+            wall, spent = procs.timed(argv, bench.system.env, bench.system.work)
             if n:  # the first makes the session
                 took.append(wall)
+                cpu += [spent] if not up else []
     return [
         Row("one-shot `pal agent`, no gateway", alone, "s", 0.4),
+        Row("… its processor time", cpu, "s"),
         Row("… through the running gateway", through, "s"),
     ]
 
@@ -199,14 +201,17 @@ async def tool(bench: Bench) -> list[Row]:
             bench.system.down()
             bench.system.contain(kind)
             await bench.system.up()
-        gaps, rounds = [], bench.many(20)
+        gaps, spent, rounds = [], [], bench.many(20)
         for n in range(3):
             ident, text = mark(tools=rounds, tool=name, key=key, val=value)
+            before = procs.cpu(bench.system.pid)
             checked(await bench.system.turn(f"tool-{name}{kind}-{n}", text), 20)
             calls = await answered(bench, ident, rounds + 1)
             if n:
-                gaps += [(after["arrived"] - before["sent1"]) / MS for before, after in pairwise(calls)]
+                spent.append((procs.cpu(bench.system.pid) - before) * 1000 / rounds)
+                gaps += [(after["arrived"] - call["sent1"]) / MS for call, after in pairwise(calls)]
         rows.append(Row(f"a round with `{name}`{f', held by {kind} alone' * bool(kind)}", gaps, "ms", target))
+        rows.append(Row("… processor time", spent, "ms"))
     bench.system.down()
     bench.system.contain("auto")
     await bench.system.up()
@@ -297,7 +302,7 @@ async def decode(bench: Bench) -> list[Row]:
 
 async def store(bench: Bench) -> list[Row]:
     """Accepts a second on this disk, 64 at a time, each durable."""
-    open_store = import_module("palinurus.store.sqlite").open_store
+    open_store = import_module("palinurus.store.factory").open_store
     port, clock = import_module("palinurus.store.port"), import_module("palinurus.clock").SystemClock()
     make_id = import_module("palinurus.store.port").make_id
     total = 1000 if bench.quick else 5000

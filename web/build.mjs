@@ -19,6 +19,9 @@ const made = await build({
   write: false,
 });
 
+// What runs inside a canvas: a file of its own, which the gateway serves with the canvas's policy.
+const inside = await build({ entryPoints: [join(here, "src/inside/bridge.ts")], bundle: true, minify: true, format: "iife", target: ["es2022"], legalComments: "none", write: false });
+
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 let page = await readFile(join(here, "src/index.html"), "utf8");
@@ -29,5 +32,6 @@ for (const file of made.outputFiles) {
   await writeFile(join(out, name), file.contents);
   page = page.replace(script ? "%script%" : "%style%", name);
 }
+await writeFile(join(out, "canvas.js"), inside.outputFiles[0].contents);
 await writeFile(join(out, "favicon.svg"), await readFile(join(here, "src/favicon.svg")));
 await writeFile(join(out, "index.html"), page);

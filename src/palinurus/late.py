@@ -31,6 +31,11 @@ PARTS: dict[str, str] = {
     # what drives a browser, and what the model is told of it
     "browser": "palinurus.tools.browser.driver:BrowserDriver",
     "browser-schema": "palinurus.tools.browser.arguments:describe_arguments",
+    # pages that agents show: who keeps them, the tool itself, and the gateway's side
+    "canvas": "palinurus.tools.canvas.board:CanvasBoard",
+    "canvas-tool": "palinurus.tools.canvas.tool:use_canvas",
+    "canvas-http": "palinurus.gateway.canvas:serve_canvas",
+    "canvas-events": "palinurus.gateway.canvas:attach_canvas",
     # other machines that do something for the agent
     "nodes": "palinurus.services.nodes.board:NodeBoard",
     "nodes-offer": "palinurus.tools.nodes.offer:make_nodes_tool",
@@ -40,7 +45,11 @@ PARTS: dict[str, str] = {
     "servers": "palinurus.app.mcp:make_mcp_servers",
     "strays": "palinurus.app.mcp:kill_stray_servers",
     "mcp": "palinurus.tools.mcp.link:connect_server",
-    # speech and recordings over HTTP
+    # what is asked over HTTP
+    "completions": "palinurus.gateway.openai.endpoints",
+    "models": "palinurus.gateway.openai.completions",
+    "invoke": "palinurus.gateway.invoke:handle_invoke",
+    "history": "palinurus.gateway.history:handle_history",
     "audio": "palinurus.gateway.openai.audio:HANDLERS",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",

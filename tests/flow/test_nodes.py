@@ -17,7 +17,7 @@ import pytest
 
 from cli.place import SRC
 from flow.test_app import until
-from gateway.fakenode import answer, node, pair
+from gateway.fakenode import answer, describe, node, pair
 from gateway.whole import Place, place
 from nursery import Child, nursery, run_program
 from palinurus.cli.doctor import check_nodes
@@ -38,6 +38,7 @@ from ports import reserve_port
 from support import inbound
 
 OWNER = Sender("me", owner=True)
+CLIENT = Sender("you", allowed=True, scopes=("operator.write",))  # has commands, and is not the owner
 needs_containment = pytest.mark.skipif(detect_support().best() == "none", reason="nothing contains commands here")
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -365,6 +366,37 @@ async def test_a_denied_command_is_never_sent(tmp_path: Path) -> None:
         await site.call("exec.approval.resolve", id=card["id"], decision="deny")
         assert (await site.app.wait(ident)).note == "done"
         assert "denied" in results(model)[-1].text and link.events.empty()
+
+
+@pytest.mark.parametrize("config", [{}, {"tools": {"exec": {"host": "node", "security": "full", "ask": "off"}}}])
+async def test_the_machines_of_the_owner_are_for_the_owner(tmp_path: Path, config: Any) -> None:
+    me = make_identity()
+    calls = call_tools(("exec", {"command": "uname", **({} if config else {"host": "node"})}))
+    model = ScriptedModel([calls, say("done")])
+    async with place(tmp_path / "h", model, **config) as site:
+        async with node(site, me, permissions={CONTAINED: True}) as link:
+            await pair(site, me)
+            sent = await site.app.submit(inbound("run uname on the node", sender=CLIENT))
+            assert (await site.app.wait(sent.id)).note == "done"
+            assert results(model)[-1].isError and "for the owner only" in results(model)[-1].text
+            assert link.events.empty()
+
+
+async def test_the_config_names_the_node_that_is_meant(tmp_path: Path) -> None:
+    one, other = make_identity(), make_identity()
+    model = ScriptedModel([call_tools(("exec", {"command": "uname"})), say("done")])
+    rules = {"host": "node", "node": "attic"}
+    async with place(tmp_path / "h", model, tools={"exec": rules}) as site:
+        held = {CONTAINED: True}
+        async with (
+            node(site, one, permissions=held),
+            node(site, other, client=describe("Attic"), permissions=held) as link,
+        ):
+            await pair(site, one)
+            await pair(site, other)
+            ident = await talk(site, "run uname")
+            await answer(link, {"exitCode": 0, "stdout": "Attic"})
+            assert (await site.app.wait(ident)).note == "done" and results(model)[-1].text == "Attic"
 
 
 REFUSED = [

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from gateway.host import TOKEN, settings
 from palinurus.config.settings import Secret
+from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.errors import ConfigError
-from palinurus.gateway.auth import OWNER_SCOPES, GatewayAuth, GatewayPeer, HttpCaller
+from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.http import HttpFault
 
 
@@ -25,7 +26,7 @@ def peer(**changes: object) -> GatewayPeer:
 
 def test_the_right_token_makes_the_owner() -> None:
     found = gate().identify_caller(peer())
-    assert found == HttpCaller("owner", OWNER_SCOPES, "127.0.0.1", "token")
+    assert found == Caller("owner", SCOPES, "token", address="127.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_no_other_text_opens(text: str) -> None:
 
 def test_a_password_works_in_its_mode_and_the_token_does_not() -> None:
     guarded = gate(auth_mode="password", password=Secret("open sesame"))
-    assert isinstance(guarded.identify_caller(peer(credentials=("Bearer open sesame",))), HttpCaller)
+    assert isinstance(guarded.identify_caller(peer(credentials=("Bearer open sesame",))), Caller)
     assert isinstance(guarded.identify_caller(peer()), HttpFault)
 
 
@@ -86,7 +87,7 @@ def test_an_empty_token_does_not_start() -> None:
 
 def test_mode_none_still_checks_host_and_origin() -> None:
     guarded = gate(auth_mode="none")
-    assert isinstance(guarded.identify_caller(peer(credentials=())), HttpCaller)
+    assert isinstance(guarded.identify_caller(peer(credentials=())), Caller)
     assert guarded.check_request(peer(origins=("http://evil.example",))) is not None
     assert guarded.check_request(peer(hosts=("evil.example",))) is not None
 
@@ -147,11 +148,11 @@ def test_guesses_are_counted_for_all_addresses_together_too() -> None:
     wrong = ("Bearer wrong",)
     found = [guarded.identify_caller(peer(credentials=wrong, address=f"10.0.{n // 250}.{n % 250}")) for n in range(400)]
     assert sum(isinstance(f, HttpFault) and f.status == 401 for f in found) == 100
-    assert isinstance(guarded.identify_caller(peer(known=True)), HttpCaller)
+    assert isinstance(guarded.identify_caller(peer(known=True)), Caller)
 
 
 def test_a_request_without_a_credential_is_no_guess() -> None:
     guarded = gate()
     for _ in range(50):
         guarded.identify_caller(peer(credentials=()))
-    assert isinstance(guarded.identify_caller(peer()), HttpCaller)
+    assert isinstance(guarded.identify_caller(peer()), Caller)

@@ -12,6 +12,7 @@ import pytest
 
 from flow.test_app import running, until
 from palinurus.app import App
+from palinurus.core.types.caller import Caller
 from palinurus.errors import PalinurusError
 from palinurus.gateway import context
 from palinurus.gateway.methods import METHODS
@@ -30,8 +31,7 @@ from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_
 KEY = "agent:main:main"
 OWNER = ConnectedClient(
     "c1",
-    "operator",
-    frozenset({ADMIN}),
+    Caller("owner", frozenset({ADMIN}), "token"),
     ClientDescription("test", "1", "linux", "test"),
     caps=frozenset({"tool-events"}),
 )
@@ -231,7 +231,7 @@ async def test_workspace_files_are_read_and_written_whole(tmp_path: Path) -> Non
 
 
 async def test_a_writer_is_no_owner(tmp_path: Path) -> None:
-    writer = msgspec.structs.replace(OWNER, scopes=frozenset({WRITE, READ}))
+    writer = msgspec.structs.replace(OWNER, caller=Caller("owner", frozenset({WRITE, READ})))
     async with face(tmp_path / "h", ScriptedModel([])) as gate:
         await gate.call("chat.send", writer, sessionKey="main", message="/config show", idempotencyKey="k")
         await until(lambda: bool(gate.events("chat", state="final")))

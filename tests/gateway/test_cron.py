@@ -11,6 +11,7 @@ from flow.test_app import until
 from gateway.test_broadcaster import KEY, OWNER, face
 from gateway.whole import gathered, named, place
 from palinurus.core.schedule.fire import EverySchedule, MissedSpan
+from palinurus.core.types.caller import Caller
 from palinurus.gateway.methods import cron
 from palinurus.gateway.rpc import READ, WRITE, MethodError
 from palinurus.testing.model import ScriptedModel, say
@@ -86,7 +87,7 @@ async def test_wakes_and_system_events(tmp_path: Path) -> None:
         await until(lambda: bool(gate.events("chat", state="final")))
         heard = model.requests[0].messages[-1]
         assert heard.text == "System: The ship is in\nSystem: So is the boat\n\nSystem: Look up"
-        writer = msgspec.structs.replace(OWNER, scopes=frozenset({WRITE, READ}))
+        writer = msgspec.structs.replace(OWNER, caller=Caller("owner", frozenset({WRITE, READ})))
         await gate.call("wake", writer, mode="now", text="/think high do it", sessionKey=KEY)
         await until(lambda: len(gate.events("chat", state="final")) == 2)
     asked = model.requests[1]

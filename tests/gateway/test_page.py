@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 
 from gateway.host import TOKEN
-from palinurus.gateway.page import PAGE_FOLDER, PAGE_POLICY, WebPage
+from palinurus.config.paths import PAGE_FOLDER
+from palinurus.gateway.page import PAGE_POLICY, WebPage
 from palinurus.gateway.server import GatewayServer
 
 LIMIT = 120_000  # bytes of the whole page, packed

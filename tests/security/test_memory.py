@@ -22,11 +22,10 @@ import pytest
 
 from flow.test_app import CONFIG, running, until
 from palinurus.app import App
-from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
+from palinurus.core.types.caller import SCOPES, WRITE, Caller
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions, make_sender
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
-from palinurus.gateway.auth import HttpCaller
-from palinurus.gateway.openai.endpoints import name_sender
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools, say
 from palinurus.tools.sandbox.probe import detect_support
@@ -158,6 +157,8 @@ def turn(trigger: Any, mode: Any = None) -> TurnOptions:
 
 
 GROUP = {"kind": "group", "target": Target("fake", "-100"), "mentioned": True}
+PHONE = Caller("device:d", frozenset((WRITE,)), "device", device="d")
+OPERATOR = Caller("owner", SCOPES, "token")
 CLIENT = Sender("phone", allowed=True, scopes=("operator.read", "operator.write"))
 ADMIN = Sender("page", owner=True, allowed=True, scopes=("operator.admin",))
 WEB = {"target": Target("webchat"), "push": False}
@@ -172,9 +173,8 @@ OTHERS: dict[str, Inbound] = {
     "a group's session from the page": owner(sender=ADMIN, session="fake:group:-100", **WEB),
     "a member's session from the page": owner(sender=ADMIN, session="fake:direct:2", **WEB),
     "a client that may write": message("phone", sender=CLIENT, session="main", **WEB),
-    "an HTTP caller that may chat": name_sender(
-        message("o", sender=Sender("operator", owner=True), session="openai:u", target=Target("http"), push=False),
-        HttpCaller("device:d", frozenset(("chat",)), "127.0.0.1", "device"),
+    "an HTTP caller that may chat": message(
+        "o", sender=make_sender(PHONE), session="openai:u", target=Target("http"), push=False
     ),
     "a webhook's own session": system("hook:x", "hook:1", owned=False, options=turn("hook")),
     "a webhook's turn elsewhere": system("hook:x", "main", owned=False, options=turn("hook"), shared=True),
@@ -188,9 +188,8 @@ OWN: dict[str, Inbound] = {
     "the owner's chat": owner(),
     "the terminal": message("operator", sender=Sender("operator", owner=True), target=Target("terminal"), push=False),
     "the page": owner(sender=ADMIN, session="main", **WEB),
-    "HTTP with the token": name_sender(
-        message("o", sender=Sender("operator", owner=True), session="openai:u", target=Target("http"), push=False),
-        HttpCaller("owner", frozenset(("chat", "read", "control")), "127.0.0.1", "token"),
+    "HTTP with the token": message(
+        "o", sender=make_sender(OPERATOR), session="openai:u", target=Target("http"), push=False
     ),
     "a heartbeat": system("heartbeat", "main", options=turn("heartbeat")),
     "a wake-up with words from elsewhere": system("wake", "main", owned=False, source="web x", options=turn("wake")),

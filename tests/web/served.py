@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
+from palinurus.config.paths import PAGE_FOLDER
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest
-from palinurus.gateway.page import PAGE_FOLDER
 from palinurus.gateway.server import GatewayServer
 
 TOKEN = "web-test-token"

@@ -188,3 +188,13 @@ async def test_an_account_is_linked_with_a_code(page: Any, tmp_path: Path) -> No
         await page.wait_for_selector("img.code")
         codes.read.set()
         await page.wait_for_selector(".toasts >> text=Linked")
+
+
+async def test_what_is_weak_is_shown_with_the_way_out(page: Any, tmp_path: Path) -> None:
+    async with served(tmp_path / "h", ScriptedModel([]), tools={"taint": {"enabled": False}}) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector("pal-composer")
+        await turn(page, "access")
+        shown = await page.inner_text(".safety")
+    assert "Commands of main: contained by" in shown or "Commands of main: not contained" in shown
+    assert "tools.taint off" in shown and "grave" in shown and "Nothing is weaker" not in shown

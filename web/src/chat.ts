@@ -1,5 +1,6 @@
 // <pal-chat>: the open conversation: its head, the messages, questions that wait, the composer.
 import { approvalCard } from "./cards";
+import "./canvas";
 import { children } from "./children";
 import { html, nothing, Part, skeleton, store } from "./base";
 import "./composer";
@@ -93,6 +94,7 @@ class Chat extends Part {
       </div>
       ${info.estimatedCostUsd ? html`<span class="dim cost">${money(info.estimatedCostUsd)}</span>` : nothing}
       ${used ? html`<span class="meter" role="meter" aria-label="Context used" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)} title="${count(info.totalTokens)} of ${count(info.contextTokens)} tokens of context"><i .style=${`width:${Math.round(used * 100)}%`}></i></span>` : nothing}
+      ${store.canvas && store.canvasClosed ? html`<button type="button" class="plain small show-canvas" @click=${() => { store.canvasClosed = false; store.changed(); }}>${icon("canvas")} Canvas</button>` : nothing}
       <pal-menu class="more" label="Conversation" shown="" glyph="more" .choices=${choices} @choose=${(e: CustomEvent) => void this.chosen(e)}></pal-menu>
     </header>`;
   }
@@ -120,9 +122,9 @@ class Chat extends Part {
       </div>
       <div class="column dock">${asks.map((one) => approvalCard(one))}${children(store.key)}
         <pal-composer @sent=${() => this.querySelector<List>("pal-list")?.end()}></pal-composer></div>
-      <div class="sr" role="status" aria-live="polite">${store.talk.running ? "The assistant is working" : ""}</div>
+      <div class="sr" role="status" aria-live="polite">${store.talk.running ? "The assistant is working" : ""}${store.canvas && !store.canvasClosed ? " A canvas is shown" : ""}</div>
       ${this.edited ? this.editor(this.edited) : nothing}
-    </main>${store.panel ? html`<pal-why .panel=${store.panel}></pal-why>` : nothing}`;
+    </main><pal-canvas></pal-canvas>${store.panel ? html`<pal-why .panel=${store.panel}></pal-why>` : nothing}`;
   }
 
   private editor(item: Item): unknown {

@@ -40,6 +40,7 @@ const paths: Record<string, string> = {
   speaker: "M4 9v6h4l5 4V5L8 9zM16 9a4 4 0 0 1 0 6M18.500 6.500a8 8 0 0 1 0 11",
   wave: "M4 10v4M8 6v12M12 9v6M16 4v16M20 10v4",
   plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
+  canvas: "M4 5h16v14H4zM4 9h16M8 13h5M8 16h8",
   archive: "M4 5h16v4H4zM6 9v11h12V9M10 13h4",
 };
 

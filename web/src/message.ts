@@ -71,7 +71,14 @@ function buttons(item: Item): unknown {
   </footer>`;
 }
 
+/** What a person did on a canvas, in the words of the program. */
+function pressed(item: Item): unknown {
+  const [head, ...rest] = item.text.slice("[Canvas] ".length).split("\n");
+  return html`<details class="pressed" ?data-bare=${!rest.length}><summary>${icon("canvas")} ${head!.replace("The person", "You").replace(/ \((component|surface) .*\)\.$/, "")}</summary>${rest.length ? html`<pre tabindex="0">${rest.join("\n")}</pre>` : nothing}</details>`;
+}
+
 function user(item: Item, edit: (item: Item) => void): unknown {
+  if (item.text.startsWith("[Canvas] The person used ")) return pressed(item);
   return html`<div class="bubble ${item.wait ?? ""}">
       ${item.images.length ? html`<div class="pictures">${item.images.map((src) => html`<img src=${src} alt="attached picture">`)}</div>` : nothing}
       <pal-said .text=${item.text} .item=${item.item ?? ""} .files=${item.files ?? []}></pal-said>

@@ -50,6 +50,9 @@ export class Store {
   seen: Record<string, number> = kept("seen") ?? {};
   children: Record<string, { text?: string; tool?: string }> = {}; // what running sub-agents say and do
   panel: { kind: "why" | "trace"; item: string; entry?: string } | null = null;
+  canvas: { revision: number; title: string; path: string; kind: string } | null = null; // what the agent shows here
+  canvasClosed = false; // by the person, until something new is shown
+  oncanvas = new EventTarget(); // news of it
   joins = 0;
   demo = false; // nobody chose a model yet
   onready: () => void = () => {}; // the gateway is there, and may be another than before
@@ -130,6 +133,8 @@ export class Store {
     this.info = this.sessions.find((row) => row.key === key) ?? {};
     this.more = false;
     this.failed = "";
+    this.canvas = null;
+    this.canvasClosed = false;
     this.looked(key);
     if (this.client.link !== "open") return;
     if (before && before !== key) void this.client.request("sessions.messages.unsubscribe", { key: before }).catch(() => {});
@@ -143,6 +148,7 @@ export class Store {
     this.loading = true;
     this.held ??= [];
     this.changed();
+    void this.look();
     try {
       await this.client.request("sessions.messages.subscribe", { key });
       const answer = await this.client.request<Payload>("chat.history", { sessionKey: key, limit: PAGE });
@@ -163,6 +169,17 @@ export class Store {
       }
       this.changed();
     }
+  }
+
+  /** What the agent shows beside the open conversation. */
+  async look(): Promise<void> {
+    const key = this.key;
+    if (!this.client.has("canvas.get")) return;
+    const found = await this.client.request<Payload>("canvas.get", { sessionKey: key }).catch(() => null);
+    if (key !== this.key || !found) return;
+    if (found.shown && found.revision !== this.canvas?.revision) this.canvasClosed = false;
+    this.canvas = found.shown ? (found as any) : null;
+    this.changed();
   }
 
   /** Older messages, when somebody scrolls up to them. */
@@ -191,6 +208,7 @@ export class Store {
     if (["", "/", "/chat"].includes(location.pathname.slice(BASE.length))) history.replaceState(null, "", `${BASE}/chat/${encodeURIComponent(this.main)}`);
     void client.request("sessions.subscribe").catch(() => {});
     void this.pending();
+    if (this.key) void this.look(); // also after a moment without a connection: news of it are not kept
     if (resumed) return;
     void this.list();
     const first = !this.key;
@@ -252,6 +270,7 @@ export class Store {
     else if (event.endsWith(".approval.requested")) this.approvals = [...this.approvals.filter((a) => a.id !== payload.id), payload as Approval];
     else if (event.endsWith(".approval.resolved")) this.approvals = this.approvals.map((a) => (a.id === payload.id ? { ...a, decision: payload.decision ?? "expired" } : a));
     else if (event.startsWith("device.pair.")) void this.pending();
+    else if (event === "canvas" && here) this.oncanvas.dispatchEvent(new CustomEvent("canvas", { detail: payload }));
     this.changed();
   }
 
@@ -297,7 +316,10 @@ export class Store {
       this.info = { ...row, defaults: this.info.defaults };
       this.looked(key);
     }
-    if (payload.reason === "reset" && key === this.key) void this.load();
+    if (payload.reason === "reset" && key === this.key) {
+      this.canvas = null;
+      void this.load();
+    }
     const edge = payload.phase === "end" || payload.phase === "error";
     if (!old?.derivedTitle || edge) setTimeout(() => void this.list(), 300);
   }

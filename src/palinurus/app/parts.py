@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # what tools see is looked at by `toolbox.py`, which is loade
     from palinurus.services.nodes.part import NodesPart
     from palinurus.services.subagents.control import SubagentControl
     from palinurus.sessions.transcript import Transcripts
-    from palinurus.tools.browser.offer import BrowserOffer
+    from palinurus.tools.canvas.offer import CanvasOffer
     from palinurus.tools.commands.table import CommandTable
     from palinurus.tools.program.cron import SchedulerPort
     from palinurus.tools.program.recipient import MessagePort
@@ -118,7 +118,7 @@ class ToolboxViews(msgspec.Struct, frozen=True):
     inbox: InboxPort
     processes: CommandTable  # commands that run in the background
     web: WebToolset  # the one network door and what goes through it
-    browser: BrowserOffer
+    canvas: CanvasOffer  # what is shown, and the browser that takes pictures of it
     nodes: NodesPart
     model: Model  # for the image tool
     transcripts: Transcripts

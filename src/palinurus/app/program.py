@@ -157,6 +157,7 @@ class App(AppParts):
         await run_upkeep(home, self.store, rules, now, busy=lambda: self.dispatcher.busy, believed=believed.at)
         while await self.store.prune(believed.at - KEEP):
             await self.clock.sleep(PRUNE_PAUSE)
+        await self.canvas.sweep()
         old = believed.at / 1000 - self.settings.audio.keep * 86_400
         await asyncio.to_thread(sweep_media_files, home, old)
 

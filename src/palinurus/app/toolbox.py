@@ -49,7 +49,8 @@ def make_toolbox(views: ToolboxViews) -> dict[str, Tool]:
         processes=views.processes,
         web={
             **make_web_tools(views.settings, views.catalog, views.web, views.model),
-            **views.browser.tools(),
+            **views.canvas.browser.tools(),
+            **views.canvas.tools(),
             **views.nodes.make_tools(),
         },
         schedules=views.schedules,

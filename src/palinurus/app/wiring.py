@@ -70,6 +70,7 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, Store
 from palinurus.tools.browser.offer import BrowserOffer
+from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.commands.environ import build_child_env, build_search_path
 from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.toolset import WebToolset
@@ -118,9 +119,9 @@ class AppParts:
     def wire(self) -> None:
         """Who plugs into whom, in the order in which they need each other."""
         self.web = WebToolset(self.settings.web, self.clock)
-        self.browser = BrowserOffer(
-            self.settings.browser, self.settings.home, self._environ, self.web.egress, clock=self.clock
-        )
+        settings, clock = self.settings, self.clock
+        self.browser = BrowserOffer(settings.browser, settings.home, self._environ, self.web.egress, clock=clock)
+        self.canvas = CanvasOffer(settings, self.store, clock, self.browser)
         self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
         if self.settings.mcp.servers:
             self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
@@ -244,7 +245,7 @@ class AppParts:
             inbox=self.dispatcher,
             processes=self.processes,
             web=self.web,
-            browser=self.browser,
+            canvas=self.canvas,
             nodes=self.nodes,
             model=model,
             transcripts=self._transcripts,
@@ -370,6 +371,7 @@ class AppParts:
             embed=self._memory.embed,
             look=self._watch.last,
             voices=self.voices,
+            canvas=self.canvas,
             ears=self.ears,
             nodes=self.nodes,
             schedules=self.scheduler,

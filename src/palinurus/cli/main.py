@@ -80,7 +80,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
-    "held": "palinurus.cli.look.sandbox:describe_containment",  # said once it serves
+    "held": "palinurus.services.containment:describe_containment",  # said once it serves
     "weak": "palinurus.config.sections.weakening:list_weaknesses",
     "service": "palinurus.cli.gateway.daemon:run_service",  # `pal gateway` with a verb
     "bridge": "palinurus.cli.bridges.editor:serve_acp",  # needs the extra `acp`

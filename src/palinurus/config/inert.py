@@ -34,8 +34,10 @@ nobody listens in without being asked
   channels *.voice
 speech is set for an agent, not for a channel
   channels *.tts
+the gateway serves a canvas on its own port, and draws it again when it is presented again
+  canvasHost port liveReload
 nodes are paired by a code or a person, and offer what docs/nodes.md lists
-  . canvasHost bridge
+  . bridge
   nodeHost browserProxy mcp autoUpdate skills
   gateway nodes.pairing push
 nothing is announced on the network

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from palinurus.errors import PalinurusError
 
+PAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "gateway", "static")  # what `make web` builds
+
 
 def find_user_home(environ: Mapping[str, str]) -> str:
     """HOME of `environ`, else what the password database says. Raises PalinurusError if neither knows."""

@@ -78,6 +78,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         skills=config.skills,
         web=_web(config, here),
         browser=config.browser,
+        canvas=config.canvas,
         node_host=config.node_host,
         audio=_audio(config, here),
         talk=resolve_talk(config.written, here.below("talk")),

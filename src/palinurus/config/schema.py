@@ -11,7 +11,7 @@ from palinurus.config.forms import Free
 from palinurus.config.kinds import NotedMap
 from palinurus.config.sections.agents import AgentsSection
 from palinurus.config.sections.audio import SpeechSettings, TalkSettings
-from palinurus.config.sections.browser import BrowserSettings
+from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
 from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings, SpanSettings
@@ -58,6 +58,7 @@ class Config(Section, frozen=True):
     )
     node_host: NodeHostSettings = option(NodeHostSettings(), "This machine as a node of another's gateway.")
     browser: BrowserSettings = option(BrowserSettings(), "The browser that agents drive (docs/browser.md).")
+    canvas: CanvasSettings = option(CanvasSettings(), "Pages that agents show (docs/canvas.md).", at="canvasHost")
     cron: CronSettings = CronSettings()
     hooks: WebhookSettings = WebhookSettings()
     skills: SkillSettings = SkillSettings()

@@ -15,7 +15,7 @@ from palinurus.config.sections.agents import SubagentSettings
 from palinurus.config.sections.approvals import AgentExecRules
 from palinurus.config.sections.audio import AudioSettings, TalkSettings
 from palinurus.config.sections.bindings import AgentBinding
-from palinurus.config.sections.browser import BrowserSettings
+from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
 from palinurus.config.sections.channels import AccountSettings
 from palinurus.config.sections.context import CompactionSettings, ContextSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
@@ -77,6 +77,7 @@ class Settings(msgspec.Struct, frozen=True):
     skills: SkillSettings = SkillSettings()
     web: WebSettings = WebSettings()
     browser: BrowserSettings = BrowserSettings()
+    canvas: CanvasSettings = CanvasSettings()
     node_host: NodeHostSettings = NodeHostSettings()
     audio: AudioSettings = AudioSettings()  # tools.media.audio
     talk: TalkSettings = TalkSettings()

@@ -1,5 +1,5 @@
-"""Who is calling. The one place where an `HttpCaller` is made: no address, header or flag in a request grants anything,
-only the credential does. Order: request target, Host, Origin, limiter, credential. No I/O.
+"""Who is calling. The one place where the `Caller` of a request is made: no address, header or flag in it grants
+anything, only the credential does. Order: request target, Host, Origin, limiter, credential. No I/O.
 """
 
 from __future__ import annotations
@@ -8,21 +8,16 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from palinurus.config.sections.gateway import GatewaySettings, TrustedProxySettings
+from palinurus.core.types.caller import SCOPES, Caller, has_scope
 from palinurus.errors import ConfigError, Problem
 from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.limits import LoginFailures, canonicalize_address
-from palinurus.gateway.rpc import ADMIN, READ, SCOPES, WRITE, has_scope
 
-RouteScope: TypeAlias = Literal["chat", "read", "control"]
-# What a route's scope is among clients.
-ROUTE_SCOPES: dict[RouteScope, str] = {"chat": WRITE, "read": READ, "control": ADMIN}
-OWNER_SCOPES: frozenset[RouteScope] = frozenset(ROUTE_SCOPES)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 NARROW = "x-openclaw-scopes"  # a proxy may lower what its user can do
 LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "password", "auth"})  # never in a URL
@@ -30,15 +25,7 @@ LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "pass
 SURE = 32  # characters of a token that nobody guesses; the one we make has 43
 _BEARER = {"WWW-Authenticate": "Bearer"}
 _REFUSED = HttpFault(401, "Unauthorized", "unauthorized", code="invalid_api_key", headers=_BEARER, close=True)
-
-
-class HttpCaller(msgspec.Struct, frozen=True):
-    """A verified caller. Scopes come from the credential's record, never from the request."""
-
-    principal: str
-    scopes: frozenset[RouteScope]
-    address: str
-    how: str  # token, password, none, device, proxy
+CANVAS = "/__openclaw__/cap/"  # only canvases are served there
 
 
 class TokenHolder(msgspec.Struct, frozen=True):
@@ -77,6 +64,7 @@ class GatewayAuth:
         self._names = LOOPBACK | {settings.bind.lower()} | {_name(h) for h in settings.allowed_hosts}
         self._origins = frozenset(o.rstrip("/").lower() for o in settings.allowed_origins)
         self._proxy = settings.proxy
+        self._base = settings.page_base
         self._scheme = "https" if settings.tls.enabled else "http"
         self._tries = LoginFailures(monotonic, settings.login_limits)
 
@@ -90,7 +78,7 @@ class GatewayAuth:
         if name not in self._names and not (name and name == _name(peer.local)):
             text = "this Host is not served; add it to gateway.allowedHosts if it is yours"
             return HttpFault(421, text, code="bad_host", close=True)
-        if peer.origins and not self._own(peer):
+        if peer.origins and not self._own(peer) and not self._is_canvas(peer):
             text = "requests from this origin are not allowed"
             return HttpFault(403, text, "forbidden", code="bad_origin", close=True)
         query = peer.target.partition("?")[2]
@@ -99,15 +87,15 @@ class GatewayAuth:
             return HttpFault(400, text, code="credential_in_url", close=True)
         return None
 
-    def identify_caller(self, peer: GatewayPeer) -> HttpCaller | HttpFault:
+    def identify_caller(self, peer: GatewayPeer) -> Caller | HttpFault:
         """The caller of a request that passed `check_request`, or why there is none."""
         if self.mode == "none":
-            return HttpCaller("owner", OWNER_SCOPES, peer.address, "none")
+            return Caller("owner", SCOPES, "none", address=peer.address)
         if self.mode == "trusted-proxy":
             user = self.find_proxy_user(peer)
             if user is None:
                 return _REFUSED
-            return HttpCaller(user, _routes(narrow_scopes(peer, SCOPES)), peer.address, "proxy")
+            return Caller(user, narrow_scopes(peer, SCOPES), "proxy", address=peer.address)
         if len(peer.credentials) != 1:
             return _REFUSED
         scheme, _, secret = peer.credentials[0].partition(" ")
@@ -117,10 +105,11 @@ class GatewayAuth:
                 text, after = "too many wrong credentials; try again later", {"Retry-After": str(int(wait) + 1)}
                 return HttpFault(429, text, "rate_limit_error", code="auth_locked", headers=after, close=True)
         if scheme.lower() == "bearer" and self.is_secret(secret):
-            return HttpCaller("owner", OWNER_SCOPES, peer.address, self.mode)
+            return Caller("owner", SCOPES, self.mode, address=peer.address)
         holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
         if holder is not None:
-            return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), peer.address, "device")
+            who = f"device:{holder.device}"
+            return Caller(who, holder.scopes, "device", device=holder.device, address=peer.address)
         self.count_failure(peer)
         return _REFUSED
 
@@ -157,6 +146,12 @@ class GatewayAuth:
         """Count a wrong credential."""
         self._tries.count_failure(peer.address, bool(peer.origins))
 
+    def _is_canvas(self, peer: GatewayPeer) -> bool:
+        """A canvas is a page of no origin and asks as such for the files beside it. Their address is what lets it in,
+        and nothing else is there; never a WebSocket, which may be opened at any path."""
+        path = peer.target.removeprefix(self._base)
+        return peer.origins == ("null",) and path.startswith(CANVAS) and "Upgrade" not in peer.headers
+
     def _own(self, peer: GatewayPeer) -> bool:
         if len(peer.origins) != 1:
             return False
@@ -171,10 +166,6 @@ def narrow_scopes(peer: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:
         return scopes
     named = frozenset(part.strip() for part in header.split(","))
     return frozenset(scope for scope in scopes if has_scope(named, scope))
-
-
-def _routes(scopes: frozenset[str]) -> frozenset[RouteScope]:
-    return frozenset(scope for scope, needed in ROUTE_SCOPES.items() if has_scope(scopes, needed))
 
 
 def _trusted(rules: TrustedProxySettings, address: str) -> bool:

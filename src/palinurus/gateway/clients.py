@@ -186,12 +186,12 @@ class GatewayClients(ClientHub):
         self._strangers.drop(cast("ClientConnection", member))
         resume = login.params.resume
         missed = self.join(member, resume)
-        auth: dict[str, Any] = {"role": member.client.role, "scopes": list(login.scopes)}
+        auth: dict[str, Any] = {"role": member.client.caller.role, "scopes": list(login.scopes)}
         if token:
             auth |= {"deviceToken": token, "issuedAtMs": self.clock.now()}
         payload = self._hello(member.client) | {"auth": auth}
         if login.node is not None and self._nodes is not None:
-            self._nodes.join(member.conn, login.node, member.client.at, address=member.client.address)
+            self._nodes.join(member.conn, login.node, member.client.at, address=member.client.caller.address)
         if "resume" in member.client.caps:
             told = {"epoch": self.epoch, "pos": self.ring.pos}
             payload["resume"] = told | ({} if resume is None else {"ok": missed is not None})
@@ -223,7 +223,7 @@ class GatewayClients(ClientHub):
 
     def disconnect(self, *, device: str | None = None, conn: str | None = None, reason: str = "") -> int:
         """Close the live connections of a device (or one connection) at once. Returns how many."""
-        out = [c for c in self._open if hasattr(c, "client") and (c.client.device == device or c.conn == conn)]
+        out = [c for c in self._open if hasattr(c, "client") and (c.client.caller.device == device or c.conn == conn)]
         for connection in out:
             connection.cut(REVOKED, reason or "client invalidated")
         return len(out)
@@ -253,6 +253,8 @@ class GatewayClients(ClientHub):
             self._unfollow.append(late.load_part("questions")(self, program.approvals))
         if program.schedules is not None:
             self._unfollow.append(late.load_part("schedules")(self, program.schedules))
+        if program.canvas is not None and not program.canvas.absence:
+            self._unfollow.append(late.load_part("canvas-events")(self, program.canvas))
 
     def _hello(self, client: ConnectedClient) -> dict[str, Any]:
         settings = self.settings
@@ -269,7 +271,8 @@ class GatewayClients(ClientHub):
                 "scope": settings.session.scope,
             },
         }
-        if client.role == "node":  # it learns nothing of who else is here
+        node = client.caller.role == NODE
+        if node:  # it learns nothing of who else is here
             shot = {"presence": [], "health": {}, "stateVersion": {"presence": 0, "health": 0}, "uptimeMs": 0}
         elif client.may(ADMIN):
             shot |= {
@@ -283,9 +286,13 @@ class GatewayClients(ClientHub):
             "server": {"version": __version__, "connId": client.conn},
             "features": {
                 "methods": [
-                    name for name, m in self.methods.items() if m.listed and (client.role != "node" or m.scope == NODE)
+                    name
+                    for name, m in self.methods.items()
+                    if m.listed and (client.caller.role != "node" or m.scope == NODE)
                 ],
-                "events": [n for n, kind in EVENTS.items() if kind.listed and (client.role != "node" or kind.nodes)],
+                "events": [
+                    n for n, kind in EVENTS.items() if kind.listed and (client.caller.role != "node" or kind.nodes)
+                ],
             },
             "snapshot": shot,
             "policy": {

@@ -1,5 +1,5 @@
-"""What methods work with: one value about sessions and runs, made when the gateway starts; the params that name a
-session; and who a client is as the sender of a message.
+"""What methods work with: one value about sessions and runs, made when the gateway starts; and the params that
+name a session.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from palinurus.config.settings import AgentSettings
-from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.gateway.broadcaster import RunBroadcaster
-from palinurus.gateway.rpc import ADMIN, ConnectedClient, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.rpc import MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionReader
 from palinurus.inbox.commands.command import CommandContext
 
@@ -32,18 +31,6 @@ def make_context(gateway: GatewayClients, program: CommandContext) -> MethodCont
     """For one gateway; `broadcaster` is to follow the inbox."""
     reader = SessionReader(program)
     return MethodContext(program, reader, RunBroadcaster(gateway, program, reader))
-
-
-def make_sender(client: ConnectedClient) -> Sender:
-    """A client as the sender of a message: what it may do comes from its credential alone."""
-    ident = client.device or client.principal
-    return Sender(
-        ident,
-        client.label,
-        owner=client.may(ADMIN),
-        allowed=True,
-        scopes=tuple(sorted(client.scopes)),
-    )
 
 
 def require(value: T | None, missing: str) -> T:

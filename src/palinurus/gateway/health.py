@@ -188,16 +188,16 @@ def _entry(client: ConnectedClient) -> dict[str, Any]:
     entry = {
         "ts": client.at,
         "host": client.label,
-        "ip": client.address,
+        "ip": client.caller.address,
         "version": info.version,
         "platform": info.platform,
         "deviceFamily": info.device_family,
         "modelIdentifier": info.model_identifier,
         "mode": info.mode,
         "reason": "connect",
-        "deviceId": client.device,
-        "roles": [client.role],
-        "scopes": sorted(client.scopes),
+        "deviceId": client.caller.device,
+        "roles": [client.caller.role],
+        "scopes": sorted(client.caller.scopes),
         "instanceId": info.instance_id,
     }
     return {key: value for key, value in entry.items() if value}

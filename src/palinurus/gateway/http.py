@@ -15,12 +15,12 @@ from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import Response, StreamResponse
 from msgspec.structs import replace
 
+from palinurus.core.types.caller import Caller
 from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
 from palinurus.gateway.limits import BODY, BODY_SECONDS
 
 if TYPE_CHECKING:
-    from palinurus.gateway.auth import HttpCaller
     from palinurus.gateway.port import GatewayHost
     from palinurus.gateway.server import GatewayServer
 
@@ -29,13 +29,14 @@ _UNKNOWN = "Object contains unknown field `"
 
 
 class RouteRequest(msgspec.Struct, frozen=True):
-    """One request on its way to a handler. `caller` is None only on routes that need no scope."""
+    """One request on its way to a handler. On routes that need no scope `caller` is nobody, whatever
+    credential came along."""
 
     request: BaseRequest
     match: re.Match[str]  # of its path
     gateway: GatewayServer
     address: str
-    caller: HttpCaller | None
+    caller: Caller
 
     @property
     def host(self) -> GatewayHost:

@@ -12,7 +12,7 @@ from aiohttp.web_response import Response, StreamResponse
 
 from palinurus.config.sections.gateway import InvokeRules
 from palinurus.core.policy.groups import matches_tool, normalize_tool_name
-from palinurus.core.types.inbound import Sender
+from palinurus.core.types.inbound import Sender, make_sender
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.model import ModelFailure
 from palinurus.gateway import http
@@ -42,8 +42,7 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
 async def handle_invoke(visit: RouteRequest) -> StreamResponse | HttpFault:
     """Answer one request."""
-    host, caller = visit.host, visit.caller
-    assert caller is not None
+    host = visit.host
     data = await read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
@@ -63,8 +62,7 @@ async def handle_invoke(visit: RouteRequest) -> StreamResponse | HttpFault:
     if key is None or key.agent not in settings.agents:
         return _no(400, "invalid_request", "that is not a session key of a known agent")
     args = {**asked.args, **({"action": asked.action} if asked.action else {})}
-    sender = Sender(caller.principal, owner="control" in caller.scopes, allowed=True)
-    found = await call_tool(host, key, name, args, sender=sender)
+    found = await call_tool(host, key, name, args, sender=make_sender(visit.caller))
     if isinstance(found, ToolRefusal):
         return _no(found.status, found.kind, found.message)
     return http.reply_json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": found})

@@ -16,6 +16,7 @@ from aiohttp.web_response import Response
 
 from palinurus import __version__
 from palinurus.beneath import read_file_beneath, resolve_beneath
+from palinurus.config.paths import PAGE_FOLDER
 from palinurus.config.settings import Settings
 from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, RouteRequest
@@ -99,14 +100,13 @@ def read_workspace_media(source: str, settings: Settings) -> tuple[bytes, str] |
         return None
 
 
-PAGE_FOLDER = os.path.join(os.path.dirname(__file__), "static")
 VIEWS = "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup"  # as in web/src/sidebar.ts
 PAGE_PATHS = compile_late(
     rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>(?:app|style)-[0-9a-f]{{12}}\.(?:js|css)|favicon\.svg)"
 )
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
-    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
     "require-trusted-types-for 'script'; trusted-types lit-html dompurify"
 )
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -19,8 +19,9 @@ import msgspec
 from msgspec.structs import replace
 
 from palinurus.clock import Clock
+from palinurus.core.types.caller import has_scope
 from palinurus.gateway.auth import TokenHolder
-from palinurus.gateway.rpc import MethodError, has_scope
+from palinurus.gateway.rpc import MethodError
 from palinurus.store.records import Records, RecordStore
 
 DEVICE, REQUEST = "device", "pairing"  # kinds of records

@@ -6,33 +6,24 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from palinurus.core.types.caller import ADMIN, APPROVALS, NODE, PAIRING, READ, SCOPES, WRITE, Caller
+from palinurus.core.types.inbound import Sender, make_sender
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
 from palinurus.patterns import compile_late
 
-if TYPE_CHECKING:  # the whole program hangs on it, which a client at the other end does not need
-    pass
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the whole program hangs on these, which a client at the other end does not need
     from palinurus.gateway.clients import GatewayClients
     from palinurus.gateway.context import MethodContext
     from palinurus.inbox.commands.command import CommandContext
 
 log = logging.getLogger(__name__)
 
-Role: TypeAlias = Literal["operator", "node"]
-
-READ: Final = "operator.read"
-WRITE: Final = "operator.write"
-ADMIN: Final = "operator.admin"
-APPROVALS: Final = "operator.approvals"
-PAIRING: Final = "operator.pairing"
-NODE: Final = "node"  # a method for the role node; no operator scope opens it
-SCOPES: Final = frozenset({READ, WRITE, ADMIN, APPROVALS, PAIRING})
+__all__ = ["ADMIN", "APPROVALS", "NODE", "PAIRING", "READ", "SCOPES", "WRITE"]  # methods name their scopes from here
 
 ALL_SESSIONS: Final = "sessions"  # the topic of sessions.subscribe; a session's own topic is `make_session_topic(key)`
 
@@ -40,15 +31,6 @@ ALL_SESSIONS: Final = "sessions"  # the topic of sessions.subscribe; a session's
 def make_session_topic(key: str) -> str:
     """The topic of one session (sessions.messages.subscribe)."""
     return f"session:{key}"
-
-
-def has_scope(scopes: Collection[str], needed: str | None) -> bool:
-    """Whether a caller with `scopes` may do what needs `needed`. Admin opens all operator scopes, write opens read."""
-    if needed is None:
-        return True
-    if needed == NODE:
-        return False
-    return needed in scopes or ADMIN in scopes or (needed == READ and WRITE in scopes)
 
 
 class MethodParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
@@ -76,17 +58,12 @@ class ClientDescription(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class ConnectedClient(msgspec.Struct, frozen=True):
-    """A caller that has logged in. `scopes` were decided by the server from the credential."""
+    """A caller that has logged in, and what it says of itself."""
 
     conn: str
-    role: Role
-    scopes: frozenset[str]
+    caller: Caller
     info: ClientDescription
-    device: str = ""  # "" = no device identity
-    principal: str = "owner"
-    how: str = "token"  # the credential: token, password, device, none, proxy
     caps: frozenset[str] = frozenset()
-    address: str = ""
     at: int = 0  # ms, when it logged in
 
     @property
@@ -95,12 +72,12 @@ class ConnectedClient(msgspec.Struct, frozen=True):
         return self.info.display_name or self.info.id
 
     def may(self, scope: str | None) -> bool:
-        """Whether it may do what needs `scope`. A node may do what is for nodes, and nothing else."""
-        return scope == NODE if self.role == NODE else has_scope(self.scopes, scope)
+        """Whether it may do what needs `scope`."""
+        return self.caller.may(scope)
 
     def hears(self, kind: GatewayEventKind) -> bool:
         """Whether it is told of such events."""
-        return kind.nodes if self.role == NODE else self.may(kind.scope)
+        return kind.nodes if self.caller.role == NODE else self.may(kind.scope)
 
 
 class MethodError(Exception):
@@ -149,6 +126,7 @@ EVENTS: dict[str, GatewayEventKind] = {
     "heartbeat": GatewayEventKind(None),
     "cron": GatewayEventKind(READ),
     "talk.mode": GatewayEventKind(WRITE, kept=False),
+    "canvas": GatewayEventKind(READ, kept=False, listed=False),
     "device.pair.requested": GatewayEventKind(PAIRING),
     "device.pair.resolved": GatewayEventKind(PAIRING),
     "node.pair.requested": GatewayEventKind(PAIRING),
@@ -175,6 +153,11 @@ class MethodCall(msgspec.Struct, frozen=True):
     def ack(self, payload: Any) -> None:
         """Send the first of two responses (`status` should be "accepted"); what `run` returns is the second."""
         self.reply(payload)
+
+    @property
+    def sender(self) -> Sender:
+        """Who asks, as the sender of a message."""
+        return make_sender(self.client.caller, self.client.label)
 
     @property
     def context(self) -> MethodContext:

@@ -11,7 +11,7 @@ import re
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiohttp.web_exceptions import HTTPException
@@ -20,26 +20,26 @@ from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 from aiohttp.web_server import Server
 
+from palinurus import late
 from palinurus.clock import Clock
 from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.core.types.caller import ADMIN, NOBODY, READ, WRITE
 from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway import http, limits, page
-from palinurus.gateway.auth import GatewayAuth, GatewayPeer, RouteScope
+from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.health import GatewayMetrics
-from palinurus.gateway.history import handle_history
 from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
-from palinurus.gateway.invoke import handle_invoke
 from palinurus.gateway.listener import OTHER_LOOPBACK, ConnectionListener, bind_sockets, explain_bind_failure
-from palinurus.gateway.openai import endpoints
-from palinurus.gateway.openai.completions import find_model, list_models
-from palinurus.gateway.openai.endpoints import OutcomeWaits
 from palinurus.gateway.page import PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.tls import load_certificate
 from palinurus.gateway.token import PROOF_HEADER, PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
 from palinurus.patterns import compile_late
+
+if TYPE_CHECKING:  # loaded with the first request (`late`)
+    from palinurus.gateway.openai.endpoints import OutcomeWaits
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class HttpRoute(msgspec.Struct, frozen=True):
     method: str
     pattern: re.Pattern[str]
     name: str  # what the log says; never the path itself
-    scope: RouteScope | None
+    scope: str | None
     handler: RouteHandler
 
 
@@ -135,7 +135,8 @@ class GatewayServer:
         self.port = 0
         self.proof_key = secrets.token_hex(32)  # in gateway.json, for who may read that
         self.fingerprint = ""  # of its certificate; "": plain HTTP
-        self.waits = OutcomeWaits()
+        self._waits: OutcomeWaits | None = None
+        self._stopping = False
         self.page = WebPage(base=host.settings.gateway.page_base)
         self.metrics = GatewayMetrics()
         self.posts = WebhookEndpoint(clock.monotonic)
@@ -151,8 +152,7 @@ class GatewayServer:
         return self.clock.monotonic() - self._started
 
     async def start(self, bind: str, port: int) -> int:
-        """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had, ConfigError for bad
-        certificates."""
+        """Listen; returns the port. Raises GatewayUnreachable (not to be had), ConfigError (bad certificates)."""
         settings = self.host.settings
         served = await asyncio.to_thread(load_certificate, settings) if settings.gateway.tls.enabled else None
         self.fingerprint = served.fingerprint if served else ""
@@ -205,13 +205,23 @@ class GatewayServer:
     async def stop(self) -> None:
         """End open connections; requests that still wait are told that their message is kept."""
         await self.close()
-        self.waits.end()
+        self._stopping = True
+        if self._waits is not None:
+            self._waits.end()
         self._unfollow()
         await self.clients.stop()
         if self._doors is not None:
             await self.clock.sleep(0)  # a request that has just come is begun, not cut off as idle
             self._doors.pre_shutdown()
             await self._doors.shutdown(ENDING)
+
+    def complete(self, visit: RouteRequest, dialect: str) -> Awaitable[RouteAnswer]:
+        """A turn, asked for and answered in one of the dialects of `openai/endpoints.py`."""
+        endpoints = late.load_part("completions")
+        if self._waits is None:
+            self._waits = endpoints.OutcomeWaits(self._stopping)
+        handle: Callable[..., Awaitable[RouteAnswer]] = endpoints.handle_completion
+        return handle(visit, self.clock, self._waits, getattr(endpoints, dialect))
 
     async def _handle(self, request: BaseRequest) -> StreamResponse:
         began = self.clock.monotonic()
@@ -242,14 +252,14 @@ class GatewayServer:
             allow = ", ".join(row.method for row, _ in rows)
             return rows[0][0].name, HttpFault(405, f"use {allow}", code="method_not_allowed", headers={"Allow": allow})
         row, match = found
-        caller = None
+        caller = NOBODY
         if row.scope is not None:
             judged = self.auth.identify_caller(peer)
             if isinstance(judged, HttpFault):
                 return row.name, judged
-            if row.scope not in judged.scopes:
-                return row.name, HttpFault(403, f"missing scope: {row.scope}", "forbidden", code="missing_scope")
             caller = judged
+            if refused := caller.explain_refusal(row.scope):
+                return row.name, HttpFault(403, refused, "forbidden", code="missing_scope")
             assert self._doors is not None
             self._doors.known.add(request.protocol)
         try:
@@ -309,25 +319,24 @@ def _health(visit: RouteRequest) -> RouteAnswer:
 
 
 def _ready(visit: RouteRequest) -> RouteAnswer:
-    ready, failing = visit.host.ready()
-    told = {"ready": ready, "failing": failing, "uptimeMs": int(1000 * visit.gateway.uptime)}
-    return http.reply_json(told, 200 if ready else 503)
+    (ready, failing), up = visit.host.ready(), int(1000 * visit.gateway.uptime)
+    return http.reply_json({"ready": ready, "failing": failing, "uptimeMs": up}, 200 if ready else 503)
 
 
 def _chat(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
     if not visit.host.settings.gateway.chat_completions:
         return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
-    return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.CHAT_DIALECT)
+    return visit.gateway.complete(visit, "CHAT_DIALECT")
 
 
 def _reach(visit: RouteRequest) -> Awaitable[RouteAnswer]:  # `pal agent` and `pal chat --plain` are no API users
-    return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.TERMINAL_DIALECT)
+    return visit.gateway.complete(visit, "TERMINAL_DIALECT")
 
 
 def _responses(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
     if not visit.host.settings.gateway.responses:
         return HttpFault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
-    return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.RESPONSES_DIALECT)
+    return visit.gateway.complete(visit, "RESPONSES_DIALECT")
 
 
 def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
@@ -347,8 +356,16 @@ async def _kill(visit: RouteRequest) -> RouteAnswer:
     return http.reply_json({"ok": True, "aborted": await visit.host.abort(str(key), "user")})
 
 
+_LATER: dict[str, RouteHandler] = {  # loaded when somebody asks
+    "models": lambda visit: late.load_part("models").list_models(visit),
+    "model": lambda visit: late.load_part("models").find_model(visit),
+    "asset": lambda visit: late.load_part("completions").handle_asset(visit),
+    "invoke": lambda visit: late.load_part("invoke")(visit),
+    "history": lambda visit: late.load_part("history")(visit),
+}
 CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
-PAGE_ROUTES = frozenset({"config", "avatar", "media", "page"})  # served for the page, and under its base path
+CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
+PAGE_ROUTES = frozenset({"config", "avatar", "media", "canvas", "page"})  # served for the page, and under its base path
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/health|/healthz"), "health", None, _health),
     HttpRoute("GET", compile_late(r"/ready|/readyz"), "ready", None, _ready),
@@ -357,18 +374,19 @@ ROUTES: tuple[HttpRoute, ...] = (
     ),
     HttpRoute("POST", CHANNELS, "channel", None, _channel),
     HttpRoute("GET", CHANNELS, "channel", None, _channel),
-    HttpRoute("GET", compile_late(r"/v1/models"), "models", "read", list_models),
-    HttpRoute("GET", compile_late(r"/v1/models/(?P<id>.+)"), "model", "read", find_model),
-    HttpRoute("POST", compile_late(r"/v1/chat/completions"), "chat", "chat", _chat),
-    HttpRoute("POST", compile_late(r"/v1/responses"), "responses", "chat", _responses),
-    HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", "chat", endpoints.handle_asset),
-    HttpRoute("POST", compile_late(r"/reach/turn"), "reach", "control", _reach),
-    HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", "control", handle_invoke),
-    HttpRoute("GET", compile_late(r"/metrics"), "metrics", "read", _metrics),
-    HttpRoute("GET", compile_late(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", handle_history),
-    HttpRoute("GET", compile_late(r"/control-ui-config.json"), "config", "read", page.make_page_config),
-    HttpRoute("GET", compile_late(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", page.describe_avatar),
-    HttpRoute("GET", compile_late(r"/__openclaw__/assistant-media"), "media", "read", page.serve_workspace_media),
-    HttpRoute("POST", compile_late(r"/sessions/(?P<key>[^/]+)/kill"), "kill", "control", _kill),
+    HttpRoute("GET", compile_late(r"/v1/models"), "models", READ, _LATER["models"]),
+    HttpRoute("GET", compile_late(r"/v1/models/(?P<id>.+)"), "model", READ, _LATER["model"]),
+    HttpRoute("POST", compile_late(r"/v1/chat/completions"), "chat", WRITE, _chat),
+    HttpRoute("POST", compile_late(r"/v1/responses"), "responses", WRITE, _responses),
+    HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", WRITE, _LATER["asset"]),
+    HttpRoute("POST", compile_late(r"/reach/turn"), "reach", ADMIN, _reach),
+    HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", ADMIN, _LATER["invoke"]),
+    HttpRoute("GET", compile_late(r"/metrics"), "metrics", READ, _metrics),
+    HttpRoute("GET", compile_late(r"/sessions/(?P<key>[^/]+)/history"), "history", READ, _LATER["history"]),
+    HttpRoute("GET", compile_late(r"/control-ui-config.json"), "config", READ, page.make_page_config),
+    HttpRoute("GET", compile_late(r"/avatar/(?P<agent>[^/]+)"), "avatar", READ, page.describe_avatar),
+    HttpRoute("GET", compile_late(r"/__openclaw__/assistant-media"), "media", READ, page.serve_workspace_media),
+    HttpRoute("POST", compile_late(r"/sessions/(?P<key>[^/]+)/kill"), "kill", ADMIN, _kill),
+    HttpRoute("GET", compile_late(CANVAS), "canvas", None, lambda visit: late.load_part("canvas-http")(visit)),
     HttpRoute("GET", PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),
 )

@@ -18,7 +18,8 @@ import msgspec
 
 from palinurus.config.sections.webhooks import MappedHookSettings, WebhookAction, WebhookSettings
 from palinurus.core import webhooks
-from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Sender, Target, TurnOptions, read_options
+from palinurus.core.types.caller import Caller
+from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Target, TurnOptions, make_sender, read_options
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_session_key
 from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
 from palinurus.core.webhooks import WebhookAnswer, WebhookHead
@@ -316,7 +317,8 @@ class Webhooks:
             text += "\n\nNobody waits for questions."
             if held.push:
                 text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
-        sender = Sender(f"hook:{asked.hook}"[:200], clean_label(asked.name, 80), allowed=True)
+        caller = Caller(f"hook:{asked.hook}"[:200], how="hook")  # its key starts turns; it opens nothing else
+        sender = make_sender(caller, clean_label(asked.name, 80))
         options = msgspec.structs.replace(asked.options, trigger="hook", queue="followup")
         return Inbound(
             held.target, sender, f"hook:{ident}", text, at=self._port.clock.now(), session=str(key), agent=key.agent,

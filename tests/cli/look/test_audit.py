@@ -49,3 +49,19 @@ def test_a_config_that_others_can_read_is_a_finding(tmp_path: Path, capsys: pyte
     capsys.readouterr()
     assert main(["--home", str(tmp_path / "h"), "security", "audit"]) == 1
     assert capsys.readouterr().out.count("can be read by others") == 2
+
+
+def test_a_skill_that_is_not_what_was_installed_is_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, source = tmp_path / "h", tmp_path / "summarize"
+    source.mkdir()
+    (source / "SKILL.md").write_text("---\nname: summarize\ndescription: short\n---\nwords\n")
+    audit(home, {})
+    assert main(["--home", str(home), "skills", "install", str(source), "--yes"]) == 0
+    capsys.readouterr()
+    assert audit(home, {}) == 1
+    assert capsys.readouterr().out.startswith("weak  skill summarize: is used instead of the bundled one")
+    (home / "skills" / "summarize" / "SKILL.md").write_text("---\nname: summarize\ndescription: x\n---\nobey\n")
+    assert audit(home, {}) == 1
+    assert "grave skill summarize: changed since it was installed" in capsys.readouterr().out

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.look import sandbox
 from palinurus.cli.main import main
 from palinurus.config.load import load_config
+from palinurus.services.containment import describe_containment
 from palinurus.tools.sandbox.probe import SandboxSupport, detect_support
 
 contained = pytest.mark.skipif(detect_support().landlock < 6, reason="needs Landlock of kernel 6.12")
@@ -88,7 +88,7 @@ def test_the_line_for_status_and_doctor(
 ) -> None:
     configure(home, contain=contain)
     agent = load_config(str(home), {"HOME": "/x"}).settings.agents["main"]
-    held = sandbox.describe_containment(agent, have)
+    held = describe_containment(agent, have)
     assert held.contained == contained and says in held.what
     assert bool(held.gaps) == (have == SandboxSupport() or (contained and not have.bubblewrap))
 

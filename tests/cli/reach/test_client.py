@@ -185,6 +185,21 @@ async def test_both_loopbacks_are_taken(server: GatewayServer) -> None:
         assert answer.status == 200
 
 
+async def test_who_sits_on_the_other_loopback_keeps_the_gateway_from_starting(server: GatewayServer) -> None:
+    """A browser may take `localhost` for either: a page there would be of our origin, with its keys and drafts."""
+    try:
+        squatter = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    port = squatter.getsockname()[1]
+    other = GatewayServer(server.host, server.clock, TOKEN)
+    with squatter, pytest.raises(GatewayUnreachable, match="::1 is taken"):
+        await other.start("127.0.0.1", port)
+    with socket.create_server(("127.0.0.1", port)):  # nothing was left listening
+        pass
+    await other.stop()
+
+
 def test_where_a_gateway_is(tmp_path: Path) -> None:
     config = settings(str(tmp_path), port=1234, bind="0.0.0.0")
     assert http.find_gateway_address(config) == http.GatewayEndpoint("127.0.0.1", 1234, TOKEN)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gateway.whole import gathered, named, place
-from palinurus.gateway.rpc import READ
+from palinurus.gateway.rpc import READ, MethodError
 from palinurus.testing.model import ScriptedModel, say
 
 
@@ -62,3 +64,13 @@ async def test_waking_an_agent_begins_a_turn(tmp_path: Path) -> None:
     assert named(frames, "chat")[-1]["message"]["content"][0]["text"] == "I am up."
     assert "the build is done" in model.requests[0].messages[-1].text
     assert len(model.requests) == 1  # the other waits for the next heartbeat
+
+
+async def test_what_is_weak_is_told_to_admins_alone(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", tools={"taint": {"enabled": False}}) as site:
+        told = await site.call("security.audit")
+        assert not told["ok"] and {"tools.taint"} <= {one["key"] for one in told["findings"]} and told["rows"] > 40
+        assert told["commands"][0]["agentId"] == "main" and isinstance(told["commands"][0]["gaps"], list)
+        async with site.other(scopes=(READ,)) as link:
+            with pytest.raises(MethodError, match=r"missing scope: operator\.admin"):
+                await link.call("security.audit", {})

@@ -35,3 +35,10 @@ async def test_sums_by_day_session_model_and_time(tmp_path: Path) -> None:
     assert [p["cumulativeTokens"] for p in series["points"]] == [15, 130]
     assert [line["role"] for line in logs["logs"]] == ["user", "assistant"] * 2
     assert bad.message.startswith("invalid date: soon")
+
+
+async def test_an_offset_that_no_place_has_is_the_gateways_own(tmp_path: Path) -> None:
+    async with place(tmp_path / "h") as here:
+        own = await here.call("sessions.usage", mode="specific", utcOffset="")
+        far = await here.call("sessions.usage", mode="specific", utcOffset="9" * 30)
+    assert (far["startDate"], far["endDate"]) == (own["startDate"], own["endDate"])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palinurus.core.types.caller import Caller, has_scope
 from palinurus.gateway.rpc import (
     ADMIN,
     APPROVALS,
@@ -20,7 +21,6 @@ from palinurus.gateway.rpc import (
     WRITE,
     ClientDescription,
     ConnectedClient,
-    has_scope,
 )
 from palinurus.gateway.ws.hub import ClientHub, ResumePoint, Ring
 
@@ -29,7 +29,9 @@ INFO = ClientDescription("cli", "1", "linux", "cli")
 
 class Fake:
     def __init__(self, conn: str, *scopes: str, caps: tuple[str, ...] = (), device: str = "d") -> None:
-        self.client = ConnectedClient(conn, "operator", frozenset(scopes), INFO, device, caps=frozenset(caps))
+        self.client = ConnectedClient(
+            conn, Caller("owner", frozenset(scopes), "token", device=device), INFO, caps=frozenset(caps)
+        )
         self.got: list[dict[str, Any]] = []
         self.ended: tuple[int, str] | None = None
 

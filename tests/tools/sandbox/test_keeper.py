@@ -68,6 +68,17 @@ def test_a_fork_bomb_stays_small_and_the_next_command_runs(room_of: Any) -> None
     assert not told or told[0] < 400  # the reserved numbers and ours; or not even `ls` could be started
 
 
+HOPPER = "import os, time\nend = time.monotonic() + 60\nwhile time.monotonic() < end:\n  if os.fork(): os._exit(0)"
+
+
+def test_who_forks_faster_than_one_can_look_is_ended_too(room_of: Any) -> None:
+    """Without a process namespace: each is gone when its number has been read, and its child is elsewhere."""
+    room = room_of("landlock")
+    result = room.run(f"for n in 1 2 3 4; do {sys.executable} -I -S -c '{HOPPER}' & done; sleep 1; echo over")
+    assert result.out == "over\n" and not find_runners("end = time.monotonic() + 60")
+    assert room.run("echo next").out == "next\n"
+
+
 GATEWAY = """
 import subprocess, sys, time
 sys.path[:0] = {path!r}
@@ -107,10 +118,10 @@ def test_the_family_is_found_by_descent() -> None:
     child = subprocess.Popen(["/bin/sh", "-c", "sleep 1000 & wait"])
     try:
         wait_for(lambda: len(list_family(child.pid)) == 1)
-        assert (child.pid, "S") in [(pid, "S") for pid, _ in list_family(os.getpid())]
+        assert (child.pid, "S") in [(one.pid, "S") for one in list_family(os.getpid())]
     finally:
-        for pid, _ in list_family(child.pid):
-            os.kill(pid, signal.SIGKILL)
+        for one in list_family(child.pid):
+            os.kill(one.pid, signal.SIGKILL)
         child.kill()
         child.wait()
 

@@ -53,3 +53,16 @@ def test_files_that_others_may_not_read_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "closed").write_text("")
     (tmp_path / "closed").chmod(0o600)
     assert system.cover_without_secrets(str(tmp_path), system._secret) == [str(tmp_path / "open")]
+
+
+def test_a_private_file_that_comes_later_is_as_private(tmp_path: Path) -> None:
+    """Landlock and bubblewrap hold root by this list alone."""
+    deep = tmp_path / "app" / "conf.d"
+    deep.mkdir(parents=True)
+    (deep / "open").write_text("")
+    paths = system.OpenPaths(str(tmp_path))
+    first = paths.list()
+    assert first == (str(tmp_path),) and paths.list() is first
+    (deep / "key").touch(0o600)
+    os.utime(deep, ns=(1, 1))  # as on a file system with coarse times, a change that is only just another
+    assert paths.list() == (str(deep / "open"),)

@@ -5,11 +5,11 @@ import { ago, moment } from "../text";
 
 class Access extends Page {
   heading = "Approvals & devices";
-  about = "What waits for your word, and who may connect.";
+  about = "What waits for your word, who may connect, and what is open.";
 
   protected async fetch(): Promise<Payload> {
-    const [devices, rules] = await Promise.all([this.ask("device.pair.list"), this.maybe("exec.approvals.get")]);
-    return { devices, rules };
+    const [devices, rules, safety] = await Promise.all([this.ask("device.pair.list"), this.maybe("exec.approvals.get"), this.maybe("security.audit")]);
+    return { devices, rules, safety };
   }
 
   private async act(method: string, params: Payload): Promise<void> {
@@ -24,7 +24,17 @@ class Access extends Page {
       ${pending.length ? html`<section><h2>Devices that ask to come in</h2><ul class="rows big">${pending.map((one: Payload) => html`<li><div class="grow"><b>${one.clientId} on ${one.platform ?? "?"}</b><p class="dim">${(one.scopes ?? []).join(", ")} · ${ago(one.ts)}</p></div>
         <button type="button" class="primary" @click=${() => void this.act("device.pair.approve", { requestId: one.requestId })}>Approve</button><button type="button" class="danger" @click=${() => void this.act("device.pair.reject", { requestId: one.requestId })}>Reject</button></li>`)}</ul></section>` : nothing}
       <section><h2>Devices</h2><ul class="rows big">${paired.map((one: Payload) => html`<li><div class="grow"><b>${one.displayName ?? one.clientId}</b> <span class="dim">${one.displayName ? "" : (one.platform ?? "")}</span><p class="dim">${(one.scopes ?? []).map((s: string) => s.replace("operator.", "")).join(", ")}</p><small class="dim">since ${moment(one.approvedAtMs ?? one.createdAtMs)} · ${String(one.deviceId).slice(0, 12)}…</small></div>
-        <button type="button" class="danger" @click=${() => confirm("Take this device's access away?") && void this.act("device.pair.remove", { deviceId: one.deviceId })}>Remove</button></li>`)}</ul></section>`;
+        <button type="button" class="danger" @click=${() => confirm("Take this device's access away?") && void this.act("device.pair.remove", { deviceId: one.deviceId })}>Remove</button></li>`)}</ul></section>
+      ${d.safety ? this.safety(d.safety) : nothing}`;
+  }
+
+  // What `pal security audit` and `pal sandbox explain` say: what is not held, first; then settings that are weak.
+  private safety(s: Payload): unknown {
+    const row = (what: unknown, fix: string, grave: boolean) => html`<li><div class="grow">${what}<p class="dim">${fix}</p></div><span class="tag ${grave ? "bad" : ""}">${grave ? "grave" : "weak"}</span></li>`;
+    const gaps = s.commands.flatMap((one: Payload) => one.gaps.map((gap: Payload) => row(html`<b>Commands of ${one.agentId}</b> ${gap.what}`, gap.fix, false)));
+    const weak = s.findings.map((one: Payload) => row(html`<b>${one.key}</b> ${one.what}`, one.fix, one.grave));
+    return html`<section class="safety"><h2>Safety</h2><p class="dim">${s.commands.map((one: Payload) => html`Commands of ${one.agentId}: ${one.what}. `)}</p>
+      ${gaps.length || weak.length ? html`<ul class="rows big">${gaps}${weak}</ul>` : empty("Nothing is weaker than it needs to be", `${s.rows} settings were looked at.`)}</section>`;
   }
 }
 customElements.define("pal-access", Access);

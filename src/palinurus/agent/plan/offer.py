@@ -14,9 +14,10 @@ from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.config.settings import Settings
 from palinurus.core.policy.admission import EVERYBODY, parse_allowlist
-from palinurus.core.policy.audience import ADMIN, is_outsider, is_shared
+from palinurus.core.policy.audience import is_outsider, is_shared
 from palinurus.core.policy.decide import ToolVerdict, decide_tools
 from palinurus.core.policy.layers import ChatPlace, ToolAsker, ToolLists, ToolQuestion
+from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import ClientTool, Inbound, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
@@ -127,7 +128,7 @@ class ToolOffers:
             (model.ref.provider, *(vendor.aliases if vendor else ())),
             model.ref.model,
             max(key.depth, session.spawnDepth or 0),
-            asker=ToolAsker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
+            asker=ToolAsker(sender.id, sender.name, sender.may(ADMIN), inbound.roles),
             place=_place(key, inbound),
             sandboxed=is_sandboxed(self._settings.agents[key.agent], key),
             callable=model.tools,

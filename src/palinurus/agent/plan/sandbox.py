@@ -79,7 +79,8 @@ class ToolSandboxes:
         self._tools = find_developer_tools(env.get("HOME") or "/nonexistent", env.get("PATH", ""))
         self._look = look
         self._make = make
-        self._system: tuple[str, ...] | None = None
+        self._listed: tuple[str, ...] = ()  # what the system said last
+        self._system: tuple[str, ...] = ()  # that, without what is guarded
         self._hosts: dict[str, ToolSandbox] = {}
 
     def of(self, agent: AgentSettings, key: SessionKey, *, shared: bool = False, outsider: bool = False) -> ToolSandbox:
@@ -95,6 +96,7 @@ class ToolSandboxes:
     def _find(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
         if is_sandboxed(agent, key):
             return self._sandboxed(agent, key)
+        self._readable()  # forgets those made for another state of the system
         if agent.id not in self._hosts:
             self._hosts[agent.id] = self._host(agent, agent.workspace, agent.id)
         return self._hosts[agent.id]
@@ -143,8 +145,10 @@ class ToolSandboxes:
         return ToolSandbox(workspace, full, {"HOME": home, "TMPDIR": temporary})
 
     def _readable(self) -> tuple[str, ...]:
-        if self._system is None:
-            found = system.list_readable()  # two hundred, and real paths but for a few
+        found = system.list_readable()  # two hundred, and real paths but for a few
+        if found is not self._listed:
+            self._listed = found
+            self._hosts.clear()
             self._system = self._cover(os.path.realpath(path) if path in system.KERNEL else path for path in found)
         return self._system
 

@@ -15,7 +15,6 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.look.status import AGENTS_FOLDERS, find_model_in_use, measure_free_space
 from palinurus.cli.plugins import examine_plugins
 from palinurus.clock import SystemClock
@@ -30,12 +29,13 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.errors import NotFound, PalinurusError, StateLocked
 from palinurus.gateway import token
 from palinurus.gateway.auth import GatewayAuth
-from palinurus.gateway.page import PAGE_FOLDER
 from palinurus.services.approvals import KIND, ApprovalRow
+from palinurus.services.containment import describe_containment
 from palinurus.sessions.scan import scan_transcript
 from palinurus.store.factory import open_reader
 from palinurus.store.sqlite import lock as locks
 from palinurus.tools.browser.offer import explain_absence, find_chromium
+from palinurus.tools.canvas.offer import explain_canvas_absence
 from palinurus.tools.commands.environ import build_search_path
 from palinurus.triggers.jobs import JOB, STATE
 from palinurus.workspace import bootstrap
@@ -373,9 +373,10 @@ def _kept(case: DoctorCase, kind: str, shape: type[T]) -> dict[str, T]:
 
 
 def check_web_page(case: DoctorCase) -> Iterator[DoctorFinding]:
-    """Has the web page been built?"""
-    if os.path.isfile(os.path.join(PAGE_FOLDER, "index.html")):
-        yield DoctorFinding("ok", "web page: built")
+    """Has the web page been built, and can agents show something on it?"""
+    if os.path.isfile(os.path.join(paths.PAGE_FOLDER, "index.html")):
+        why = explain_canvas_absence(case.loaded.settings) if case.loaded else ""
+        yield DoctorFinding("ok", f"web page: built; canvas: {f'none ({why})' if why else 'beside the chat'}")
     else:
         yield DoctorFinding(
             "warn", "web page: not built; the gateway answers without it", "`make web` in the source folder"

@@ -47,6 +47,7 @@ from palinurus.sessions.transcript import Transcripts
 from palinurus.store.factory import open_reader
 from palinurus.store.port import RunClaim, SessionRow, Store, StoreRecord
 from palinurus.tools.browser.offer import BrowserOffer
+from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
 from palinurus.tools.commands.environ import build_child_env, build_search_path
 from palinurus.tools.nodes.offer import make_nodes_tool
@@ -259,7 +260,7 @@ async def preview_run(
                 cast(SessionStatusPort, None),
                 cast(SessionsAndAgents, None),
                 cast(SubagentsPort, None),
-                web={**web, **browser.tools()},
+                web={**web, **browser.tools(), **CanvasOffer(settings, store, clock, browser).tools()},
                 schedules=cast(SchedulerPort, object()),
             ),
             **make_voice_tool(settings, voices),

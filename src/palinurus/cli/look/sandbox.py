@@ -1,6 +1,6 @@
 """`pal sandbox`: what holds the commands of an agent (explain), and the proof that it does (test).
 
-`standing` is the one line that `pal status`, `pal doctor` and the gateway's start say about it.
+The one line that `pal status`, `pal doctor` and the gateway's start say about it is in `services/containment.py`.
 """
 
 from __future__ import annotations
@@ -19,42 +19,15 @@ from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config import paths
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.sandbox import PortRanges, SandboxSpec, needs_approval
+from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.errors import BadRequest, StateError
+from palinurus.services.containment import name_means
 from palinurus.tools.commands.environ import build_child_env
-from palinurus.tools.sandbox.probe import SandboxGap, SandboxSupport, detect_support, list_gaps
+from palinurus.tools.sandbox import landlock
+from palinurus.tools.sandbox.probe import SandboxSupport, detect_support, list_gaps
 from palinurus.tools.sandbox.proof import TrialResult, TrialSite, run_trials
 
 _FEW = 3  # paths of one folder that are named one by one
-_WORDS = {
-    "none": "nothing: commands run with all rights of this user",
-    "landlock": "Landlock and a filter of system calls",
-    "namespaces": "namespaces of its own (files, processes), Landlock and a filter of system calls",
-    "bubblewrap": "bubblewrap (namespaces), Landlock for ports, and a filter of system calls",
-    "docker": "a Docker container",
-}
-
-
-class CommandContainment(msgspec.Struct, frozen=True):
-    """How an agent's commands are held, in a line, and what is missing."""
-
-    what: str
-    contained: bool
-    gaps: list[SandboxGap]
-
-
-def describe_containment(agent: AgentSettings, found: SandboxSupport | None = None) -> CommandContainment:
-    """Of sessions that are not sandboxed. Makes and starts nothing."""
-    known = found or detect_support()
-    contain = agent.sandbox.contain
-    kind = {"auto": known.best(), "off": "none"}.get(contain, contain)
-    cell = SandboxSpec(kind=kind, accepted=contain == "off")  # type: ignore[arg-type]
-    if kind == "none":
-        why = "switched off in the config" if contain == "off" else "this machine has no means; exec asks first"
-        return CommandContainment(
-            f"not contained: {why}", False, [] if not needs_approval(cell) else list_gaps(known, "none")
-        )
-    return CommandContainment(f"contained by {_WORDS[kind]}", True, list_gaps(known, cell.kind))
 
 
 def run_sandbox(argv: list[str]) -> int:
@@ -92,8 +65,8 @@ def _json(where: ToolSandbox) -> str:
 
 
 def _explained(agent: AgentSettings, key: SessionKey, where: ToolSandbox, view: TerminalView) -> list[str]:
-    cell = where.cell
-    rows = [("session", str(key)), ("held by", _WORDS[cell.kind]), ("workspace", where.workspace)]
+    cell, known = where.cell, detect_support()
+    rows = [("session", str(key)), ("held by", name_means(cell.kind, known)), ("workspace", where.workspace)]
     if cell.box is not None:
         mounts = "; ".join(f"{m.source} at {m.target} ({'rw' if m.write else 'ro'})" for m in cell.box.mounts)
         rows += [("container", f"{cell.box.name}, image {cell.box.image}, network {cell.box.network}")]
@@ -103,14 +76,14 @@ def _explained(agent: AgentSettings, key: SessionKey, where: ToolSandbox, view: 
         rows += [
             ("may write", ", ".join(_brief(cell.write))),
             ("may read", ", ".join(_brief(cell.read))),
-            ("TCP ports", _ports(cell.connect)),
-            ("sockets", "Unix sockets allowed" if cell.unix else "no Unix sockets"),
+            ("TCP ports", _ports(cell, known)),
+            ("sockets", "Unix sockets allowed" if cell.unix or not known.seccomp else "no Unix sockets"),
             ("limits", ", ".join([*used, "no core dumps"])),
             ("home", where.env.get("HOME", "")),
         ]
     lines = [view.style(f"Commands of {agent.id}", "bold")]
     lines += [f"  {name:<10} {strip_controls(text)}" for name, text in rows]
-    for gap in list_gaps(detect_support(), cell.kind):
+    for gap in list_gaps(known, cell.kind):
         lines += [f"  {view.style('open', 'red'):<10} {gap.what}", f"  {'':<10} fix: {gap.fix}"]
     return lines
 
@@ -122,10 +95,11 @@ def _brief(found: tuple[str, ...]) -> list[str]:
     return [*shown, *(f"{folder} ({n} parts)" for folder, n in count.items() if n > _FEW)]
 
 
-def _ports(ports: PortRanges | None) -> str:
-    if ports is None:
-        return "all"
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ports) or "none"
+def _ports(cell: SandboxSpec, known: SandboxSupport) -> str:
+    apart = cell.connect == () and (cell.kind == "bubblewrap" or known.seccomp)  # no network at all
+    if cell.connect is None or (known.landlock < landlock.NET_SINCE and not apart):
+        return "all" if cell.connect is None else "all: this kernel cannot limit them"
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in cell.connect) or "none"
 
 
 def _tested(settings: Settings, where: ToolSandbox, env: Mapping[str, str], as_json: bool, view: TerminalView) -> int:
@@ -143,7 +117,7 @@ def _tested(settings: Settings, where: ToolSandbox, env: Mapping[str, str], as_j
     for one in results:
         print(_row(one, view))
     tried = [one for one in results if one.held is not None]
-    print(f"\n{len(tried) - len(failed)} of {len(tried)} held, by {_WORDS[where.cell.kind]}.")
+    print(f"\n{len(tried) - len(failed)} of {len(tried)} held, by {name_means(where.cell.kind, detect_support())}.")
     for gap in list_gaps(detect_support(), where.cell.kind) if failed or where.cell.kind == "none" else ():
         print(f"open: {gap.what}\n  fix: {gap.fix}")
     return 1 if failed else 0

@@ -13,7 +13,6 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
-from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.reach import http
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config.load import LoadedConfig
@@ -24,6 +23,7 @@ from palinurus.errors import GatewayUnreachable, NotFound, StateError
 from palinurus.gateway.tls import format_fingerprint
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
+from palinurus.services.containment import describe_containment
 from palinurus.store.factory import open_reader
 from palinurus.triggers.heartbeat import KIND as HEARTBEAT
 from palinurus.triggers.jobs import JOB

@@ -23,17 +23,20 @@ from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
 from palinurus.config.secrets import collect_secrets
 from palinurus.config.sections.gateway import TlsSettings
+from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.client import LoginOptions, connect_gateway, load_identity
 from palinurus.gateway.clients import GatewayClients
-from palinurus.gateway.rpc import SCOPES, ClientDescription, ConnectedClient, MethodCall, MethodError, serve_call
+from palinurus.gateway.rpc import ClientDescription, ConnectedClient, MethodCall, MethodError, serve_call
 from palinurus.gateway.server import GatewayServer
 
 LOOPBACK = "127.0.0.1"
 
 
-_US = ConnectedClient("local", "operator", SCOPES, ClientDescription("cli", __version__, sys.platform, "cli"))
+_US = ConnectedClient(
+    "local", Caller("owner", SCOPES, "local"), ClientDescription("cli", __version__, sys.platform, "cli")
+)
 
 
 class OpenedProgram:
@@ -54,10 +57,13 @@ class OpenedProgram:
 
     async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
         """As a client's call; what the method returns last. Raises PalinurusError kinds, as the method did."""
+        row = self._clients.methods[method]
+        if refused := _US.caller.explain_refusal(row.scope):
+            raise BadRequest(refused)
         call = MethodCall(self._clients, _US, "local", method, reply=lambda payload: None)
         given = msgspec.Raw(msgspec.json.encode(params or {}))
         try:
-            return msgspec.to_builtins(await serve_call(self._clients.methods[method], call, given))
+            return msgspec.to_builtins(await serve_call(row, call, given))
         except MethodError as error:
             if isinstance(error.__cause__, PalinurusError):
                 raise error.__cause__ from None

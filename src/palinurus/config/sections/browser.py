@@ -1,4 +1,4 @@
-"""`browser`: the browser that the agent drives (docs/browser.md)."""
+"""`browser` and `canvasHost`: what the agent looks at and what it shows (docs/browser.md, docs/canvas.md)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
@@ -53,3 +53,12 @@ class BrowserSettings(Section, frozen=True):
                 hosts.add(made)
         private = self.policy.get("dangerouslyAllowPrivateNetwork") is True
         return msgspec.structs.replace(self, rules=OpenHosts(frozenset(hosts), private), policy={})
+
+
+class CanvasSettings(Section, frozen=True):
+    """canvasHost"""
+
+    enabled: bool = option(True, "Whether agents have the canvas tool, where the web page is built.")
+    root: Text = option(
+        "", "The folder whose files pages on a canvas may use; relative: of the agent's workspace. Usually canvas."
+    )

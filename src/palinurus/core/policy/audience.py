@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from palinurus.core.policy.taint import PEOPLE, get_source_kind
+from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
 
-ADMIN = "operator.admin"
 KEY = "memory.allowFrom"  # people (telegram:123) and groups (telegram:group:-100) who may know what the owner noted
 TRUST = "tools.trustFrom"  # people, groups and channels (telegram:*) whose turns work as the owner's do
 OUTSIDER_DENY = ("exec", "process", "write", "edit", "apply_patch")  # what the turns of others do not get
@@ -51,7 +51,7 @@ def is_shared(
 def is_owners_turn(inbound: Inbound) -> bool:
     """Is it the owner's own turn, or the program's for the owner? `shared` has been decided."""
     sender = inbound.sender
-    return not inbound.shared and (inbound.system or sender.owner or ADMIN in sender.scopes)
+    return not inbound.shared and (inbound.system or sender.may(ADMIN))
 
 
 def is_outsider(inbound: Inbound, trusted: frozenset[str]) -> bool:
@@ -69,7 +69,7 @@ def is_insider(inbound: Inbound, insiders: frozenset[str]) -> bool:
     """Is the writer the owner, or somebody the owner named?"""
     sender = inbound.sender
     names = {f"{inbound.target.channel}:{ident}" for ident in (sender.id, *sender.also) if ident}
-    return sender.owner or ADMIN in sender.scopes or bool(names & insiders)
+    return sender.may(ADMIN) or bool(names & insiders)
 
 
 def is_own_chat(inbound: Inbound, insiders: frozenset[str]) -> bool:

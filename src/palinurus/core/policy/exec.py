@@ -14,6 +14,7 @@ import msgspec
 
 from palinurus.core.policy.command import classify_command, is_onlooker, is_safe_filter
 from palinurus.core.types.approval import AskMode, CommandRule, Elevated, ExecRules, Security
+from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Inbound
 
 ExecPlace: TypeAlias = Literal["contained", "host"]
@@ -177,7 +178,7 @@ def list_elevation_blocks(
     channel, sender = inbound.target.channel, inbound.sender
     if not enabled:
         failing.append("tools.elevated.enabled is false")
-    if not (sender.owner or "operator.admin" in sender.scopes):
+    if not sender.may(ADMIN):
         failing.append("the sender is not the owner")
     if inbound.kind != "direct":
         failing.append("it is not a direct chat")

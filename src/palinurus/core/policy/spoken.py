@@ -20,11 +20,9 @@ LONG_CHARS, LONG_PARAGRAPH = 1_500, 600  # a message in which only short paragra
 _FENCED = compile_late(r"(?ms)^[ \t]{0,3}(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]{0,3}\1[`~]*[ \t]*$|\Z)")
 _QUOTED_LINES = compile_late(r"(?m)^[ \t]{0,3}>[^\n]*\n?")
 _LONG_QUOTE = compile_late(r"[\"“„«]([^\"“”„«»]{200,4000})[\"”»]")
-_FORWARDED = compile_late(
-    r"(?im)^-{2,}\s*(?:original message|forwarded message|ursprüngliche nachricht|message transféré)"
-    r"|^(?:from|von|de|subject|betreff|objet|to|an|date|datum|sent|gesendet|cc): [^\n]{0,300}\n"
-    r"(?:from|von|de|subject|betreff|objet|to|an|date|datum|sent|gesendet|cc): "
-)
+_MARKED = ("original message", "forwarded message", "ursprüngliche nachricht", "message transféré")
+_HEADERS = frozenset("from von de subject betreff objet to an date datum sent gesendet cc".split())
+_QUOTES = frozenset('"“„«')
 _ASSENT = frozenset(
     "yes yeah yep ok okay sure please do go ahead it that this both all right correct exactly proceed confirm "
     "confirmed continue now then ja bitte mach das genau oui vas-y d'accord si sí".split()
@@ -34,19 +32,39 @@ ANSWER_WORDS = 8  # of a message that only gives what was missing
 
 
 def strip_pasted(text: str) -> str:
-    """Without blocks that were pasted or quoted."""
+    """Without blocks that were pasted or quoted. Most messages have none, and are done with at a glance."""
     if "\n" not in text and len(text) < SHORT_CHARS:
         return text
-    cut = _FORWARDED.search(text)
-    own = text[: cut.start()] if cut else text
-    own = _FENCED.sub(lambda found: found[0] if _is_short(found[2]) else "\n", own)
-    own = _LONG_QUOTE.sub(" ", _QUOTED_LINES.sub("", own))
+    own = _cut_forwarded(text) if ": " in text or "--" in text else text
+    if "```" in own or "~~~" in own:
+        own = _FENCED.sub(lambda found: found[0] if _is_short(found[2]) else "\n", own)
+    if ">" in own:
+        own = _QUOTED_LINES.sub("", own)
+    if len(own) > SHORT_CHARS and any(quote in own for quote in _QUOTES):
+        own = _LONG_QUOTE.sub(" ", own)
     if len(own) <= LONG_CHARS:
         return own
     blocks = [block for block in own.split("\n\n") if block.strip()]
     if len(blocks) < 3:  # one thought, however long
         return own if len(blocks) < 2 else "\n\n".join(b for b in blocks if len(b) <= LONG_PARAGRAPH)
     return "\n\n".join(block for block in (blocks[0], blocks[-1]) if len(block) <= LONG_PARAGRAPH)
+
+
+def _cut_forwarded(text: str) -> str:
+    """Up to a mail that was forwarded: a line that says so, or two headers one after another."""
+    at, before = 0, -1  # where the line begins; where a header began just before it
+    for line in text.split("\n"):
+        if line.startswith("--") and line.lstrip("-").lstrip().casefold().startswith(_MARKED):
+            return text[:at]
+        head, colon, _ = line.partition(": ")
+        if not colon or head.casefold() not in _HEADERS:
+            before = -1
+        elif before >= 0:
+            return text[:before]
+        else:
+            before = at
+        at += len(line) + 1
+    return text
 
 
 def has_pasted(message: UserMessage) -> bool:
@@ -57,7 +75,9 @@ def has_pasted(message: UserMessage) -> bool:
 
 def get_typed(message: UserMessage) -> str:
     """The person's own part: what the program tells with a message (notes, events) stands in blocks before it."""
-    return next((block.text for block in reversed(message.blocks) if isinstance(block, TextBlock)), "")
+    if isinstance(message.content, str):
+        return message.content
+    return next((block.text for block in reversed(message.content) if isinstance(block, TextBlock)), "")
 
 
 def is_owners(message: Message) -> TypeGuard[UserMessage]:

@@ -48,7 +48,6 @@ EFFECTS: dict[str, str] = {
     "message": "send a message",
     "cron": "change scheduled jobs",
     "gateway": "change the gateway",
-    "canvas": "show something on a canvas",
     "nodes": "act on another device",
 }
 FREE: dict[str, frozenset[str]] = {

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.core import untrusted
+from palinurus.core.types.caller import ADMIN, Caller, has_scope
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ImageBlock, TextBlock, UserMessage
 from palinurus.patterns import decode_late
@@ -30,6 +31,16 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
     def trusted(self) -> bool:
         """Do this sender's directives act?"""
         return self.owner or self.allowed
+
+    def may(self, needed: str) -> bool:
+        """Whether what this sender asks for may need that scope. The owner has all of them."""
+        return self.owner or has_scope(self.scopes, needed)
+
+
+def make_sender(caller: Caller, name: str = "") -> Sender:
+    """A caller as the sender of a message: with its rights, and no others."""
+    scopes = tuple(sorted(caller.scopes))
+    return Sender(caller.device or caller.id, name, owner=caller.may(ADMIN), allowed=True, scopes=scopes)
 
 
 class Target(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -195,8 +206,8 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def may_command(self) -> bool:
         """May its text hold directives and commands? Only what a trusted person types; a program's requests
-        over HTTP mean what they say, also when they begin with a slash."""
-        return self.sender.trusted and not self.system and self.target.channel != "http"
+        over HTTP mean what they say, also when they begin with a slash, and so does what a canvas sends."""
+        return self.sender.trusted and not (self.system or self.source) and self.target.channel != "http"
 
     @property
     def triggered(self) -> bool:

@@ -6,6 +6,7 @@ from palinurus.gateway.methods import (
     agent,
     agents,
     approvals,
+    canvas,
     change,
     channels,
     chat,
@@ -30,6 +31,6 @@ from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
-    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes),
+    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes, canvas),
 )
 METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -10,7 +10,7 @@ from msgspec import Meta
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Target, TurnOptions
 from palinurus.core.types.messages import AssistantMessage
-from palinurus.gateway.context import MethodContext, make_sender
+from palinurus.gateway.context import MethodContext
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
@@ -137,7 +137,7 @@ async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, 
 
 async def _wait_stored(call: MethodCall, ident: str, limit: float) -> dict[str, Any]:
     """A run that this process has not seen, or has forgotten: the store knows it, by its key or by its id."""
-    made = make_dedupe(Inbound(Target(chat.CHANNEL), make_sender(call.client), ident, "", at=0))
+    made = make_dedupe(Inbound(Target(chat.CHANNEL), call.sender, ident, "", at=0))
     row = await call.program.store.find(made) or await call.program.store.item(ident)
     if row is None or not (row.id == ident or row.dedupe == made):
         return {"runId": ident, "status": "timeout", "timeoutPhase": "unknown-run"}

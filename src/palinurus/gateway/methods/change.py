@@ -15,7 +15,7 @@ from palinurus.core.levels import spellings, thinking
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
-from palinurus.gateway.context import SessionKeyParams, make_sender
+from palinurus.gateway.context import SessionKeyParams
 from palinurus.gateway.methods import chat
 from palinurus.gateway.methods.sessions import Label
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
@@ -253,7 +253,7 @@ async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str
 
 async def _command(call: MethodCall, key: str, text: str) -> str:
     """Have a command done and wait for its answer. Raises MethodError."""
-    sender, now = make_sender(call.client), call.program.clock.now()
+    sender, now = call.sender, call.program.clock.now()
     target = Target(chat.CHANNEL, to=key)
     inbound = Inbound(target, sender, f"rpc:{uuid.uuid4()}", text, at=now, session=key, push=False)
     accepted = await chat.submit_inbound(call, inbound)

@@ -236,7 +236,7 @@ async def list_pairings(call: MethodCall, asked: PairingListParams) -> dict[str,
 async def approve_pairing(call: MethodCall, asked: PairingCodeParams) -> dict[str, Any]:
     """Let somebody in; `notify` tells them."""
     chats = _chats(call)
-    done = _done(await chats.pairing.approve(asked.code, call.client.principal, first=call.client.may(rpc.ADMIN)))
+    done = _done(await chats.pairing.approve(asked.code, call.client.caller.id, first=call.client.may(rpc.ADMIN)))
     if asked.notify and (reply := done.reply()) is not None:
         await chats.say(reply)
     return _paired(done)

@@ -13,7 +13,7 @@ from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError, StateError
 from palinurus.gateway import attachments
-from palinurus.gateway.context import MethodContext, SessionParams, make_sender, refuse_busy
+from palinurus.gateway.context import MethodContext, SessionParams, refuse_busy
 from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import project_entry, project_history
@@ -110,7 +110,7 @@ async def make_inbound(
     images, files = await attachments.keep_attachments(attached, call.program.keep)
     return Inbound(
         Target(CHANNEL, to=str(key)),
-        make_sender(call.client),
+        call.sender,
         event,
         text,
         at=call.program.clock.now(),

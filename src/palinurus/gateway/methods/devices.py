@@ -32,7 +32,7 @@ async def list_devices(call: MethodCall, params: NoParams) -> Any:
 
 async def approve_device(call: MethodCall, params: DeviceRequestParams) -> Any:
     """Say yes to a request."""
-    device = await call.gateway.pairing.approve(params.request_id, call.client.scopes)
+    device = await call.gateway.pairing.approve(params.request_id, call.client.caller.scopes)
     return {"requestId": params.request_id, "device": describe_device(device)}
 
 
@@ -44,15 +44,15 @@ async def reject_device(call: MethodCall, params: DeviceRequestParams) -> Any:
 
 async def remove_device(call: MethodCall, params: DeviceParams) -> Any:
     """Take a device's access away."""
-    await call.gateway.pairing.remove(params.device_id, call.client.scopes)
+    await call.gateway.pairing.remove(params.device_id, call.client.caller.scopes)
     return {"deviceId": params.device_id}
 
 
 async def rotate_device_token(call: MethodCall, params: TokenRotateParams) -> Any:
     """A new token; only the device itself is told it."""
-    own = params.device_id == call.client.device
+    own = params.device_id == call.client.caller.device
     row, token = await call.gateway.pairing.rotate(
-        params.device_id, params.role, call.client.scopes, own=own, scopes=params.scopes
+        params.device_id, params.role, call.client.caller.scopes, own=own, scopes=params.scopes
     )
     told = {"token": token} if token else {}
     base = {"deviceId": params.device_id, "role": row.role, "scopes": row.scopes}
@@ -61,7 +61,7 @@ async def rotate_device_token(call: MethodCall, params: TokenRotateParams) -> An
 
 async def revoke_device_token(call: MethodCall, params: DeviceRoleParams) -> Any:
     """Kill a device's token."""
-    at = await call.gateway.pairing.revoke(params.device_id, params.role, call.client.scopes)
+    at = await call.gateway.pairing.revoke(params.device_id, params.role, call.client.caller.scopes)
     return {"deviceId": params.device_id, "role": params.role, "revokedAtMs": at}
 
 

@@ -148,7 +148,7 @@ async def approve_node(call: MethodCall, asked: NodeApproveParams) -> dict[str, 
     """Say yes to a request; with `commands` to those only."""
     board = await _open(call)
     try:
-        node = await board.pairing.approve(asked.request_id, call.client.scopes, asked.commands)
+        node = await board.pairing.approve(asked.request_id, call.client.caller.scopes, asked.commands)
     except (NotFound, Unauthorized) as error:
         raise MethodError(error.message) from None
     return {"requestId": asked.request_id, "node": board.describe(node.node_id)}
@@ -209,7 +209,7 @@ async def invoke_node(call: MethodCall, asked: NodeInvokeParams) -> dict[str, An
     if (refused := board.refuse(ident, asked.command)) is not None:
         raise _to_error(refused, asked.command)
     said = await _authorize(call, board, ident, params) if asked.command == RUN else None
-    key = f"{call.client.principal}:{asked.idempotency_key}"
+    key = f"{call.client.caller.id}:{asked.idempotency_key}"
     wait = min(asked.timeout_ms or TIMEOUT_MS, LONGEST_MS) / 1000
     order = NodeOrder(ident, asked.command, params, key, timeout=wait, approved=said)
     answer = await board.invoke(order)
@@ -275,7 +275,9 @@ async def take_node_result(call: MethodCall, asked: NodeResultParams) -> dict[st
     payload = _read(asked.payload, asked.payload_json)
     fault = asked.error or NodeFault()
     answer = NodeAnswer(asked.ok, payload, fault.code or "", fault.message or "")
-    taken = asked.node_id == call.client.device and board.take_answer(call.client.conn, asked.node_id, asked.id, answer)
+    taken = asked.node_id == call.client.caller.device and board.take_answer(
+        call.client.conn, asked.node_id, asked.id, answer
+    )
     return {"ok": True} if taken else {"ok": True, "ignored": True}
 
 

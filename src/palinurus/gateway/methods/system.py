@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, to_builtins
 
 from palinurus import __version__
 from palinurus.gateway.client import load_identity
@@ -14,6 +14,8 @@ from palinurus.gateway.context import MethodContext
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NoParams
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
+from palinurus.services.audit import LOOKED_AT, list_findings
+from palinurus.services.containment import describe_containment
 
 
 class HealthParams(MethodParams, frozen=True):
@@ -121,6 +123,19 @@ def _tail(path: str, asked: LogTailParams) -> dict[str, Any]:
     return {"file": path, "cursor": cursor, "size": size, "lines": kept, "truncated": truncated, "reset": reset}
 
 
+async def audit_security(call: MethodCall, asked: NoParams) -> dict[str, Any]:
+    """What `pal security audit` lists, and what is not held of the commands of each agent, worst first."""
+    settings = call.program.settings
+    found = await asyncio.to_thread(list_findings, settings)
+    held = [(one.id, await asyncio.to_thread(describe_containment, one)) for one in settings.agents.values()]
+    return {
+        "ok": not found,
+        "rows": LOOKED_AT,
+        "findings": [to_builtins(one) for one in found],
+        "commands": [{"agentId": agent, **to_builtins(one)} for agent, one in held],
+    }
+
+
 async def get_gateway_identity(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Who this gateway is."""
     own = await asyncio.to_thread(load_identity, call.program.settings.home)
@@ -132,5 +147,6 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("system-presence", READ, NoParams, get_presence),
     GatewayMethod("status", READ, SystemStatusParams, get_status),
     GatewayMethod("logs.tail", READ, LogTailParams, tail_log),
+    GatewayMethod("security.audit", ADMIN, NoParams, audit_security),
     GatewayMethod("gateway.identity.get", READ, NoParams, get_gateway_identity),
 )

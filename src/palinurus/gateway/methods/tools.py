@@ -15,7 +15,7 @@ from palinurus.core.policy.decide import describe_tool_verdict
 from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool, normalize_tool_name
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.tool import Tool
-from palinurus.gateway.context import MainSessionParams, SessionParams, find_agent, make_sender
+from palinurus.gateway.context import MainSessionParams, SessionParams, find_agent
 from palinurus.gateway.invoke import ToolRefusal, call_tool
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodParams, NonEmpty
@@ -113,7 +113,7 @@ async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> 
     here = call.context
     key = asked.resolve(call)
     seen = await here.reader.load(key)
-    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", at=here.program.clock.now())
+    message = Inbound(Target(chat.CHANNEL, to=str(key)), call.sender, "", "", at=here.program.clock.now())
     found = find_tool_offer(here.program, seen, message)
     shared = here.program.settings.policy.shared.own.profile
     return {
@@ -129,9 +129,7 @@ async def invoke_tool(call: MethodCall, asked: ToolInvokeParams) -> dict[str, An
     """Call one, under the session's policy. Those that change things need a run, where people see it and are asked."""
     known = call.program.tools
     name = asked.name if asked.name in known else normalize_tool_name(asked.name)  # those of others have capitals
-    found = await call_tool(
-        call.gateway.host, asked.resolve(call), name, asked.args or {}, sender=make_sender(call.client)
-    )
+    found = await call_tool(call.gateway.host, asked.resolve(call), name, asked.args or {}, sender=call.sender)
     if isinstance(found, ToolRefusal):
         return {"ok": False, "toolName": name, "error": {"code": found.kind, "message": found.message}}
     source = "plugin" if name in known and known[name].origin else "core"

@@ -206,7 +206,7 @@ def _zone(asked: UsageSpanParams, now: int) -> timezone:
     try:
         hours = timedelta(hours=abs(int(sign)), minutes=int(rest or 0))
         return timezone(-hours if sign.startswith("-") else hours)
-    except ValueError:
+    except (ValueError, OverflowError):
         own = datetime.fromtimestamp(now / 1000).astimezone().utcoffset()
         return timezone(own) if own is not None else UTC
 

@@ -110,7 +110,7 @@ class OpenAiReply(msgspec.Struct, frozen=True):
 
 
 _DECODER = decode_late(_Body)
-NOBODY = Sender("nobody")  # a request says nothing of who sends it: the credential does (`endpoints.name_sender`)
+NOBODY = Sender("nobody")  # a request says nothing of who sends it: the credential does (`handle_completion`)
 
 
 def parse_completion(

@@ -21,11 +21,10 @@ from aiohttp.web_response import StreamResponse
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound, Sender, decode_inbound
+from palinurus.core.types.inbound import decode_inbound, make_sender
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
-from palinurus.gateway.auth import ROUTE_SCOPES, HttpCaller
 from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
@@ -99,9 +98,9 @@ _MADE = compile_late(r"agent:[^:]+:openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{
 class OutcomeWaits:
     """The requests that wait for an outcome; `end` lets them go when the gateway stops first."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: bool = False) -> None:
         self._tasks: set[asyncio.Future[InboxRow]] = set()
-        self._ended = False
+        self._ended = ended
 
     async def outcome(self, host: GatewayHost, ident: str, keyed: bool) -> InboxRow | HttpFault:
         """The settled message, or why its outcome cannot be told now."""
@@ -169,16 +168,6 @@ RESPONSES_DIALECT = OpenAiDialect(
 )
 
 
-def name_sender(inbound: Inbound, caller: HttpCaller | None) -> Inbound:
-    """The message with its sender: the owner's where the credential has the owner's rights, else a client with what it
-    may do, who is not the owner for tools and memory either."""
-    if caller is not None and "control" in caller.scopes:
-        return msgspec.structs.replace(inbound, sender=Sender("operator", owner=True))
-    scopes = tuple(sorted(ROUTE_SCOPES[one] for one in caller.scopes)) if caller is not None else ()
-    sender = Sender(caller.principal if caller is not None else "nobody", allowed=True, scopes=scopes)
-    return msgspec.structs.replace(inbound, sender=sender)
-
-
 async def handle_completion(
     visit: RouteRequest, clock: Clock, waits: OutcomeWaits, dialect: OpenAiDialect
 ) -> StreamResponse | HttpFault:
@@ -190,7 +179,8 @@ async def handle_completion(
     ask = dialect.read(data, request.headers, host.settings, host.catalog, clock.now())
     if isinstance(ask, HttpFault):
         return ask
-    ask = msgspec.structs.replace(ask, inbound=name_sender(ask.inbound, visit.caller))
+    inbound = msgspec.structs.replace(ask.inbound, sender=make_sender(visit.caller))
+    ask = msgspec.structs.replace(ask, inbound=inbound)
     ident = dialect.ident(ask)
     created = clock.now() // 1000
     if ask.stream:

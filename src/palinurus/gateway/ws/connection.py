@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from aiohttp.http_websocket import WSMsgType
 from aiohttp.web_ws import WebSocketResponse
 
+from palinurus.core.types.caller import ADMIN, NODE, Caller
 from palinurus.errors import PalinurusError
 from palinurus.gateway import limits, rpc
 from palinurus.gateway.auth import GatewayPeer
@@ -212,18 +213,16 @@ class ClientConnection:
     def _welcome(self, login: ClientLogin, token: str, peer: GatewayPeer) -> None:
         """From here on it is a client. One step: nothing can be sent between hello-ok and the first event."""
         asked = login.params
-        self.client = ConnectedClient(
-            self.conn,
-            "node" if asked.role == "node" else "operator",
+        caller = Caller(
+            login.principal,
             frozenset(login.scopes),
-            asked.client,
+            login.how,
+            "node" if asked.role == NODE else "operator",
             device=asked.device.id if asked.device else "",
-            principal=login.principal,
-            how=login.how,
-            caps=frozenset(asked.caps),
             address=peer.address,
-            at=self._gateway.clock.now(),
         )
+        now, caps = self._gateway.clock.now(), frozenset(asked.caps)
+        self.client = ConnectedClient(self.conn, caller, asked.client, caps=caps, at=now)
         self._wire.budget = None
         if self._deadline is not None:
             self._deadline.cancel()
@@ -257,20 +256,18 @@ class ClientConnection:
 
     def _barred(self, name: str, method: GatewayMethod | None) -> MethodError | None:
         """Why this client may not call this, if so."""
-        client = self.client
+        caller = self.client.caller
+        if method is None and caller.role == NODE:
+            return MethodError("unknown method")
+        if refused := caller.explain_refusal(method.scope if method is not None else ADMIN):
+            self._rebuffs += refused.startswith("unauthorized role")
+            return MethodError(refused)
         if method is None:
-            if not client.may(rpc.ADMIN):
-                return MethodError(f"missing scope: {rpc.ADMIN}" if client.role == "operator" else "unknown method")
             return MethodError(
                 "connect is only valid as the first request" if name == "connect" else f"unknown method: {name}"
             )
-        if not client.may(method.scope):
-            if method.scope != rpc.NODE and client.role == "operator":
-                return MethodError(f"missing scope: {method.scope}")
-            self._rebuffs += 1
-            return MethodError(f"unauthorized role: {client.role}")
         self._rebuffs = 0
-        who, now = client.device or client.principal, self._gateway.clock.monotonic()
+        who, now = caller.device or caller.id, self._gateway.clock.monotonic()
         wait = self._gateway.pace.count(who, now) if method.write else 0.0
         if wait > 0:
             text = f"rate limit exceeded for {name}; retry after {int(wait) + 1}s"

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer, narrow_scopes
 from palinurus.gateway.pairing import DevicePairing, PairedDevice
-from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, decode_params, has_scope
+from palinurus.gateway.rpc import ClientDescription, MethodError, decode_params
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
 from palinurus.gateway.ws.hub import ResumePoint
@@ -144,11 +145,11 @@ class Handshake:
             return _auth("rate_limited", "AUTH_RATE_LIMITED", "wait_then_retry", wait=wait)
         if asked.role == "node":
             return self._node(asked, now)
-        how = self._credential(asked, now)
-        if isinstance(how, MethodError):
-            return how
-        fault = self._device(asked, now, required=how[0] == "none")
-        return self._granted(asked, how, now) if fault is None else fault
+        caller = self._credential(asked, now)
+        if isinstance(caller, MethodError):
+            return caller
+        fault = self._device(asked, now, required=caller.how == "none")
+        return self._granted(asked, caller, now) if fault is None else fault
 
     def _node(self, asked: ConnectParams, now: int) -> NodeKnock | MethodError:
         """A node is a device, and stays one: it proves its key, then what it holds. No operator's token opens this."""
@@ -158,10 +159,10 @@ class Handshake:
         assert asked.device is not None
         word = self._own_node_credential(asked)
         if not word:
-            how = self._credential(asked, now)
-            if isinstance(how, MethodError):
-                return how
-            word = how[0]
+            caller = self._credential(asked, now)
+            if isinstance(caller, MethodError):
+                return caller
+            word = caller.how
         if word == "device" and not self._own_node_credential(asked):
             return _auth("device_token_mismatch", "AUTH_DEVICE_TOKEN_MISMATCH", "update_auth_credentials")
         client = asked.client
@@ -185,24 +186,24 @@ class Handshake:
             return "device"
         return "code" if auth.bootstrap_token and self.nodes.find_code(auth.bootstrap_token) is not None else ""
 
-    def _credential(self, asked: ConnectParams, now: int) -> tuple[str, str, frozenset[str]] | MethodError:
-        """How the client proved itself, who it is, and what that opens; or the refusal."""
+    def _credential(self, asked: ConnectParams, now: int) -> Caller | MethodError:
+        """Who the client is, with all that its credential opens; or the refusal."""
         mode, auth = self._auth.mode, asked.auth or ConnectAuth()
         if mode == "none":
-            return "none", "owner", SCOPES
+            return Caller("owner", SCOPES, "none")
         if mode == "trusted-proxy":
             user = self._auth.find_proxy_user(self._peer)
             if user is None:
                 return _auth("trusted_proxy_user_missing", "AUTH_UNAUTHORIZED", "update_auth_configuration")
-            return "proxy", user, narrow_scopes(self._peer, SCOPES)
+            return Caller(user, narrow_scopes(self._peer, SCOPES), "proxy")
         secret = auth.token if mode == "token" else auth.password
         if secret and self._auth.is_secret(secret):
-            return mode, "owner", SCOPES
+            return Caller("owner", SCOPES, mode)
         own = auth.device_token or auth.token
         if own and asked.device is not None and self._proof(asked, now) is None:
             holder = self._pairing.holder(own)
             if holder is not None and holder.device == asked.device.id:
-                return "device", f"device:{holder.device}", holder.scopes
+                return Caller(f"device:{holder.device}", holder.scopes, "device")
         if asked.device is None and not secret and not own:
             missing = self._device(asked, now, required=True)
             assert missing is not None
@@ -240,12 +241,10 @@ class Handshake:
         claim = identity.DeviceClaim(asked.client, asked.role, asked.scopes, token)
         return identity.verify_device(asked.device, claim, self._nonce, now)
 
-    def _granted(
-        self, asked: ConnectParams, how: tuple[str, str, frozenset[str]], now: int
-    ) -> ClientLogin | PairingNeeded:
-        word, principal, opens = how
+    def _granted(self, asked: ConnectParams, caller: Caller, now: int) -> ClientLogin | PairingNeeded:
+        word, principal = caller.how, caller.id
         wanted = tuple(dict.fromkeys(scope for scope in asked.scopes if scope in SCOPES))
-        scopes = tuple(scope for scope in wanted if has_scope(opens, scope))
+        scopes = tuple(scope for scope in wanted if caller.may(scope))
         if asked.device is None:
             return ClientLogin("", asked, scopes, word, principal=principal)
         fresh = _device(asked, asked.device, wanted if word == "device" else scopes, now)

@@ -300,4 +300,4 @@ class ClientHub:
 
 
 def _owner(client: ConnectedClient) -> tuple[str, str]:
-    return client.principal, client.device
+    return client.caller.id, client.caller.device

@@ -20,6 +20,7 @@ from palinurus.core.policy.audience import is_shared
 from palinurus.core.prompt.bootstrap import BootstrapWeight
 from palinurus.core.skills.skill import Skill
 from palinurus.core.speech import SpokenText
+from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Prompt
@@ -37,13 +38,13 @@ from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import RunClaim, SessionRow, Store, UsageRow
+from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.commands.table import CommandRow
 from palinurus.tools.program.cron import SchedulerPort
 from palinurus.tools.program.memory import MemoryPort
 from palinurus.workspace.sources import SkillStock
 
 Scope: TypeAlias = Literal["any", "owner"]
-ADMIN = "operator.admin"
 # Texts to vectors, or why there are none.
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]] | str]]
 # (name, kind, bytes) of a file: where it is now, or why it is not.
@@ -84,6 +85,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     keep: KeepFile | None = None  # puts a file that a client sent on disk
     chats: ChatChannels | None = None  # the chat channels: who is let in, which run
     voices: AgentVoices | None = None  # who reads aloud
+    canvas: CanvasOffer | None = None  # pages that agents show
     nodes: NodesPart | None = None  # other machines that do something for the agent
     ears: TranscriberPort | None = None  # who writes down what is spoken
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
@@ -143,7 +145,7 @@ class ChatCommand(msgspec.Struct, frozen=True):
 
 def is_admin(inbound: Inbound) -> bool:
     """May this sender change what outlives a reply everywhere: the owner, or a client with operator.admin?"""
-    return inbound.sender.owner or ADMIN in inbound.sender.scopes
+    return inbound.sender.may(ADMIN)
 
 
 def is_internal(inbound: Inbound) -> bool:

@@ -14,8 +14,9 @@ from palinurus.config.settings import Settings
 from palinurus.core.levels import spellings, thinking
 from palinurus.core.levels.parse import Directive
 from palinurus.core.levels.spellings import DIRECTIVE_ORDER
+from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Inbound
-from palinurus.inbox.commands.command import ADMIN, is_admin, is_internal
+from palinurus.inbox.commands.command import is_admin, is_internal
 from palinurus.inbox.commands.options import apply_exec, apply_queue, check_elevation
 from palinurus.services.facts import SessionFacts
 

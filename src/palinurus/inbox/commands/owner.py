@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.core.policy import card
+from palinurus.core.types.caller import APPROVALS
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.untrusted import clean_label
-from palinurus.inbox.commands.command import CommandAnswer, CommandCall, is_admin
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 from palinurus.inbox.pairing import VALID, PairedPerson, PairingStranger
 from palinurus.services.approvals import AnswerOutcome, ApprovalRow
 
@@ -110,7 +111,6 @@ def _who(one: PairingStranger | PairedPerson) -> str:
     return f"{one.who}, who calls themselves “{name}”" if name else one.who
 
 
-APPROVALS_SCOPE = "operator.approvals"
 DECISION_WORDS: dict[str, str] = {
     "once": "allow-once", "allow": "allow-once", "yes": "allow-once", "allow-once": "allow-once",
     "always": "allow-always", "allow-always": "allow-always",
@@ -153,7 +153,7 @@ async def _may_help(call: CommandCall, words: list[str]) -> bool:
 
 def can_approve(inbound: Inbound) -> bool:
     """May this sender answer?"""
-    return is_admin(inbound) or APPROVALS_SCOPE in inbound.sender.scopes
+    return inbound.sender.may(APPROVALS)
 
 
 def describe_answer(answered: AnswerOutcome) -> str:

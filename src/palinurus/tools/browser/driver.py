@@ -20,7 +20,9 @@ from palinurus.tools.browser.gate import is_named
 from palinurus.tools.browser.link import BrowserFault
 from palinurus.tools.browser.live import LiveBrowser
 from palinurus.tools.browser.looking import refresh_title
+from palinurus.tools.browser.offer import LocalPage
 from palinurus.tools.browser.pool import BrowserPool
+from palinurus.tools.browser.still import photograph_local_page
 from palinurus.tools.browser.tab import BrowserTab, PromptOpened
 from palinurus.tools.web.egress import EgressGuard
 
@@ -205,6 +207,13 @@ class BrowserDriver:
         if isinstance(output.details, dict):
             output.details["tookMs"] = round((self._clock.monotonic() - started) * 1000)
         return output
+
+    async def photograph(self, ctx: ToolContext, page: LocalPage) -> tuple[str, str]:
+        """See `BrowserOffer.photograph`."""
+        profile = next(one for one in self._pool.list_profiles() if not self._pool.find_address(one))
+        async with self._pool.use(ctx, self._pool.name_key(ctx, profile)) as live:
+            taken = await photograph_local_page(live, page)
+        return taken.data, taken.mime
 
     async def close(self) -> None:
         """End every browser; cookies stay in their profiles."""

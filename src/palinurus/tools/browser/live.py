@@ -115,11 +115,12 @@ class LiveBrowser:
                 return tab
         raise BrowserFault(f"there is no tab {named[:40]!r}; open are {', '.join(tab.id for tab in found)}")
 
-    async def open_tab(self, owner: str, most: int) -> BrowserTab:
-        """An empty one, which is the current one from now on. Raises BrowserFault."""
+    async def open_tab(self, owner: str, most: int, context: str = "") -> BrowserTab:
+        """An empty one, which is the current one from now on; `context`: of these cookies. Raises BrowserFault."""
         for old in self.list_tabs(owner)[: max(0, len(self.list_tabs(owner)) - most + 1)]:
             await self.close_tab(old)
-        made = await self.link.send("Target.createTarget", {"url": "about:blank"})
+        inside = {"browserContextId": context} if context else {}
+        made = await self.link.send("Target.createTarget", {"url": "about:blank", **inside})
         target = made["targetId"]
         if self.proxy is None:
             await self.link.send("Target.attachToTarget", {"targetId": target, "flatten": True})

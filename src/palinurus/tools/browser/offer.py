@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any
+
+import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.sections.browser import BrowserSettings
@@ -63,6 +65,17 @@ def explain_absence(settings: BrowserSettings, program: str) -> str:
     return ""
 
 
+class LocalPage(msgspec.Struct, frozen=True):
+    """A page that no network has: `serve` gives (kind, bytes) of a path, None for what is not there."""
+
+    address: str
+    serve: Callable[[str], Awaitable[tuple[str, bytes] | None]]
+    headers: Mapping[str, str]
+    size: tuple[int, int] = (800, 600)
+    jpeg: bool = False
+    delay: float = 0.0  # seconds between its being loaded and the picture
+
+
 class BrowserOffer:
     """The tool, and the browsers that came of it. `close` ends them; it loads nothing if there are none."""
 
@@ -96,11 +109,19 @@ class BrowserOffer:
         return {tool.name: tool}
 
     async def _run(self, ctx: ToolContext, **args: Any) -> ToolOutput:
+        output: ToolOutput = await self._load().run(ctx, args)
+        return output
+
+    async def photograph(self, ctx: ToolContext, page: LocalPage) -> tuple[str, str]:
+        """A picture (base64, its kind) of a page that comes from us and reaches nobody. Raises ToolFailure."""
+        taken: tuple[str, str] = await self._load().photograph(ctx, page)
+        return taken
+
+    def _load(self) -> Any:
         if self._driver is None:
             make = load_part("browser")
             self._driver = make(self._settings, self.program, self._home, self._egress, clock=self._clock)
-        output: ToolOutput = await self._driver.run(ctx, args)
-        return output
+        return self._driver
 
     async def close(self) -> None:
         """End all browsers."""

@@ -83,6 +83,7 @@ class BrowserTab:
         self.states: dict[str, set[str]] = {}  # loader -> lifecycle events
         self.loader = ""
         self.dragged: dict[str, Any] | None = None
+        self.fulfil: Callable[[dict[str, Any]], Coroutine[Any, Any, Any]] | None = None  # answers what it asks for
         self._waiting: set[asyncio.Future[None]] = set()
         self._tasks = TaskSet("a browser tab's work")
 
@@ -281,6 +282,9 @@ def _dragged(tab: BrowserTab, session: str, params: dict[str, Any]) -> None:
 
 def _paused(tab: BrowserTab, session: str, params: dict[str, Any]) -> None:
     """Documents stop here on their way out: only the web is opened, whoever asks."""
+    if tab.fulfil is not None:
+        tab.start(tab.fulfil(params))
+        return
     request = params["requestId"]
     web = params["request"]["url"].lower().startswith(("http://", "https://", "data:", "blob:", "about:"))
     how: Literal["Fetch.continueRequest", "Fetch.failRequest"] = "Fetch.continueRequest" if web else "Fetch.failRequest"

@@ -26,16 +26,21 @@ QUIET = 0.5  # seconds of silence after new output that end a waiting poll
 HINTS = (5, 10, 30, 60)  # seconds to wait before the next look, growing while nothing comes
 END_GRACE = 1.0
 _TYPING = ("write", "submit", "send-keys", "paste")
+_ENDING = frozenset(("C-c", "C-d", "C-\\"))  # keys that tell a command nothing but to end
 
 
 async def _typing(ctx: ToolContext, held: RunningCommand, args: ProcessArguments) -> None:
-    """What runs outside was approved for what it was then, not for what a page wants to be typed into it.
+    """What runs outside was approved for what it was then, not for what a page wants to be typed into it. What has a
+    network has it from before: what a command would not be given now is not handed to it in words.
 
     Raises ToolFailure."""
-    cell = held.job.spec.cell
+    cell, rules = held.job.spec.cell, ctx.settings.taint
     outside = cell.kind == "none" and not ctx.settings.cell.accepted
-    linked = is_from_outside(ctx.taint) and cell.connect != ()  # a shell from before the page, with a network
-    if (outside or linked) and is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint):
+    ends = args.action == "send-keys" and _ENDING.issuperset(args.keys) and not args.literal and not args.hex
+    # a new command loses the network by any taint inside, and asks outside after content from elsewhere
+    barred = is_from_outside(ctx.taint) or cell.kind != "none"
+    linked = barred and cell.connect != () and not ends and is_reason_to_ask(rules, "exec:network", ctx.taint)
+    if (outside or linked) and is_reason_to_ask(rules, "exec", ctx.taint):
         title = f"type into {_label(held.job.command)}, {'outside the sandbox' if outside else 'which has the network'}"
         await require_approval(ctx, "process", title, str(msgspec.to_builtins(args)), binding={})
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from palinurus.config.sections import approvals
 from palinurus.core.policy import exec, networking, shell
+from palinurus.core.policy.audience import is_owners_turn
 from palinurus.core.policy.nodes import choose_runner
 from palinurus.core.policy.taint import is_from_outside, is_reason_to_ask
 from palinurus.core.types.approval import ApprovalDecision
@@ -28,6 +29,10 @@ TOO_LONG = "not run: the command needs an approval and is too long to be shown w
 
 async def run_on_node(nodes: NodesPort, ctx: ToolContext, args: ExecArguments, name: str = "") -> ToolOutput:
     """Judge, ask if need be, send, wait. `name`: the node where the call names none. Raises ToolFailure."""
+    if not is_owners_turn(ctx.inbound):
+        raise ToolFailure("host=node: other machines are for the owner only; leave host and node out")
+    if ctx.settings.cell.kind == "docker" and ctx.settings.rules.host != "node":
+        raise ToolFailure("host=node: this session is sandboxed, and exec host is not node here")
     for word in ("background", "pty", "elevated"):
         if getattr(args, word):
             raise ToolFailure(f"{word} is not possible with host=node")

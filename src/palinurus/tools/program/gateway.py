@@ -19,6 +19,7 @@ from palinurus.config.secrets import redact_config
 from palinurus.core.signature import pick_one
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_json_output, make_output
 from palinurus.errors import PalinurusError
+from palinurus.patterns import compile_late
 from palinurus.plugins.checkout import update_checkout
 from palinurus.tools.define import bind_tools, define_tool
 
@@ -32,6 +33,9 @@ WRITABLE = (
     "messages", "session.reset", "session.resetByType", "session.resetByChannel",
     "logging.level", "ui", "cron.maxConcurrentRuns",
 )  # fmt: skip
+
+# Among them, what is said to a model later, and where and with what rights words are sent: the owner's.
+_KEPT = compile_late(r"(?:prompt|instructions|sections|url|host|endpoint|key|token|secret|headers|proxy|path|command)$")
 
 
 class GatewayControl(msgspec.Struct, frozen=True):
@@ -129,6 +133,8 @@ def _veto(changed: tuple[str, ...]) -> None:
 
 def is_writable_key(key: str) -> bool:
     """May the agent write this key path?"""
+    if any(map(_KEPT.search, key.lower().split("."))):
+        return False
     return any(key == one or key.startswith(f"{one}.") for one in WRITABLE)
 
 

@@ -29,7 +29,7 @@ def wrap_bubblewrap(command: Sequence[str], cwd: str, cell: KeeperPlan) -> tuple
     if not where:
         raise FileNotFoundError(2, "bubblewrap (bwrap) is not installed")
     # no namespaces in namespaces: they open parts of the kernel that only root can reach
-    user = ["--unshare-user", "--disable-userns"] if _can_close(where) and os.geteuid() else ["--unshare-user-try"]
+    user = ["--unshare-user", "--disable-userns"] if can_close_namespaces() and os.geteuid() else ["--unshare-user-try"]
     line = [where, *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if cell.connect == ():
         line.append("--unshare-net")
@@ -44,10 +44,16 @@ def wrap_bubblewrap(command: Sequence[str], cwd: str, cell: KeeperPlan) -> tuple
 
 
 @cache
-def _can_close(where: str) -> bool:
-    """From 0.8 on."""
+def can_close_namespaces() -> bool:
+    """Can it keep commands from making namespaces? From 0.8 on."""
     try:
-        told = subprocess.run([where, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, env={})
+        told = subprocess.run(
+            [find_bubblewrap() or "bwrap", "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=5,
+            env={},
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     words = told.stdout.split()

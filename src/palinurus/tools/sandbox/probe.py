@@ -28,6 +28,7 @@ class SandboxSupport(msgspec.Struct, frozen=True):
     docker: str = ""
     root: bool = False  # we run as root
     namespaces: bool = False
+    closes: bool = True  # bubblewrap can keep commands from making namespaces of their own
 
     def best(self) -> SandboxKind:
         """The strongest kind that works here without an image and does not stand in the way of ordinary work.
@@ -69,6 +70,7 @@ def _detect() -> SandboxSupport:
         docker=docker.find_docker(),
         root=os.geteuid() == 0,
         namespaces=_namespaces_work(),
+        closes=bubblewrap.can_close_namespaces(),
     )
 
 
@@ -133,6 +135,11 @@ def list_gaps(found: SandboxSupport, kind: SandboxKind) -> list[SandboxGap]:
             only and found.landlock < landlock.SCOPE_SINCE,
             "signals and abstract sockets are not limited: the kernel is older than 6.12",
             newer,
+        ),
+        (
+            kind == "bubblewrap" and (found.root or not found.closes),
+            "commands can make user namespaces, which open parts of the kernel that only root reaches otherwise",
+            "run the gateway as a user of its own, with bubblewrap 0.8 or newer",
         ),
         (only, "other processes are visible with their command lines, and /dev/shm is shared", fuller),
         (

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 import palinurus
@@ -51,17 +51,49 @@ def make_own_command(module: str, *args: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-X", "utf8", "-c", code, find_source_root(), *args)
 
 
-@cache
-def list_readable() -> tuple[str, ...]:
-    """The paths every command may read: programs, libraries, harmless configuration, our own interpreter.
+class OpenPaths:
+    """What of a folder of settings may be seen. It is walked again when a name in it came, went or was renamed: what
+    root adds for itself while we run is as private as what was there at the start. A mode that is changed later is not
+    noticed; in namespaces nothing depends on this list, because there root's files are nobody's."""
 
-    Looked up once per process: all of /etc is walked for it."""
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._seen: dict[str, int] = {}  # folder -> when its names last changed
+        self._paths: tuple[str, ...] = ()
+
+    def list(self) -> tuple[str, ...]:
+        """The same tuple until something changes."""
+        if not self._seen or any(_read_time(path) != at for path, at in self._seen.items()):
+            # times first: what changes meanwhile is seen the next time
+            self._seen = {path: _read_time(path) for path, _, _ in os.walk(self._folder)}
+            self._paths = tuple(cover_without_secrets(self._folder, _secret))
+        return self._paths
+
+
+_get_settings = cache(lambda: OpenPaths("/etc"))
+
+
+def _read_time(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def list_readable() -> tuple[str, ...]:
+    """The paths every command may read: programs, libraries, harmless configuration, our own interpreter. The same
+    tuple until something in /etc changes."""
+    return _list_readable(_get_settings().list())
+
+
+@lru_cache(1)
+def _list_readable(settings: tuple[str, ...]) -> tuple[str, ...]:
     source = find_source_root()
     checkout = os.path.dirname(source)  # its docs are what prompts point at
     docs = os.path.join(checkout, "docs") if os.path.isfile(os.path.join(checkout, "pyproject.toml")) else source
     own = (sys.base_prefix, sys.prefix, source, docs)
     found = [path for path in (*PROGRAMS, *KERNEL) if os.path.exists(path)]
-    found += [*cover_without_secrets("/etc", _secret), *own]
+    found += [*settings, *own]
     real = (path if path in KERNEL else os.path.realpath(path) for path in found)
     # a link such as /etc/mtab leads to our own process
     return tuple(dict.fromkeys(path for path in real if path in KERNEL or not path.startswith("/proc/")))
