@@ -60,8 +60,8 @@ def die_with_parent() -> None:
 class Hunter:
     """A pytest plugin: instead of running the tests, hunts the mutants of one file with them."""
 
-    def __init__(self, target: str, mutants: list[Mutant], copy: Path, out: TextIO, end: float) -> None:
-        self.target, self.mutants, self.out, self.end = target, mutants, out, end
+    def __init__(self, target: str, mutants: list[Mutant], copy: Path, out: TextIO, seconds: float) -> None:
+        self.target, self.mutants, self.out, self.seconds = target, mutants, out, seconds
         self.file = copy / "palinurus" / target
         self.judged = 0
         self.red: list[str] = []
@@ -78,10 +78,10 @@ class Hunter:
             self.red += [] if fine else [nodeid]
         if self.red or not passed:
             return True
-        original = self.file.read_text()
+        original, end = self.file.read_text(), time.monotonic() + self.seconds
         for mutant in self.mutants:
             self.judged += 1
-            if time.monotonic() > self.end:
+            if time.monotonic() > end:
                 self.out.write(f"untried\t{mutant.name}\n")
                 continue
             self.file.write_text(mutant.source)
@@ -263,7 +263,7 @@ def hunt_one(target: str, options: argparse.Namespace) -> int:
     for mutant in filter(is_equivalent, found):
         print(f"equivalent\t{mutant.name}")
     mutants = [mutant for mutant in found if not is_equivalent(mutant)]
-    hunter = Hunter(target, mutants, copy, sys.stdout, time.monotonic() + options.minutes * 60)
+    hunter = Hunter(target, mutants, copy, sys.stdout, options.minutes * 60)
     row = TARGETS[target]
     tests = [str(HERE.parent / name) for name in row.tests]
     with open(os.devnull, "w") as nothing:

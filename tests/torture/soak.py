@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +52,22 @@ def measure(pid: int) -> Sample:
     with open(f"/proc/{pid}/status") as source:
         memory = next(int(line.split()[1]) for line in source if line.startswith("VmRSS"))
     return Sample(memory * 1024, len(os.listdir(f"/proc/{pid}/fd")))
+
+
+class Footprint(NamedTuple):
+    """What the home takes after so many messages."""
+
+    messages: int
+    size: int
+
+
+def find_litter(before: Footprint, after: Footprint) -> list[str]:
+    """A message costs its lines, whenever it comes: later ones must not cost a multiple of what the first did."""
+    came = after.messages - before.messages
+    if came < 100:
+        return []
+    early, late = before.size / max(1, before.messages), (after.size - before.size) / came
+    return [] if late <= 2 * early else [f"a message took {early:.0f} bytes of disk, and later {late:.0f}"]
 
 
 class Soak:
@@ -234,6 +250,14 @@ class Soak:
                 wrong.append(f"{token} was answered, but what it asked for did not happen")
         return wrong
 
+    def weigh(self) -> Footprint:
+        """Without the log of the database, which has a limit of its own."""
+        size = 0
+        for path in (path for path in Path(self.world.home).rglob("*") if not path.name.endswith(("-wal", "-shm"))):
+            with suppress(FileNotFoundError):  # of the gateway that is at work
+                size += path.lstat().st_size
+        return Footprint(sum(self.sent.values()), size)
+
     def _telegram(self) -> list[str]:
         return [text for chat in ("ann", "bob") for text in self.telegram.read(chat)]
 
@@ -304,6 +328,7 @@ async def soak(root: Path, minutes: float, seed: int, model_url: str) -> list[st
         people = [asyncio.ensure_future(it.person(act, f"p{n}", pause)) for n, (act, pause) in enumerate(acts)]
         try:
             await it.kill_until(begun + seconds * 0.75)
+            half = it.weigh()
             samples = await it.watch_until(begun + seconds)
             it.over.set()
             async with asyncio.timeout(SETTLED):
@@ -315,8 +340,12 @@ async def soak(root: Path, minutes: float, seed: int, model_url: str) -> list[st
                     await world.up()
             await world.down()
             await world.ended(0)
+            whole = it.weigh()
             print(it.figures(samples))
-            return [*it.judge(), *find_growth(samples)]
+            print(
+                f"disk: {half.size >> 10} KB after {half.messages} messages, {whole.size >> 10} after {whole.messages}"
+            )
+            return [*it.judge(), *find_growth(samples), *find_litter(half, whole)]
         finally:
             for task in people:
                 task.cancel()
