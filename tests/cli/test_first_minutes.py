@@ -142,6 +142,18 @@ devices approve none
 devices reject none
 devices revoke none
 devices rotate none
+node run
+node status
+nodes list
+nodes describe none
+nodes pair
+nodes approve none
+nodes reject none
+nodes rename none name
+nodes revoke none
+nodes invoke none system.info
+nodes run none true
+qr
 sandbox explain
 sandbox test
 extras

@@ -223,6 +223,11 @@ async def test_the_program_comes_up_with_mutated_configs(tmp_path: Path) -> None
     await check_starts(15, 18, tmp_path)
 
 
+@pytest.mark.parametrize("odd", ["x", 7, [], True])
+def test_odd_names_of_voices_load(odd: object) -> None:
+    assert judge_config(json.dumps({"talk": {"providers": {"a": {"voiceAliases": odd}}}}), "f", "/h", ENV).settings
+
+
 async def test_a_value_that_a_library_refuses_costs_its_channel_alone(tmp_path: Path) -> None:
     pytest.importorskip("telegram")
     channels = {"telegram": {"botToken": "1:a", "proxy": "x"}, "spool": {"dir": "~/spool"}}

@@ -269,13 +269,9 @@ def resolve_talk(root: Free, here: ConfigPlace) -> TalkSettings:
     over = {"providers": talk.get("providers"), **({"provider": made.provider} if made.provider else {})}
     told = merge_layers(over, messages.get("tts"), root.get("tts"))
     speech = fill_section(SpeechSettings, told if talk or messages.get("tts") or root.get("tts") else {}, here)
-    bodies = [body for body in (talk.get("providers") or {}).values() if isinstance(body, dict)]
-    aliases = {
-        str(alias).lower(): voice
-        for body in bodies
-        for alias, voice in (body.get("voiceAliases") or {}).items()
-        if isinstance(voice, str)
-    }
+    bodies = [body.get("voiceAliases") for body in (talk.get("providers") or {}).values() if isinstance(body, dict)]
+    named = [pair for body in bodies if isinstance(body, dict) for pair in body.items()]
+    aliases = {str(alias).lower(): voice for alias, voice in named if isinstance(voice, str)}
     return msgspec.structs.replace(made, speech=speech, aliases=aliases)
 
 
