@@ -47,8 +47,6 @@ NAMES: tuple[str, ...] = (
     "cron.pending",  # a job is to run, its slot is not claimed
     "cron.accepted",  # its message is in the inbox, the job does not know
     "cron.ended",  # it has run, its history does not say so
-    "node.recorded",  # a command for a node is on disk, nothing was sent
-    "node.answered",  # the node has answered, nothing says so on disk
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
 )

@@ -47,8 +47,9 @@ def read_seen(home: Path) -> list[list[str]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-async def watch(tmp_path: Path, own: dict[str, Any], model: ScriptedModel) -> list[list[str]]:
-    """Start all of it, wait until a mail came, and end it; the lines that the programs were started with."""
+async def watch(tmp_path: Path, own: dict[str, Any], model: ScriptedModel, line: str = "serve") -> list[list[str]]:
+    """Start all of it, wait until a mail came and a program was started with `line`, and end it; the lines that the
+    programs were started with."""
     environ = make_programs(tmp_path / "u")
     hooks = {"enabled": True, "token": "long-random-text", "gmail": {**GMAIL, **own}}
     async with place(tmp_path / "h", model, hooks=hooks) as here:
@@ -58,6 +59,7 @@ async def watch(tmp_path: Path, own: dict[str, Any], model: ScriptedModel) -> li
         mail.start()
         try:
             await until(lambda: (tmp_path / "u" / "seen.answer").exists() and bool(model.requests))
+            await until(lambda: any(line in one for one in read_seen(tmp_path / "u")))
         finally:
             await mail.close()
     return read_seen(tmp_path / "u")
@@ -88,7 +90,7 @@ async def test_a_mail_becomes_a_turn(tmp_path: Path) -> None:
 async def test_the_programs_are_started_as_the_config_says(
     tmp_path: Path, own: dict[str, Any], line: str, words: list[str]
 ) -> None:
-    seen = [one for one in await watch(tmp_path, own, ScriptedModel([say("NO_REPLY")])) if line in one]
+    seen = [one for one in await watch(tmp_path, own, ScriptedModel([say("NO_REPLY")]), line) if line in one]
     assert seen and any(words == one[at : at + len(words)] for one in seen for at in range(len(one)))
 
 

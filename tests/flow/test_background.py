@@ -129,7 +129,7 @@ async def test_stopping_ends_children_and_the_session_hears_of_it_after_the_star
         await app.wait(ident)
         (row,) = app.processes.all()
         await until(lambda: channel.texts == ["started"] and (Path(row.cwd) / "up").exists())
-    assert row.pid not in alive()
+    await until(lambda: row.pid not in alive())  # the kernel takes a moment to take its namespace apart
     model, channel = ScriptedModel([say("sorry")]), FakeChannel(owner=True)
     async with running(tmp_path / "h", model, channel, **contained("off")) as app:
         await until(lambda: channel.texts == ["sorry"])

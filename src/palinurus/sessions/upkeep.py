@@ -302,7 +302,9 @@ class _Work:
 
     def _was_ended(self, file: SessionFile, reason: Reason) -> bool:
         """Is it a conversation that a person ended and began anew, not one that was deleted?"""
-        return reason == "orphan" or (reason == "archive" and ".jsonl.deleted." not in file.name)
+        if reason == "orphan":
+            return f"{file.path.partition('.jsonl')[0]}.jsonl" in self.ended
+        return reason == "archive" and ".jsonl.deleted." not in file.name
 
     def _unknown(self) -> list[tuple[int, SessionFile]]:
         """Transcripts that no row knows: they go no sooner than a session as old as they are."""

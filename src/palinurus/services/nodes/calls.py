@@ -14,7 +14,6 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.core.types.node import NodeAnswer, NodeOrder
-from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest
 from palinurus.store.records import Records, RecordStore
 
@@ -49,7 +48,6 @@ class NodeCalls:
         await self._sweep()
         row = NodeCallRow(order.node, order.command, digest_order(order), self._clock.now())
         if await self._records.swap(order.key, None, row):
-            pass_crashpoint("node.recorded")
             return None
         known = await self._records.get(order.key)
         if known is None:  # one that cannot be read: it may have been sent
@@ -62,7 +60,6 @@ class NodeCalls:
         """It was answered. Raises StateError kinds."""
         if answer.unknown:
             return
-        pass_crashpoint("node.answered")
         if len(msgspec.json.encode(answer)) > MAX_ANSWER:
             answer = NodeAnswer(answer.ok, None, "DONE", "it was answered before; so long an answer is not kept")
         await self._records.update(order.key, lambda row: row and msgspec.structs.replace(row, answer=answer))

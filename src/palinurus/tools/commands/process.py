@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from palinurus.core.policy.networking import classify_output
-from palinurus.core.policy.taint import is_from_outside, is_reason_to_ask
+from palinurus.core.policy.taint import get_source_kind, is_from_outside, is_reason_to_ask
 from palinurus.core.signature import pick_one
 from palinurus.core.text import cut_line
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
@@ -38,7 +38,9 @@ async def _typing(ctx: ToolContext, held: RunningCommand, args: ProcessArguments
     outside = cell.kind == "none" and not ctx.settings.cell.accepted
     ends = args.action == "send-keys" and _ENDING.issuperset(args.keys) and not args.literal and not args.hex
     # a new command loses the network by any taint inside, and asks outside after content from elsewhere
-    barred = is_from_outside(ctx.taint) or cell.kind != "none"
+    # (what commands printed is no reason alone: their questions are answered like this)
+    told = any(get_source_kind(one) != "command" for one in ctx.taint)
+    barred = is_from_outside(ctx.taint) or (told and cell.kind != "none")
     linked = barred and cell.connect != () and not ends and is_reason_to_ask(rules, "exec:network", ctx.taint)
     if (outside or linked) and is_reason_to_ask(rules, "exec", ctx.taint):
         title = f"type into {_label(held.job.command)}, {'outside the sandbox' if outside else 'which has the network'}"
