@@ -39,7 +39,7 @@ async def _typing(ctx: ToolContext, held: RunningCommand, args: ProcessArguments
     ends = args.action == "send-keys" and _ENDING.issuperset(args.keys) and not args.literal and not args.hex
     # a new command loses the network by any taint inside, and asks outside after content from elsewhere
     # (what commands printed is no reason alone: their questions are answered like this)
-    told = any(get_source_kind(one) != "command" for one in ctx.taint)
+    told = any(get_source_kind(one) not in ("command", "network") for one in ctx.taint)
     barred = is_from_outside(ctx.taint) or (told and cell.kind != "none")
     linked = barred and cell.connect != () and not ends and is_reason_to_ask(rules, "exec:network", ctx.taint)
     if (outside or linked) and is_reason_to_ask(rules, "exec", ctx.taint):
