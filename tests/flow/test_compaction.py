@@ -152,7 +152,9 @@ async def test_a_conversation_that_fills_its_window_is_summarised_and_goes_on(tm
             n += 1
         assert (await session(app)).compactionCount == 1
         spent = await app.store.list_usage(0)
-    assert kinds(events)[:6] == [
+    shown = kinds(events)
+    shown = shown[shown.index("agent_start") :]  # the end of the run before may come when its outcome is on disk
+    assert shown[:6] == [
         "agent_start", "message_start", "message_end", "auto_compaction_start", "auto_compaction_end", "message_start",
     ]  # fmt: skip
     assert [h[0] for h in hooked] == ["before_compaction", "after_compaction"]
