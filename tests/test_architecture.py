@@ -66,7 +66,7 @@ LINES = {
     "sessions": 3_050,
     "store": 2_570,
     "testing": 7_630,
-    "tools": 19_010,
+    "tools": 19_020,
     "triggers": 1_830,
     "workspace": 2_700,
 }
