@@ -138,7 +138,9 @@ async def main():
     await asyncio.sleep(600)
 asyncio.run(main())
 """
-    gateway = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    gateway = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, umask=0o077
+    )  # as a gateway has it
     assert gateway.stdout is not None
     assert await asyncio.to_thread(gateway.stdout.readline) == b"up\n"
     assert count_processes(f"{tmp_path}/b/profile") > 3

@@ -42,6 +42,7 @@ def enter_root(
     devices = [(name, _open(MountStep("write", f"/dev/{name}", ""), None, device=True)) for name in _DEVICES]
     base = next(path for path in _BASES if os.path.isdir(path))
     _mount(b"tmpfs", base.encode(), b"tmpfs", _NOSUID | _NODEV, data=b"mode=755,size=1m")
+    before = os.umask(0o022)  # a gateway's keeps others out: also a browser, which is nobody, from its own folders
     for folder in ("proc", "dev"):
         os.mkdir(f"{base}/{folder}")
     _make_proc(f"{base}/proc", processes, writable=writable_proc)
@@ -55,6 +56,7 @@ def enter_root(
     for step in steps:
         if step.how == "link" and not os.path.lexists(base + step.target):
             os.symlink(step.source, base + step.target)
+    os.umask(before)
     os.chdir(base)
     syscalls.call_named("pivot_root", b".", b".")
     syscalls.call_named("umount2", b".", _DETACH)
