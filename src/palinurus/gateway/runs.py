@@ -112,6 +112,8 @@ class RunView:
     def _update(self, event: events.MessageUpdate, now: int) -> list[RunPush]:
         if self._live is None:  # a command's answer has no run around it; its end carries the whole
             return []
+        if event.kind == "status":
+            return [self._agent("status", {"text": event.delta}, now)]
         pushes: list[RunPush] = []
         for kind, text in self._live.feed(event):
             if kind == "reasoning":
