@@ -163,6 +163,7 @@ class RunView:
             "toolCallId": event.id,
             "meta": self._calls.get(event.id, (event.name, now))[0],
             "isError": event.is_error,
+            "durationMs": event.took_ms,  # ours: the two events may be pushed together
             "result": result,
         }
         status = "failed" if event.is_error else "completed"
