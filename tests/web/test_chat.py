@@ -241,6 +241,20 @@ async def test_an_approval_is_a_card_and_the_answer_counts(page: Any, tmp_path: 
         assert "approved-output" in await page.locator(".tool-body .output").inner_text()
 
 
+async def test_changes_are_drawn_as_what_was_added_and_taken_away(page: Any, tmp_path: Path) -> None:
+    edit = {"path": "note.md", "edits": [{"oldText": "old words", "newText": "new words"}]}
+    async with served(tmp_path / "h", ScriptedModel([call_tools(("edit", edit)), say("changed")])) as site:
+        workspace = Path(site.app.settings.agents["main"].workspace)
+        (workspace / "note.md").write_text("first\nold words\nlast\n")
+        await page.goto(site.url)
+        await write(page, "change it")
+        await page.wait_for_selector(".md >> text=changed")
+        assert [t[-9:] for t in await texts(page, ".tool .diff .add")] == ["new words"]
+        assert [t[-9:] for t in await texts(page, ".tool .diff .del")] == ["old words"]
+        await page.reload()
+        await page.wait_for_selector(".tool .diff .add")
+
+
 async def test_sessions_are_listed_searched_renamed_and_marked_unread(page: Any, tmp_path: Path) -> None:
     model = ScriptedModel([say("fine")], repeat=True)
     async with served(tmp_path / "h", model) as site:

@@ -9,6 +9,7 @@ export interface Tool {
   args: unknown;
   output: string;
   images: string[];
+  diff?: string; // what it changed in a file
   state: "running" | "done" | "failed";
   started: number;
   ended: number;
@@ -218,6 +219,7 @@ export class Transcript {
     const tool = this.tool(message.toolCallId, message.toolName, undefined);
     tool.output = plain(message.content);
     tool.images = pictures(message.content);
+    tool.diff = message.details?.diff;
     tool.state = message.isError ? "failed" : "done";
     tool.ended ||= message.timestamp ?? 0;
   }
@@ -275,6 +277,7 @@ export class Transcript {
     if (told.phase === "result") {
       tool.output = plain(told.result?.content) || tool.output;
       tool.images = pictures(told.result?.content);
+      tool.diff = told.result?.details?.diff;
       tool.state = told.isError ? "failed" : "done";
       tool.ended = at;
       if (told.durationMs) tool.started = at - told.durationMs; // the two events may travel together
