@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config import files, lines
 from palinurus.config.check import describe_key, find_note, list_keys_below, list_restart_keys, show_default, walk_keys
 from palinurus.config.declare import SectionKind
 from palinurus.config.findings import suggest_nearest
+from palinurus.config.include import locate_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, settle_path, show_path
 from palinurus.config.kinds import Kind, make_kind
 from palinurus.config.load import LoadedConfig
@@ -138,10 +138,8 @@ def _sample(path: Path) -> str:
 
 
 def _where(loaded: LoadedConfig, path: Path) -> str:
-    data = files.read_file(loaded.source)
-    text = files.decode_text(data) if isinstance(data, bytes) else ""
-    line = lines.scan_json(text).line(path) if isinstance(text, str) else 0
-    return f"{loaded.source}:{line}" if line else loaded.source
+    file, line = locate_key(path, loaded.parts)
+    return f"{file}:{line}" if line else file
 
 
 # The schema as JSON Schema, whole or one key of it, with hints for forms.
