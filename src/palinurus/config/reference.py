@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from palinurus.config.check import show_default, walk_keys
+from palinurus.config.check import walk_keys
+from palinurus.config.declare import show_default
 from palinurus.config.inert import list_inert
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import KeyNote, Kind, NumberKind
