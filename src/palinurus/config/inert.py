@@ -123,7 +123,7 @@ not built
   web heartbeatSeconds whatsapp
   gateway tls.caPath
   skills install workshop
-  messages messagePrefix inbound statusReactions suppressToolErrors usageTemplate
+  messages messagePrefix statusReactions suppressToolErrors usageTemplate
   messages responseUsage
   models bedrockDiscovery proxy
   models.providers.* auth region request injectNumCtxForOpenAICompat localService

@@ -101,6 +101,15 @@ class SessionSettings(Section, frozen=True):
         )
 
 
+class BurstSettings(Section, frozen=True):
+    """messages.inbound. Times in seconds."""
+
+    wait: MillisOrNone = option(
+        0.0, "How long a chat must be quiet before a turn begins: what is written in one go is one turn.", "debounceMs"
+    )
+    by_channel: dict[str, MillisOrNone] = option({}, "The same by channel.")
+
+
 class QueueSettings(Section, frozen=True):
     """messages.queue. Mode words as configured; `inbox/policy.py` knows what they mean. Times in seconds."""
 
@@ -110,11 +119,13 @@ class QueueSettings(Section, frozen=True):
     drop: Literal["old", "new", "summarize"] = "summarize"
     by_channel: dict[str, QueueMode] = {}
     debounce_by_channel: dict[str, MillisOrNone] = option({}, at="debounceMsByChannel")
+    burst: BurstSettings = option(BurstSettings(), at=None)  # messages.inbound
 
 
 class MessagesSection(Section, frozen=True):
     group_chat: GroupChatSection = GroupChatSection()
     queue: QueueSettings = option(QueueSettings(), "What happens to messages that arrive while a run is going on.")
+    inbound: BurstSettings = option(BurstSettings(), "Messages that are written in one go.")
     ack_reaction: str | None = None
     ack_reaction_scope: Literal["group-mentions", "group-all", "direct", "all", "off", "none"] = "group-mentions"
     remove_ack_after_reply: bool = False
@@ -123,6 +134,9 @@ class MessagesSection(Section, frozen=True):
     )
 
     KNOWN: ClassVar = {"visibleReplies": str, "tts": Annotated[Free, Unfilled(SpeechSettings)]}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        return msgspec.structs.replace(self, queue=msgspec.structs.replace(self.queue, burst=self.inbound))
 
 
 class CommandSettings(Section, frozen=True):
