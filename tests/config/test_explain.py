@@ -65,7 +65,7 @@ def test_the_last_good_copy_is_named(tmp_path: Path) -> None:
     [
         ("gateway.prot", "did you mean 'port'?"),
         ("gatway.port", "did you mean 'gateway'?"),
-        ("gateway.http.qqqqqqq", "keys here: endpoints"),
+        ("gateway.http.qqqqqqq", "keys here: endpoints, securityHeaders"),
     ],
 )
 def test_an_unknown_key(tmp_path: Path, key: str, fix: str) -> None:
