@@ -23,7 +23,7 @@ PARTS: dict[str, str] = {
     "connection": "palinurus.gateway.ws.connection:ClientConnection",
     "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
-    "json5": "palinurus.config.json5:decode",
+    "json5": "pyjson5",
     # the tools of runs, and all that they are made of
     "toolbox": "palinurus.app.toolbox:make_toolbox",
     # runs that another program does

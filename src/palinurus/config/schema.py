@@ -14,7 +14,7 @@ from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
 from palinurus.config.sections.channels import ChannelSection, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings, NodeHostSettings, PageLook
+from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings, PageLook
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
@@ -22,6 +22,7 @@ from palinurus.config.sections.runtimes import AcpSettings
 from palinurus.config.sections.schedule import CronSettings
 from palinurus.config.sections.session import (
     CommandSettings,
+    DiagnosticsSettings,
     LoggingSettings,
     MessagesSection,
     SessionSettings,

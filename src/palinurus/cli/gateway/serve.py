@@ -192,7 +192,7 @@ def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
 async def _proved(loaded: LoadedConfig, clock: Clock) -> None:
     await clock.sleep(crashloop.PROVEN_SECONDS)
     crashloop.forget_starts(loaded.settings.home)
-    crashloop.keep_proven_config(loaded.settings.home, loaded.source)
+    crashloop.keep_proven_config(loaded)
 
 
 async def _reason(
