@@ -16,6 +16,9 @@ from types import ModuleType
 from typing import Any
 
 PARTS: dict[str, str] = {
+    # a state that several gateways share; needs the extra `fleet`
+    "fleet": "palinurus.store.postgres:open_postgres_store",
+    "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",

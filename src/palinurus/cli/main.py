@@ -65,6 +65,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "node": ("palinurus.cli.nodes.command:run_node", "this machine as a node of a gateway: run, status"),
     "nodes": ("palinurus.cli.nodes.command:run_nodes", "other machines: list, pair, approve, revoke, run, invoke"),
     "qr": ("palinurus.cli.nodes.command:run_qr", "a code, also as a QR code, with which another machine pairs itself"),
+    "fleet": ("palinurus.cli.fleet:run_fleet", "gateways that share one PostgreSQL: init, status, evict"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
     "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
     "torture": (
