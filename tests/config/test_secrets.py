@@ -1,6 +1,6 @@
 import pytest
 
-from palinurus.config.secrets import MASK, is_secret, mask_secrets, wrap_secrets
+from palinurus.config.secrets import MASK, is_secret, list_known_secrets, mask_secrets, wrap_secrets
 from palinurus.config.settings import Secret
 
 CANARY = "canary-3141592"
@@ -77,3 +77,9 @@ def test_wrap_hides_channel_secrets_and_keeps_them() -> None:
     assert found["botToken"] == Secret(CANARY)
     assert found["accounts"][0]["token"].reveal() == CANARY
     assert found["accounts"][0]["name"] == "a"
+
+
+def test_where_the_program_was_started_is_no_secret() -> None:
+    """A shell's PWD: blanked, every path below it read `***`."""
+    environ = {"PWD": "/home/anna", "OLDPWD": "/home/anna/x", "DB_PASSWORD": "correct horse"}
+    assert list_known_secrets(None, environ) == ("correct horse",)
