@@ -67,6 +67,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "qr": ("palinurus.cli.nodes.command:run_qr", "a code, also as a QR code, with which another machine pairs itself"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
     "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
+    "test": ("palinurus.testing.scenarios.command:main", "test your own agent: play the scenarios of a folder"),
     "torture": (
         "palinurus.testing.torture:main",
         "kill a copy of this again and again: is anything lost?",
