@@ -80,6 +80,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
+    "config": "palinurus.config.load:load_config",  # half of the time of a command that only looks at the store
+    "cache": "palinurus.cli.look.cache:print_cache",  # `pal why cache`
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
     "held": "palinurus.services.containment:describe_containment",  # said once it serves
     "weak": "palinurus.config.sections.weakening:list_weaknesses",
