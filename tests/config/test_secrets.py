@@ -79,7 +79,7 @@ def test_wrap_hides_channel_secrets_and_keeps_them() -> None:
     assert found["accounts"][0]["name"] == "a"
 
 
-def test_where_the_program_was_started_is_no_secret() -> None:
-    """A shell's PWD: blanked, every path below it read `***`."""
-    environ = {"PWD": "/home/anna", "OLDPWD": "/home/anna/x", "DB_PASSWORD": "correct horse"}
-    assert list_known_secrets(None, environ) == ("correct horse",)
+def test_a_shell_s_own_variables_are_no_secrets() -> None:
+    """Every shell tells its commands the folder: blanked, the agent could name no file there."""
+    environ = {"PWD": "/home/ada", "OLDPWD": "/home/ada/work", "PASS": "a-long-password", "API_KEY": "sk-1234567"}
+    assert list_known_secrets(None, environ) == ("a-long-password", "sk-1234567")
