@@ -56,6 +56,14 @@ PARTS: dict[str, str] = {
     "audio": "palinurus.gateway.openai.audio:HANDLERS",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",
+    # tests of one's own agent, for the pytest plugin
+    "tested-loop": "palinurus.testing.scenarios.subject:AgentThread",
+    "tested-agent": "palinurus.testing.scenarios.subject:make_tested_agent",
+    "tested-cassette": "palinurus.testing.scenarios.subject:CassetteFile",
+    "tested-tools": "palinurus.testing.scenarios.judge:compare_tools",
+    "tested-sinks": "palinurus.testing.scenarios.judge:find_sinks",
+    "tested-leaks": "palinurus.testing.scenarios.judge:find_leaks",
+    "tested-prefix": "palinurus.testing.model:assert_prefix_stable",
     # what the agent promises, in six languages
     "commitments": "palinurus.core.commitments",
     # plugins that came with packages: costs more than all of ours that look for plugins
