@@ -64,7 +64,7 @@ LINES = {
     "providers": 10_300,
     "services": 4_240,
     "sessions": 3_090,
-    "store": 3_580,
+    "store": 3_570,
     "testing": 9_200,
     "tools": 19_020,
     "triggers": 1_830,
