@@ -1,12 +1,14 @@
 """Commands that start quickly: a process that has loaded the program once and forks one for each that is wanted.
 
-What is forked is the real command with its own environment, folder and files; only loading the modules is saved.
+What is forked is the real command with its own environment, folder and files; only loading the modules is saved: those
+named here, and what an earlier command of ours loaded late and told of at its end.
 Run as a script it is that process: each packet on its stdin is an order, with the three files that the command gets as
 its standard input, output and errors; the answer is a pid.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import ctypes
 import gc
@@ -22,7 +24,7 @@ import tempfile
 import time
 import traceback
 from contextlib import suppress
-from functools import cache
+from functools import _lru_cache_wrapper, cache
 from typing import Any
 
 LOADED = (
@@ -31,6 +33,7 @@ LOADED = (
     "palinurus.channels.spool",
     "palinurus.agent.runtimes.choose",
 )
+FORGOTTEN = ("palinurus.tools.sandbox", "palinurus.config.sections")
 
 
 class Child:
@@ -149,10 +152,36 @@ def nursery() -> Nursery:
     return made
 
 
+def _warm() -> None:
+    """One message through the program: what the first one compiles and describes, every command has then. What it
+    found out about the machine or read of the configuration is forgotten."""
+    from palinurus.app import App
+    from palinurus.clock import SystemClock
+    from palinurus.config.load import load_config
+    from support import inbound
+
+    async def talk(home: str) -> None:
+        with open(os.path.join(home, "palinurus.json"), "w") as out:
+            out.write('{"agents": {"defaults": {"model": {"primary": "builtin/demo"}}}}')
+        app = App(load_config(home, {}).settings, {"HOME": home}, SystemClock())
+        await app.start()
+        try:
+            await app.wait((await app.submit(inbound("list files"))).id)
+        finally:
+            await app.stop()
+
+    with tempfile.TemporaryDirectory() as home:
+        asyncio.run(talk(home))
+    for one in gc.get_objects():
+        if isinstance(one, _lru_cache_wrapper) and str(one.__module__).startswith(FORGOTTEN):
+            one.cache_clear()
+
+
 def _serve(ends: str) -> None:
     gc.disable()
     for name in LOADED:
         __import__(name)
+    _warm()
     gc.freeze()  # what is loaded is never garbage: looking at it would copy its pages into every child
     gc.enable()
     orders = socket.socket(fileno=os.dup(0))
@@ -176,7 +205,7 @@ def _serve(ends: str) -> None:
                 __import__(order["needs"])
             pid = os.fork()
             if pid == 0:
-                _become(order, files, (reading, writing, orders.fileno()))
+                _become(order, files, (reading, writing, orders.fileno()), ends)
             for number in files:
                 os.close(number)
             with suppress(FileNotFoundError):
@@ -192,17 +221,27 @@ def _reap(living: set[int], ends: str) -> None:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
             living.discard(pid)
+            _learn(os.path.join(ends, f"{pid}.loaded"))
             half = os.path.join(ends, f"{pid}.half")
             with open(half, "w") as out:
                 out.write(str(os.waitstatus_to_exitcode(status)))
             os.rename(half, os.path.join(ends, str(pid)))
 
 
-def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...]) -> None:
+def _learn(told: str) -> None:
+    """Load what a command had to load by itself: the next one has it."""
+    with suppress(FileNotFoundError), open(told) as source:
+        for name in source.read().split():
+            __import__(name)
+        gc.freeze()
+        os.unlink(told)
+
+
+def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends: str) -> None:
     """Turn into the command. Does not return."""
     from palinurus.cli.main import main
 
-    code = 1
+    code, known = 1, set(sys.modules)
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -231,6 +270,9 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...]) -> N
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        if late := [name for name in sys.modules if name.startswith("palinurus.") and name not in known]:
+            with suppress(OSError), open(os.path.join(ends, f"{os.getpid()}.loaded"), "w") as out:
+                out.write("\n".join(late))
         os._exit(code)
 
 
