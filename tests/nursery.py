@@ -33,7 +33,8 @@ LOADED = (
     "palinurus.channels.spool",
     "palinurus.agent.runtimes.choose",
 )
-FORGOTTEN = ("palinurus.tools.sandbox", "palinurus.config.sections")
+READ = "palinurus.config.sections"  # whose caches hold what was read of a configuration
+MACHINE = "palinurus.tools.sandbox"  # … and what the kernel allows to who we are, with the programs on the path
 
 
 class Child:
@@ -153,11 +154,12 @@ def nursery() -> Nursery:
 
 
 def _warm() -> None:
-    """One message through the program: what the first one compiles and describes, every command has then. What it
-    found out about the machine or read of the configuration is forgotten."""
+    """One message through the program: what the first one compiles, describes and finds out about the machine, every
+    command has then."""
     from palinurus.app import App
     from palinurus.clock import SystemClock
     from palinurus.config.load import load_config
+    from palinurus.tools.sandbox.children import get_keeper_pool
     from support import inbound
 
     async def talk(home: str) -> None:
@@ -172,9 +174,16 @@ def _warm() -> None:
 
     with tempfile.TemporaryDirectory() as home:
         asyncio.run(talk(home))
-    for one in gc.get_objects():
-        if isinstance(one, _lru_cache_wrapper) and str(one.__module__).startswith(FORGOTTEN):
-            one.cache_clear()
+    _forget(READ)
+    get_keeper_pool.cache_clear()  # no two share a process that starts commands
+
+
+def _forget(modules: str) -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith(modules):
+            for one in vars(module).values():
+                if isinstance(one, _lru_cache_wrapper):
+                    one.cache_clear()
 
 
 def _serve(ends: str) -> None:
@@ -252,6 +261,8 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
         # Streams of its own: those from before may believe that they can seek.
         sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+        if order.get("weak") or order["env"].get("PATH") != os.environ.get("PATH"):
+            _forget(MACHINE)
         os.environ.clear()
         os.environ.update(order["env"])
         time.tzset()
