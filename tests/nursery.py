@@ -70,13 +70,18 @@ class Child:
 
 
 class Nursery:
-    """Use with `with`. What it forked and is still there ends with it."""
+    """Use with `with`. What it forked and is still there ends with it. `weak`: modes and owners of files hold all of
+    it, root too. `path`: where its commands find programs; one that looks elsewhere asks the machine again."""
+
+    def __init__(self, *, weak: bool = False, path: str = os.environ.get("PATH", "")) -> None:
+        self._given = {"weak": weak, "path": path}
 
     def __enter__(self) -> Nursery:
         self._folder = tempfile.TemporaryDirectory()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen([sys.executable, __file__, self._folder.name], stdin=theirs)
+            line = [sys.executable, __file__, self._folder.name, json.dumps(self._given)]
+            self._process = subprocess.Popen(line, stdin=theirs)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -84,15 +89,13 @@ class Nursery:
         self._process.wait()
         self._folder.cleanup()
 
-    def start(
-        self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "", weak: bool = False
-    ) -> Child:
+    def start(self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "") -> Child:
         """`pal ARGS` in a process of its own; what it prints is added to `log`. `needs`: a module that it will want,
-        loaded once for all. `weak`: modes and owners of files hold it, root too."""
+        loaded once for all."""
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            return self.fork((nothing, out, out), args=args, env=env, cwd=cwd, needs=needs, weak=weak)
+            return self.fork((nothing, out, out), args=args, env=env, cwd=cwd, needs=needs)
         finally:
             os.close(out)
             os.close(nothing)
@@ -186,7 +189,10 @@ def _forget(modules: str) -> None:
                     one.cache_clear()
 
 
-def _serve(ends: str) -> None:
+def _serve(ends: str, *, weak: bool, path: str) -> None:
+    os.environ["PATH"] = path
+    if weak:
+        drop_capabilities()
     gc.disable()
     for name in LOADED:
         __import__(name)
@@ -261,7 +267,7 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
         # Streams of its own: those from before may believe that they can seek.
         sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-        if order.get("weak") or order["env"].get("PATH") != os.environ.get("PATH"):
+        if order["env"].get("PATH") != os.environ["PATH"]:
             _forget(MACHINE)
         os.environ.clear()
         os.environ.update(order["env"])
@@ -269,8 +275,6 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
         os.chdir(order["cwd"])
         if order.get("umask", -1) >= 0:
             os.umask(order["umask"])
-        if order.get("weak"):
-            drop_capabilities()
         sys.argv = ["pal", *order["args"]]
         code = main(order["args"])
         sys.stdout.flush()
@@ -297,4 +301,4 @@ def drop_capabilities() -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(sys.argv[1], **json.loads(sys.argv[2]))
