@@ -26,6 +26,8 @@ PARTS: dict[str, str] = {
     "json5": "palinurus.config.json5:decode",
     # the tools of runs, and all that they are made of
     "toolbox": "palinurus.app.toolbox:make_toolbox",
+    # what calls change in a workspace, from the first one that may
+    "changes": "palinurus.tools.changes.journal:begin_window",
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
     # what drives a browser, and what the model is told of it

@@ -51,6 +51,7 @@ def make_agent_base(agent: AgentSettings, settings: Settings, env: dict[str, str
         protected=(home,),
         secrets=hidden,
         taint=tools.taint,
+        changes=tools.changes,
         readable=(os.path.join(home, "skills"),),
     )
     return AgentBase(agent, used, msgspec.structs.replace(limits, auth=settings.auth))

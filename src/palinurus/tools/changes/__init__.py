@@ -1,0 +1,1 @@
+"""What runs change in their workspaces, kept so that it can be shown, undone and done again."""
