@@ -28,6 +28,8 @@ PARTS: dict[str, str] = {
     "toolbox": "palinurus.app.toolbox:make_toolbox",
     # what calls change in a workspace, from the first one that may
     "changes": "palinurus.tools.changes.journal:begin_window",
+    "change-keeper": "palinurus.services.changes",
+    "change-recovery": "palinurus.tools.changes.undo:recover_changes",
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
     # what drives a browser, and what the model is told of it

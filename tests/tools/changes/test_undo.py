@@ -73,9 +73,8 @@ async def test_a_later_change_by_somebody_else_is_theirs(
     await do("exec", command="echo two > a; echo b > b")
     (workspace / "a").write_text("mine\n")
     before = show(workspace)
-    with pytest.raises(BadRequest, match=r"nothing was changed: a was changed since") as caught:
+    with pytest.raises(BadRequest, match=r"nothing was changed: a was changed since .*--force"):
         restorer.restore(kept())
-    assert "--force" in caught.value.fix
     assert show(workspace) == before and kept().undone is None
     restorer.restore(kept(), force=True)
     assert (workspace / "a").read_text() == "one\n" and not (workspace / "b").exists()

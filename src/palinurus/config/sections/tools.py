@@ -220,9 +220,8 @@ class ChangesSection(Section, frozen=True):
 
     def make_rules(self) -> ChangeRules:
         """The same as the program counts it."""
-        return ChangeRules(
-            self.enabled, self.files, self.file_mb << 20, bytes=self.mb << 20, runs=self.runs, age=self.days * 86_400_000
-        )
+        sizes = {"files": self.files, "file_bytes": self.file_mb << 20, "bytes": self.mb << 20}
+        return ChangeRules(self.enabled, **sizes, runs=self.runs, age=self.days * 86_400_000)
 
 
 class ToolsSettings(msgspec.Struct, frozen=True):

@@ -18,14 +18,15 @@ import msgspec
 
 from palinurus.core.types.changes import FileChange, FileState, RunChanges, UndoStep, fold_changes
 from palinurus.files import NotPlainFile, read_plain_file, write_whole_file
+from palinurus.tools.changes import FOLDER
 from palinurus.tools.changes.blobs import BlobStore
 from palinurus.tools.changes.look import SeenFiles
 
 log = logging.getLogger(__name__)
 
-FOLDER = "changes"
 MOST = 64 << 20  # bytes of a journal, a base or a plan that is read
 NOTES = 20  # of one run
+ENDED = 8  # journals that were written last
 
 
 class RunHeader(msgspec.Struct, frozen=True):
@@ -220,6 +221,15 @@ class ChangeArchive:
         """It is done, with these steps: say so in the run's journal, for good."""
         if plan.id not in {line.plan for line in self._read(plan.item)}:
             self._append(plan.item, JournalLine(None, undo=steps, redo=plan.redo, plan=plan.id), sync=True)
+
+    def find_ended(self, plan: str) -> tuple[RunChanges, tuple[UndoStep, ...]] | None:
+        """The run that this plan undid or did again, and with which steps; only the last ones are looked at."""
+        for item in self.list_runs()[:ENDED]:
+            for line in self._read(item):
+                run = self.load(item) if line.plan == plan else None
+                if run is not None:
+                    return run, line.undo or ()
+        return None
 
     def drop_plan(self) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -70,7 +70,7 @@ class ChangeJournal:
         """Before a call. `paths`: the real paths that a file tool is to write. None: there is nothing to look at."""
         self.archive.prepare()
         workspace = os.path.realpath(ctx.workspace)
-        header = RunHeader(ctx.item, ctx.session, ctx.agent, workspace, ctx.now())
+        header = RunHeader(ctx.item, ctx.session, ctx.agent, workspace, at=ctx.now())
         window = ChangeWindow(header, tool, ctx.settings.changes)
         if tool in FILES:
             inner = [os.path.relpath(path, workspace) for path in paths]

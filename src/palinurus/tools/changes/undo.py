@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import os
 import secrets
 
 import msgspec
@@ -21,6 +20,7 @@ from palinurus.core.types.changes import ChangeRules, FileState, RunChanges, Und
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, StateUnwritable
 from palinurus.tools.changes.archive import ChangeArchive, UndoPlan
+from palinurus.tools.changes.journal import get_change_journal
 from palinurus.tools.changes.look import FileLook
 
 log = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ class FileRestorer:
         self._archive = archive
         self._look = FileLook(rules, archive.blobs)
 
-    def restore(self, run: RunChanges, *, redo: bool = False, force: bool = False) -> UndoOutcome:
-        """Undo a run, or with `redo` what was undone."""
+    def restore(self, run: RunChanges, *, redo: bool = False, force: bool = False, ident: str = "") -> UndoOutcome:
+        """Undo a run, or with `redo` what was undone. `ident`: by what `ChangeArchive.find_ended` finds it again."""
         verb = "done again" if redo else "undone"
         try:
             with self._archive.hold():
@@ -67,7 +67,7 @@ class FileRestorer:
                         _explain(problems, verb), fix="--force undoes it all the same" if soft else "--force"
                     )
                 steps += [step for one in soft if (step := self._force(run, one.path, redo=redo)) is not None]
-                plan = UndoPlan(secrets.token_hex(8), run.item, run.workspace, tuple(steps), redo)
+                plan = UndoPlan(ident or secrets.token_hex(8), run.item, run.workspace, tuple(steps), redo=redo)
                 pass_crashpoint("undo.before")
                 self._archive.save_plan(plan)
                 self._carry_out(plan)
@@ -211,10 +211,16 @@ def _remove(workspace: str, path: str) -> None:
 def _explain(problems: list[FileProblem], verb: str) -> str:
     shown = "; ".join(f"{one.path} {one.why}" for one in problems[:5])
     more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
-    return f"not {verb}, nothing was changed: {shown}{more}"
+    choice = "does it all the same" if not any(one.hard for one in problems) else "does the rest"
+    return f"not {verb}, nothing was changed: {shown}{more}; --force {choice}"
 
 
-def recover_undo(home: str, rules: ChangeRules) -> bool:
-    """At the start: finish what was being undone when the program was killed. Costs nothing where nothing was."""
-    archive = ChangeArchive(home)
-    return os.path.exists(archive.pending) and FileRestorer(archive, rules).recover()
+def recover_changes(home: str, rules: ChangeRules) -> None:
+    """At the start: finish what was being undone when the program was killed, then find what a call had changed that
+    was cut off with it."""
+    journal = get_change_journal(home)
+    try:
+        FileRestorer(journal.archive, rules).recover()
+        journal.recover(rules)
+    except OSError as exc:
+        log.error("what was changed when the program was killed cannot be seen to: %s", exc)
