@@ -234,6 +234,14 @@ async def begin_window(
     return partial(journal.end, window) if window is not None else None
 
 
+def list_changed_names(home: str, item: str) -> frozenset[str] | None:
+    """The names of the files that a run changed, without their folders; None where that is not known for sure."""
+    run = get_change_journal(home).archive.load(item)
+    if run is None:
+        return frozenset()
+    return None if run.notes else frozenset(change.path.rpartition("/")[2] for change in run.changes)
+
+
 def is_alive(pid: int) -> bool:
     """Does the process still exist?"""
     try:
