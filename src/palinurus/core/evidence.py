@@ -194,7 +194,7 @@ _WROTE = _compile(
     r"gelöscht|entfernt|umbenannt)\b",
 )
 _SENT = _compile(
-    rf"(?:{_LIST}|{_I}|{_WAS})(?:sent|emailed|messaged|texted)\b.{{0,80}}"
+    rf"(?:{_LIST}|{_I})(?:sent|emailed|messaged|texted)\b.{{0,80}}"
     r"\b(?:message|e-?mail|mail|text|note|reply|them|him|her|you|to)\b",
     rf"\b(?:message|e-?mail)\b.{{0,60}}{_WAS}sent\b",
     rf"{_HABE}{_MAIL}\b(?:gesendet|geschickt|verschickt|versendet|abgeschickt)\b",
