@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from flow.test_app import running, transcript
-from palinurus.core.evidence import EVIDENCE, MARK, read_findings
+from palinurus.core.evidence import MARK
+from palinurus.core.types.card import EVIDENCE, read_findings
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Sender
 from palinurus.services.why import RunFacts, describe_run, format_why

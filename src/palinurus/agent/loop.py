@@ -14,6 +14,7 @@ from palinurus.agent.toolcalls import CallProvenance, RepeatDetector, ToolBatch
 from palinurus.core.policy import taint
 from palinurus.core.stream.tags import split_reasoning
 from palinurus.core.structured import TRIES, check_answer, write_correction
+from palinurus.core.types.card import EVIDENCE
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEndReason, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure
@@ -159,7 +160,7 @@ class _Run:
         if not claims:
             return None
         asked = wanted == "ask" and not evidence.was_doubted(self.messages)
-        self._ports.record.step(evidence.EVIDENCE, evidence.write_finding(claims, asked=asked))
+        self._ports.record.step(EVIDENCE, evidence.write_finding(claims, asked=asked))
         if not asked:
             self.doubts = evidence.format_claims(claims)
             return None

@@ -8,18 +8,17 @@ something whose effects nobody sees (a browser, a plugin's tool, a sub-agent) is
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from palinurus.core.stream.silent import is_silent
+from palinurus.core.types.card import EvidenceFinding, UnprovenClaim
 from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from palinurus.patterns import compile_late
 
-EVIDENCE = "evidence"  # the trace step that holds findings
 MARK = "[Evidence check]"
 MOST = 5  # findings of one answer
 QUOTED = 160  # characters of a sentence
@@ -32,14 +31,6 @@ KNOWN = FILE_TOOLS | COMMAND_TOOLS | frozenset(
     "read ls find grep message cron update_plan web_fetch web_search memory_search memory_get image pdf session_status "
     "sessions_list sessions_history agents_list".split()
 )  # fmt: skip
-
-
-class UnprovenClaim(msgspec.Struct, frozen=True):
-    """A claim that what happened does not bear out."""
-
-    kind: str  # tests, files, messages, jobs, done
-    said: str
-    fact: str
 
 
 class RanCommand(NamedTuple):
@@ -298,25 +289,9 @@ def check_claims(text: str, messages: Sequence[Message], changed: Changed = lamb
     return tuple(found[:MOST])
 
 
-class EvidenceFinding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of one check, in the trace of the message. `asked`: it was sent back to the model."""
-
-    claims: tuple[UnprovenClaim, ...]
-    asked: bool = False
-
-
 def write_finding(claims: tuple[UnprovenClaim, ...], *, asked: bool) -> str:
     """For the trace."""
     return msgspec.json.encode(EvidenceFinding(claims, asked)).decode()
-
-
-def read_findings(details: Iterable[str]) -> list[EvidenceFinding]:
-    """As they stand in a trace; one that cannot be read is left out."""
-    found = []
-    for text in details:
-        with contextlib.suppress(msgspec.DecodeError):
-            found.append(msgspec.json.decode(text, type=EvidenceFinding))
-    return found
 
 
 def write_doubt(claims: Sequence[UnprovenClaim]) -> str:

@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palinurus.core.evidence import EVIDENCE, EvidenceFinding, read_findings
 from palinurus.core.policy import taint
-from palinurus.core.types.card import CARD, CallCard, read_cards
+from palinurus.core.types.card import CARD, EVIDENCE, CallCard, EvidenceFinding, read_cards, read_findings
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.patterns import compile_late
 from palinurus.store.port import InboxRow, TraceStep, UsageRow
