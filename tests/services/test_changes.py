@@ -52,7 +52,8 @@ async def test_by_method(tmp_path: Path) -> None:
         assert "a.txt was changed since by somebody else" in refusal.message and "--force" in refusal.message
         await here.call("changes.undo", run=newest["run"], force=True)
         assert (workspace(here) / "a.txt").read_text() == "one\n"
-        assert "no run" in (await here.refused("changes.get", run="../../state")).message
+        assert "changed no file" in (await here.refused("changes.get", run="../../state")).message
+        assert "more than one" in (await here.refused("changes.get", run="0")).message
 
 
 async def test_the_agent_is_told_with_its_next_turn(tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ async def test_the_agent_is_told_with_its_next_turn(tmp_path: Path) -> None:
         await here.say("write", "k1")
         await here.call("changes.undo")
         await here.say("and now?", "k2")
-        assert "The owner has undone what you changed in 1 files" in str(model.requests[-1].messages)
+        assert "The owner has undone what you changed in 1 file." in str(model.requests[-1].messages)
 
 
 async def test_in_a_chat(tmp_path: Path) -> None:
@@ -84,6 +85,15 @@ async def test_in_a_chat(tmp_path: Path) -> None:
         assert "--force does it all the same" in await command("/undo", "c6")
         assert "Undid run" in await command("/undo --force", "c7")
         assert not (workspace(here) / "a.txt").exists()
+
+
+async def test_a_later_run_is_named(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel(WRITES)) as here:
+        await here.say("write", "k1")
+        await here.say("change", "k2")
+        newest, oldest = (await here.call("changes.list"))["runs"]
+        refusal = await here.refused("changes.undo", run=oldest["run"])
+        assert f"a.txt was changed since by run {newest['run']}" in refusal.message
 
 
 async def test_a_command_that_is_run_again_after_a_crash_undoes_once(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class Why extends LitElement {
     const verb = d.undone ? "redo" : "undo";
     const mass = (s: Payload | null): string => (!s ? "nothing" : s.kind === "file" ? size(s.size) : s.kind);
     const how = (f: Payload): string => (f.what === "mode" ? `${f.before.mode} → ${f.after.mode}` : f.added !== undefined ? `+${f.added} −${f.removed}` : `${mass(f.before)} → ${mass(f.after)}`);
-    return html`${store.client.has(`changes.${verb}`) && d.files.length ? html`<p><button type="button" class="ghost" @click=${() => void this.restore(verb, false)}>${d.undone ? "Do it again" : "Undo these changes"}</button></p>` : nothing}
+    return html`${store.client.has(`changes.${verb}`) && d.files.length ? html`<p><button type="button" class="plain" @click=${() => void this.restore(verb, false)}>${d.undone ? "Do it again" : "Undo these changes"}</button></p>` : nothing}
       ${d.files.length ? nothing : html`<p class="dim">This run changed no file that could be kept.</p>`}
       ${d.files.map((f: Payload) => html`<h3>${f.path} <span class="dim">${f.what}, ${how(f)}${f.withheld ? `, not shown (${f.withheld})` : ""}</span></h3>${f.diff ? diff(f.diff) : nothing}`)}
       ${d.notes.map((note: string) => html`<p class="dim">${note}</p>`)}`;

@@ -87,7 +87,8 @@ class ChangeKeeper:
         if self._teller is not None and outcome.steps:
             # no names of files: whoever chose them would speak with the owner's voice
             verb = "done again" if redo else "undone"
-            text = f"The owner has {verb} what you changed in {len(outcome.steps)} files. Read files again before use."
+            files = f"{len(outcome.steps)} file{'' if len(outcome.steps) == 1 else 's'}"
+            text = f"The owner has {verb} what you changed in {files}. Read files again before use."
             await self._teller.wake(text, now=False, session=run.session)
         return describe_outcome(outcome, redo=redo)
 
@@ -120,13 +121,12 @@ def find_changed_run(archive: ChangeArchive, name: str = "", session: str = "") 
             raise NotFound("no run has changed a file yet, as far as is known")
         return runs[0]
     items = [item for item in archive.list_runs() if item.startswith(name)]
-    exact = [item for item in items if item == name] or items
-    run = archive.load(exact[0]) if len(exact) == 1 else None
+    if len(items) > 1 and name not in items:
+        raise NotFound(f"more than one run begins with {name[:64]!r}", fix="`pal changes --list` names them")
+    run = archive.load(name if name in items else items[0]) if items else None
     if run is None or (session and run.session != session):
-        raise NotFound(
-            f"no run, or more than one, whose id begins with {name[:64]!r} has changed a file",
-            fix="`pal changes --list` names them",
-        )
+        fix = "`pal changes --list` names those that did"
+        raise NotFound(f"run {name[:64]} changed no file, as far as is known", fix=fix)
     return run
 
 

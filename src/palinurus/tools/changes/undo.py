@@ -25,7 +25,8 @@ from palinurus.tools.changes.look import FileLook
 
 log = logging.getLogger(__name__)
 
-SINCE = "was changed since by somebody else"
+SINCE = "was changed since by {who}"
+SOMEBODY = SINCE.format(who="somebody else")
 GONE = "was not kept (too large, or not readable), so it stays as it is"
 LOST = "is not kept any more, so it stays as it is"
 LINKED = "lies behind a link now, which is not followed"
@@ -63,9 +64,7 @@ class FileRestorer:
                 steps, problems = self._plan(run, redo=redo)
                 soft = [one for one in problems if not one.hard]
                 if problems and not force:
-                    raise BadRequest(
-                        _explain(problems, verb), fix="--force undoes it all the same" if soft else "--force"
-                    )
+                    raise BadRequest(_explain(self._name_later(run, problems), verb))
                 steps += [step for one in soft if (step := self._force(run, one.path, redo=redo)) is not None]
                 plan = UndoPlan(ident or secrets.token_hex(8), run.item, run.workspace, tuple(steps), redo=redo)
                 pass_crashpoint("undo.before")
@@ -168,7 +167,7 @@ class FileRestorer:
         if folders:  # its mode only, or it is there still or again: what is in it decides
             return UndoStep(path, now, to) if to is not None and now is None else None
         merged = self._merge(now, expected, to)
-        return UndoStep(path, now, merged, True) if merged is not None else FileProblem(path, SINCE)
+        return UndoStep(path, now, merged, True) if merged is not None else FileProblem(path, SOMEBODY)
 
     def _merge(self, now: FileState | None, expected: FileState | None, to: FileState | None) -> FileState | None:
         """The present file without the run's change, if nothing else touches it."""
@@ -186,6 +185,18 @@ class FileRestorer:
             return None
         data = made.encode()
         return msgspec.structs.replace(now, size=len(data), hash=self._archive.blobs.put(data))
+
+    def _name_later(self, run: RunChanges, problems: list[FileProblem]) -> list[FileProblem]:
+        """With the run that changed it since, where one did and stands."""
+        loaded = (self._archive.load(item) for item in self._archive.list_runs())
+        later = [one for one in loaded if one is not None and one.at > run.at and one.undone is None]
+        who = {change.path: one.item for one in later for change in one.changes if one.workspace == run.workspace}
+        return [
+            msgspec.structs.replace(one, why=SINCE.format(who=f"run {who[one.path]}"))
+            if one.why == SOMEBODY and one.path in who
+            else one
+            for one in problems
+        ]
 
     def _force(self, run: RunChanges, path: str, *, redo: bool) -> UndoStep | None:
         """Whatever is there now; it is kept, so that it can be had again."""
