@@ -103,7 +103,7 @@ class ChangeKeeper:
         archive, rules = self._journal.archive, self._rules
         items = await asyncio.to_thread(archive.list_runs)
         gone = {item for item in items if await self._store.item(item) is None}
-        await asyncio.to_thread(archive.prune, now - rules.age, rules.runs, rules.bytes, gone.__contains__)
+        await asyncio.to_thread(self._journal.prune, rules, now - rules.age, gone)
 
 
 def list_changed_runs(archive: ChangeArchive, session: str = "") -> list[RunChanges]:

@@ -186,10 +186,35 @@ async def test_pruning(do: Any, ctx: Any, workspace: Path, journal: Any) -> None
     archive = journal.archive
     assert archive.prune(0, 3, 1 << 30) == 2
     assert sorted(archive.list_runs()) == ["item-2", "item-3", "item-4"]
-    assert archive.prune(0, 3, 1 << 30, gone=lambda item: item == "item-3") == 1
+    assert archive.prune(0, 3, 1 << 30, gone={"item-3"}) == 1
     assert archive.prune(0, 3, 1500) >= 1
     left = [archive.load(item) for item in archive.list_runs()]
     for run in left:
         for change in run.changes:
             assert archive.blobs.get(change.after.hash, change.after.size) is not None
     assert archive.prune(10_000, 3, 1 << 30) == len(left) and not archive.list_runs()
+
+
+async def test_what_takes_too_much_goes_at_once_and_what_is_needed_stays(
+    do: Any, ctx: Any, workspace: Path, home: Path, kept: Any
+) -> None:
+    """Two calls write a quarter of what may be kept."""
+    ctx.set(changes=ChangeRules(bytes=4000))
+    (workspace / "base").write_text("b" * 100)
+    for number in range(24):
+        ctx.item = f"item-{number}"
+        await do("exec", command=f"head -c 500 /dev/urandom > f{number % 3}")
+    size = sum(path.stat().st_size for path in (home / "changes" / "blobs").rglob("*") if path.is_file())
+    assert size <= 4000 + 1000
+    last = kept("item-23")
+    archive = ChangeJournal(str(home)).archive
+    assert all(archive.blobs.get(one.after.hash, one.after.size) is not None for one in last.changes)
+
+
+async def test_a_workspace_in_which_nothing_changes_for_long_is_forgotten(do: Any, home: Path, journal: Any) -> None:
+    await do("exec", command="echo x > a")
+    assert os.listdir(home / "changes" / "base")
+    journal.prune(ChangeRules(), before=1 << 50)
+    assert not os.listdir(home / "changes" / "base") and not journal.archive.list_runs()
+    await do("exec", command="echo y > a")
+    assert said(journal.archive.load("item-1")) == {"a": "changed"}

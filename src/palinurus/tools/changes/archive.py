@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -237,33 +237,55 @@ class ChangeArchive:
 
     # what goes
 
-    def prune(self, before: int, most: int, room: int, gone: Callable[[str], bool] = lambda item: False) -> int:
-        """Forget runs older than `before` and beyond the `most` newest, those that are `gone`, and, the oldest first,
-        as many as it takes for all contents to fit into `room` bytes. Returns how many."""
+    def prune(
+        self, before: int, most: int, room: int, *, gone: Collection[str] = (), held: Collection[str] = ()
+    ) -> int:
+        """Forget runs older than `before` (milliseconds) and beyond the `most` newest, those that are `gone`, and, the
+        oldest first, as many as it takes for all contents to fit into `room` bytes; at last also what is known of
+        workspaces. `held`: contents somebody is about to need. Returns how many runs."""
         kept: list[RunChanges] = []
         forgotten = 0
         for item in self.list_runs():
             run = self.load(item)
-            if run is None or run.at < before or len(kept) >= most or gone(item):
+            if run is None or run.at < before or len(kept) >= most or item in gone:
                 self.forget(item)
                 forgotten += 1
             else:
                 kept.append(run)
-        while self.blobs.sweep(self._list_used(kept)) > room and kept:
-            for run in kept[-max(1, len(kept) // 10) :]:
-                self.forget(run.item)
-                forgotten += 1
-            del kept[-max(1, len(kept) // 10) :]
+        bases = self._list_bases(before)
+        while self.blobs.sweep({*held, *self._list_used(kept, bases)}) > room and (kept or bases):
+            if kept:
+                for run in kept[-max(1, len(kept) // 10) :]:
+                    self.forget(run.item)
+                    forgotten += 1
+                del kept[-max(1, len(kept) // 10) :]
+            else:
+                self._drop_base(bases.pop())
         return forgotten
 
-    def _list_used(self, runs: Sequence[RunChanges]) -> set[str]:
+    def _list_bases(self, before: int) -> list[str]:
+        """The newest first; those in which nothing has changed for so long go: they would be looked at anew."""
+        found: list[tuple[int, str]] = []
+        for name in _list(self._path("base")):
+            with contextlib.suppress(OSError):
+                found.append((os.stat(self._path("base", name)).st_mtime_ns, name))
+        for at, name in found:
+            if at < before * 1_000_000:
+                self._drop_base(name)
+        return [name for at, name in sorted(found, reverse=True) if at >= before * 1_000_000]
+
+    def _drop_base(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._path("base", name))
+
+    def _list_used(self, runs: Sequence[RunChanges], bases: Sequence[str]) -> set[str]:
         used: set[str] = set()
         for run in runs:
             for change in run.changes:
                 used |= {state.hash for state in (change.before, change.after) if state is not None}
             for step in run.undone or ():
                 used |= {state.hash for state in (step.was, step.to) if state is not None}
-        for name in _list(self._path("base")):
+        for name in bases:
             with contextlib.suppress(OSError, NotPlainFile, msgspec.DecodeError):
                 data = read_plain_file(self._path("base", name), MOST)  # our own
                 used |= {seen.state.hash for seen in msgspec.msgpack.decode(data, type=SeenFiles).values()}

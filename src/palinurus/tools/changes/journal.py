@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -103,6 +103,14 @@ class ChangeJournal:
             if workspace in self._known:
                 self._put(workspace, paths, self._look_at(workspace, paths, rules))
 
+    def prune(self, rules: ChangeRules, before: int = 0, gone: Collection[str] = ()) -> int:
+        """Forget what is old or too much (`ChangeArchive.prune`), but nothing that a call needs which goes on."""
+        with self._lock, self.archive.hold():
+            seen = [*self._known.values(), *(one.before for one in self._open)]
+            held = {one.state.hash for files in seen for one in files.values()}
+            self._unsaved.update(self._known)  # what is on disk of them may go
+            return self.archive.prune(before, rules.runs, rules.bytes, gone=gone, held=held)
+
     def recover(self, rules: ChangeRules) -> int:
         """At the start: what calls that a killed program did not end had changed. Returns how many calls."""
         left = self.archive.list_open(is_alive)
@@ -159,6 +167,8 @@ class ChangeJournal:
             finally:
                 if not window.lives:
                     self._close(window)
+            if self.archive.blobs.written > window.rules.bytes // 4:  # not only once a day
+                self.prune(window.rules)
 
     def _look(self, workspace: str, window: ChangeWindow | None, rules: ChangeRules) -> bool:
         """Look at all of it. What is another now is the window's, or else that of the last call that goes on there, or
