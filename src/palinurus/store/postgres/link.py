@@ -50,6 +50,7 @@ class FleetLink:
     def __init__(self, driver: Any, url: str, node: str, clock: Clock, *, lease: float, database_time: bool) -> None:
         self.node = node
         self.epoch = 0
+        self.on_lost: Callable[[str], None] = lambda why: None
         self.lost: StateBroken | None = None  # why this node is none of the fleet any more
         self.reads: Any = None  # asyncpg's pool
         self._driver = driver
@@ -252,6 +253,7 @@ class FleetLink:
             self.lost = StateBroken(f"node {self.node} is out of the fleet: {why}", fix="start it again")
             log.critical("%s; nothing more is done here", self.lost.message)
             self._wake.set()
+            self.on_lost(why)
 
     # --- news --------------------------------------------------------------------------------------------------
 

@@ -63,8 +63,9 @@ def _plain(values: Sequence[msgspec.Struct]) -> list[tuple[Any, ...]]:
 class PostgresStore:
     """Made by `open_postgres_store`. Every change returns after its commit; see `store/port.py` for the contract."""
 
-    def __init__(self, link: FleetLink, home: str) -> None:
+    def __init__(self, link: FleetLink, home: str, ended: Callable[[], None]) -> None:
         self._link = link
+        self._ended = ended
         self._home = home
         self._open = True
 
@@ -257,8 +258,11 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Finish what is queued, leave the fleet. Safe to call twice."""
+        if not self._open:
+            return
         self._open = False
         await self._link.stop()
+        self._ended()
 
     async def _change(self, op: dict[str, Any], parts: _Parts | None = None) -> Any:
         if not self._open:
