@@ -74,9 +74,11 @@ class Hunter:
         tests = pickle.loads(found) if found else []
         passed: dict[str, Passed] = {}
         for nodeid, (fine, one) in tests:
-            passed[nodeid] = one
-            self.red += [] if fine else [nodeid]
-        if self.red or not passed:
+            if fine:
+                passed[nodeid] = one
+            else:  # it judges nobody, and the run is no good
+                self.red.append(nodeid)
+        if not passed:
             return True
         original, end = self.file.read_text(), time.monotonic() + self.seconds
         for mutant in self.mutants:
@@ -100,7 +102,7 @@ class Hunter:
         for item in items:
             hits.clear()
             begun, worked = time.monotonic(), time.process_time()
-            fine = run_test(item)
+            fine = run_test(item) or run_test(item)  # once may be the machine's
             took = time.monotonic() - begun, time.process_time() - worked
             yield item.nodeid, (fine, Passed(frozenset(hits), *took))
 
@@ -109,7 +111,9 @@ class Hunter:
     def _judge(
         self, mutant: Mutant, items: list[pytest.Item], passed: dict[str, Passed], module: types.ModuleType
     ) -> str:
-        chosen = choose_tests(mutant, [item.nodeid for item in items], passed, TARGETS[self.target].processes)
+        chosen = choose_tests(
+            mutant, [item.nodeid for item in items if item.nodeid in passed], passed, TARGETS[self.target].processes
+        )
         if not chosen:
             return "survived (no test comes by)"
         by_id = {item.nodeid: item for item in items}

@@ -132,8 +132,8 @@ class RunFeeds:
                 return
 
     async def outcome(self, item: str, store: Store, timeout: float | None = None) -> InboxRow | None:
-        """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing). Of a run that
-        is here watchers have seen the last event by then.
+        """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing). Of a run
+        that is here watchers have seen the last event by then.
 
         Follows a message that became part of another's run. None: no such message.
         """

@@ -1,6 +1,6 @@
 """A store that takes its time, as a database elsewhere does: reads begin late, and whoever changes something hears that
-it is done after others could see it. What depends on a read that never gives up the loop, or on being the first to know,
-breaks on it; the delays are drawn from a seed, so what broke breaks again.
+it is done after others could see it. What depends on a read that never gives up the loop, or on being the first to
+know, breaks on it; the delays are drawn from a seed, so what broke breaks again.
 
     app.open_store = open_slow_store(seed=7)
 
@@ -26,8 +26,8 @@ READS = frozenset(
 
 
 class SlowStore:
-    """Every read of `store` waits for up to `longest` seconds first, and every change that long at its end, some of them
-    not at all. Changes begin at once: their order is that of the calls."""
+    """Every read of `store` waits for up to `longest` seconds first, and every change that long at its end, some of
+    them not at all. Changes begin at once: their order is that of the calls."""
 
     def __init__(self, store: Store, seed: int = 0, longest: float = 0.01) -> None:
         self._store = store
