@@ -10,11 +10,11 @@ import pytest
 from palinurus.app import App
 from palinurus.testing.slowstore import open_slow_store
 
-SAMPLE = frozenset(("flow.test_queue", "flow.test_stop"))
+SAMPLE = frozenset(("test_queue.py", "test_stop.py"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.module.__name__ in SAMPLE and metafunc.config.getoption("--slow-store") is None:
+    if metafunc.definition.path.name in SAMPLE and metafunc.config.getoption("--slow-store") is None:
         metafunc.parametrize("_store", [None, 1], ids=["usual", "slow"], indirect=True)
 
 
