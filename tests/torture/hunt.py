@@ -42,7 +42,7 @@ from torture.mutate import HITS, Mutant, make_hand_mutant, make_mutants, mark_li
 from torture.targets import EQUIVALENT, HAND, TARGETS  # noqa: E402
 
 MOST = 5.0  # seconds of processor time that the tests of others may take for a mutant
-SLACK = 4.0  # seconds a test may take besides five times what it took without a mutant
+SLACK = 4.0  # seconds a test may take besides five times what it took without a mutant, if nobody else is at work
 STUCK = "killed (stuck)"
 
 
@@ -127,7 +127,8 @@ class Hunter:
                     return
                 tell(b".")
 
-        said = self._in_fork(work, [5 * passed[nodeid].seconds + SLACK for nodeid in chosen])
+        slack = SLACK * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        said = self._in_fork(work, [5 * passed[nodeid].seconds + slack for nodeid in chosen])
         if said is None:
             return STUCK
         if b"!" in said:

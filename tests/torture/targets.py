@@ -53,7 +53,7 @@ TARGETS: dict[str, Target] = {
     "store/sqlite/database.py": Target((*STORE, "store/sqlite/test_reader.py"), processes=APART),
     "store/sqlite/changes.py": Target(PORT, (*STORE, "store/sqlite/test_machine.py", "store/sqlite/test_schema.py")),
     "outbox/deliver.py": Target(DELIVER, ("outbox/test_drafts.py", "flow/test_delivery.py")),
-    "outbox/send.py": Target(("outbox/test_send.py",), DELIVER),
+    "outbox/send.py": Target(("outbox/test_send.py", "outbox/test_send_shapes.py"), DELIVER),
     "sessions/transcript.py": Target(
         ("sessions/test_transcript.py",),
         ("sessions/test_tree.py", "sessions/test_compactions.py", "flow/test_history.py"),
@@ -112,7 +112,6 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("store/sqlite/journal.py", "not a regular file", "the handle is closed, and writing to it an OSError, too"),
     ("store/sqlite/journal.py", "without `torn`", "a file that ends with a newline is glued to as well"),
     ("store/sqlite/journal.py", "done.lastrowid", "there always is one"),
-    ("store/sqlite/journal.py", "error.strerror or", "it is only said"),
     ("store/sqlite/journal.py", "without `data` in `if data and", "nothing is written either way"),
     ("store/sqlite/journal.py", "len(present) < len(wanted)", "it looks again, at all of it, and finds the same"),
     ("store/sqlite/journal.py", "size > TAIL", "it looks again, at all of it, and finds the same"),

@@ -128,7 +128,7 @@ def make_refused_end(outcome: TurnOutcome, note: str, now: int) -> AgentEnd:
 class ActiveRun:
     """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end.
 
-    `mark` is the end that somebody who stopped it wants on disk; `marked` whether it is (False: it had ended before).
+    `mark` is the end that somebody who stopped it wants on disk; `marked` once it is there, or the run ended first.
     """
 
     __slots__ = (
@@ -147,7 +147,7 @@ class ActiveRun:
         self.late = 0
         self.over = False
         self.mark: Dismissal | None = None
-        self.marked: bool | None = None
+        self.marked = False
 
 
 class RunAudience:

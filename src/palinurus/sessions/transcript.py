@@ -201,12 +201,10 @@ class Transcript:
             del self._index[entry.id]
             if entry.item:
                 self._items[entry.item].pop()
-                if not self._items[entry.item]:
-                    del self._items[entry.item]
         del self.entries[mark.entries :], self._parents[mark.entries :]
         self._leaf, self.header, self.size = mark.leaf, mark.header, mark.size
         self._tuple = None
-        self._stale = self._stale or self._build != mark.build
+        self._stale = self._build != mark.build  # what was said is what it was at the mark, or was put together anew
         if not self._stale:
             del self._said[mark.said :]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from palinurus.clock import Clock
+from palinurus.errors import StateUnwritable
 from palinurus.store.factory import StateReader
 from palinurus.store.port import Settlement, Store
 from palinurus.store.sqlite import open_sqlite_store
@@ -52,6 +56,25 @@ class TestSqlite(StoreSuite):
         finally:
             await again.close()
         assert not (tmp_path / "killed" / FILE).exists()
+
+    async def test_a_line_and_what_becomes_of_its_file_in_one_commit(self, store: Store, tmp_path: Path) -> None:
+        file = tmp_path / "home" / FILE
+        await asyncio.gather(store.write([make_line("e1")]), store.complete_file(FILE))
+        assert file.read_bytes() == make_line("e1").data + b"\n"  # once
+        file.unlink()
+        await asyncio.gather(store.write([make_line("e2")]), store.drop_session("agent:main:a", FILE))
+        await store.close()
+        assert not file.exists()
+
+    async def test_a_file_that_takes_no_lines_is_not_whole(self, store: Store, tmp_path: Path) -> None:
+        file = tmp_path / "home" / FILE
+        file.mkdir(parents=True)
+        await store.write([make_line("e1")])
+        with pytest.raises(StateUnwritable):
+            await store.complete_file(FILE)
+        file.rmdir()
+        await store.complete_file(FILE)
+        assert file.read_bytes() == make_line("e1").data + b"\n"
 
 
 class TestSlowSqlite(StoreSuite):

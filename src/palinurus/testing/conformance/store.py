@@ -199,6 +199,23 @@ class StoreSuite(NodesSuite):
         assert [step.what for step in await store.trace("m2")] == ["accepted", "absorbed"]
         assert await store.trace("nothing") == []
 
+    async def test_the_trace_tells_of_what_went_wrong(self, store: Store) -> None:
+        await store.yield_back(await self.accept_and_claim(store))
+        await store.claim("main")
+        await store.requeue(["m1"])
+        (held,) = await store.claim("main")
+        await store.settle(held, Settlement("answered", replies=(make_reply_part("r1"),)))
+        for error, due in (("no route", 5), ("no such chat", None)):
+            await store.mark_sending("r1", 2000)
+            await store.mark_undelivered("r1", error, due)
+        told = [(step.what, step.detail) for step in await store.trace("m1")]
+        assert [what for what, _ in told] == [
+            *("accepted", "claimed", "yielded", "claimed", "nobody ran it", "claimed", "settled", "reply queued"),
+            *("sending", "not sent", "sending", "failed"),
+        ]
+        assert [detail for what, detail in told if what in ("yielded", "nobody ran it")] == ["", "attempt 1"]
+        assert "no route" in dict(told)["not sent"] and "no such chat" in dict(told)["failed"]
+
     async def test_what_is_dismissed_never_comes_back(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
         """What waits is done at once; what runs ends so, whether its run ends, is handed back, or dies."""
         held = await self.accept_and_claim(store)
