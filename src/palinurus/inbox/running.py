@@ -188,8 +188,9 @@ def keep_deadline(run: ActiveRun, seconds: float, grace: float, give_up: Callabl
 
     def late() -> None:
         run.late += 1
-        if run.over or run.task is None:
+        if run.over:
             return
+        assert run.task is not None, run.claim.id  # it was begun before
         log.error("message %s: the run is still going after its deadline", run.claim.id)
         run.task.cancel()
         if run.late > 1:

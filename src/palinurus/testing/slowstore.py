@@ -20,7 +20,7 @@ from palinurus.store.factory import StoreOpener, open_store
 from palinurus.store.port import Store
 
 READS = frozenset(
-    """find get_record item list_due_replies list_journal_lines list_records list_running list_usage list_waiting
+    """find get_record item list_due_replies list_records list_running list_usage list_waiting
     read_tail reply session sessions trace""".split()
 )
 
