@@ -52,7 +52,7 @@ class StoreSuite(NodesSuite):
             row = SessionRow("agent:main:a", "main", "s", 1, data=b"{}")
             await store.put_record("device", "d1", b"1")
             parts, spent = (make_reply_part("r1"), make_reply_part("r2")), (make_ledger_call("m1", 5),)
-            await store.settle(held, Settlement("answered", "hi", (), parts, row, spent=spent))
+            await store.settle(held, Settlement("answered", "hi", (), parts, session=row, spent=spent))
             await store.mark_sending("r1", 1)
             await store.mark_delivered("r1", "receipt", 2)
             assert [r.id for r in reader.items()] == ["m2", "m1"]
