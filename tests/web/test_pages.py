@@ -115,6 +115,42 @@ async def test_workspace_files_are_edited(page: Any, visit: Visit) -> None:
     await page.press(".editor textarea", "Control+s")
     await page.wait_for_selector(".toasts >> text=SOUL.md saved")
     assert (Path(site.app.settings.agents["main"].workspace) / "SOUL.md").read_text() == "Be brief."
+    # What is not saved is not lost by a click elsewhere.
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), asyncio.ensure_future(dialog.dismiss())))
+    await page.fill(".editor textarea", "Be long.")
+    await page.click(".pages a >> text=Logs")
+    assert asked == ["Leave without saving?"] and await page.input_value(".editor textarea") == "Be long."
+    await page.press(".editor textarea", "Control+s")
+    await page.wait_for_selector(".editor button[disabled]")
+    await page.click(".pages a >> text=Logs")
+    await page.wait_for_selector("h1 >> text=Logs")
+    assert len(asked) == 1
+
+
+async def test_the_log_has_columns_levels_and_one_time_a_line(page: Any, tmp_path: Path) -> None:
+    lines = [
+        {"time": "2026-11-17T08:00:01.000+00:00", "level": "info", "subsystem": "gateway", "message": "listening"},
+        {"time": "2026-11-17T08:00:02.000+00:00", "level": "warning", "subsystem": "config", "message": "an odd value"},
+        {
+            "time": "2026-11-17T08:00:03.000+00:00",
+            "level": "error",
+            "subsystem": "agent",
+            "message": "no",
+            "trace": "T",
+        },
+    ]
+    home = tmp_path / "h"
+    home.mkdir()
+    file = home / "log.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + "not json\n")
+    async with served(home, ScriptedModel([]), logging={"file": str(file)}) as site:
+        await page.goto(site.at("logs"))
+        await page.wait_for_selector(".loglines .bad")
+        shown = await page.locator(".loglines > *").all_inner_texts()
+        assert len(shown) == 4 and "an odd value" in shown[1] and "2026" not in shown[1] and shown[3] == "not json"
+        await page.select_option("[aria-label='Least level']", "warning")
+        assert await page.locator(".loglines > *").count() == 2
 
 
 async def test_jobs_show_their_next_and_past_runs(page: Any, visit: Visit) -> None:

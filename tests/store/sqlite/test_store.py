@@ -19,15 +19,15 @@ from palinurus.store.sqlite.reader import open_sqlite_reader
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance import inbox, nodes, store
 from palinurus.testing.conformance.inbox import FILE, make_line
-from palinurus.testing.conformance.store import StoreSuite
+from palinurus.testing.conformance.store import ReaderSuite, StoreSuite
 from palinurus.testing.slowstore import READS, share_store, slow_down
 
 
-class TestSqlite(StoreSuite):
+class TestSqlite(ReaderSuite):
     async def open(self, home: str, clock: Clock) -> Store:
         return await open_sqlite_store(home, clock)
 
-    def share(self, store: Store) -> Store:
+    async def share(self, store: Store) -> Store:
         return share_store(store)
 
     def look(self, home: str) -> StateReader:
@@ -83,11 +83,8 @@ class TestSlowSqlite(StoreSuite):
     async def open(self, home: str, clock: Clock) -> Store:
         return slow_down(await open_sqlite_store(home, clock), seed=1)
 
-    def share(self, store: Store) -> Store:
+    async def share(self, store: Store) -> Store:
         return share_store(store)
-
-    def look(self, home: str) -> StateReader:
-        return open_sqlite_reader(home)
 
 
 def list_methods(port: type) -> set[str]:

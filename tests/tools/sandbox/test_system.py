@@ -50,6 +50,7 @@ def test_what_programs_need_is_granted() -> None:
 
 def test_files_that_others_may_not_read_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "open").write_text("")
+    (tmp_path / "open").chmod(0o644)
     (tmp_path / "closed").write_text("")
     (tmp_path / "closed").chmod(0o600)
     assert system.cover_without_secrets(str(tmp_path), system._secret) == [str(tmp_path / "open")]
@@ -60,6 +61,8 @@ def test_a_private_file_that_comes_later_is_as_private(tmp_path: Path) -> None:
     deep = tmp_path / "app" / "conf.d"
     deep.mkdir(parents=True)
     (deep / "open").write_text("")
+    for path in (tmp_path, deep.parent, deep, deep / "open"):
+        path.chmod(0o755)
     paths = system.OpenPaths(str(tmp_path))
     first = paths.list()
     assert first == (str(tmp_path),) and paths.list() is first

@@ -13,10 +13,11 @@ from palinurus.clock import Clock
 from palinurus.errors import StateError, StateUnwritable
 from palinurus.files import open_plain_file
 from palinurus.store import port
+from palinurus.store.lines import join_journal
 from palinurus.store.news import NewsListener
 from palinurus.store.sqlite import changes, database, rows
 from palinurus.store.sqlite.database import to_state_error
-from palinurus.store.sqlite.journal import TranscriptJournal, join_journal
+from palinurus.store.sqlite.journal import TranscriptJournal
 from palinurus.store.sqlite.lock import StateLock
 from palinurus.store.sqlite.nodes import StoreNodes
 from palinurus.store.sqlite.writer import StoreTransaction, StoreWriter

@@ -2,8 +2,7 @@
 
     class TestMine(StoreSuite):
         async def open(self, home, clock): return await open_mine(home, clock)
-        def share(self, store): return store.one_more_node()
-        def look(self, home): return look_at_mine(home)
+        async def share(self, store): return store.one_more_node()
 
 `home` names the state: opening it again after `close()` must show the same. Needs pytest with pytest-asyncio (auto).
 """
@@ -39,32 +38,7 @@ from palinurus.testing.conformance.nodes import NodesSuite
 
 
 class StoreSuite(NodesSuite):
-    """The whole port. Subclass it, name it Test…, give it `open`, `share` and `look`."""
-
-    def look(self, home: str) -> StateReader:
-        raise NotImplementedError
-
-    async def test_who_looks_from_outside_sees_what_is_committed(self, store: Store, tmp_path: Path) -> None:
-        with self.look(str(tmp_path / "home")) as reader:
-            assert reader.items() == [] == reader.sessions() and reader.item("m1") is None
-            held = await self.accept_and_claim(store)
-            await store.accept(make_item("m2"), claim=False)
-            row = SessionRow("agent:main:a", "main", "s", 1, data=b"{}")
-            await store.put_record("device", "d1", b"1")
-            parts, spent = (make_reply_part("r1"), make_reply_part("r2")), (make_ledger_call("m1", 5),)
-            await store.settle(held, Settlement("answered", "hi", (), parts, session=row, spent=spent))
-            await store.mark_sending("r1", 1)
-            await store.mark_delivered("r1", "receipt", 2)
-            assert [r.id for r in reader.items()] == ["m2", "m1"]
-            assert [r.id for r in reader.items(limit=1)] == ["m2"] and reader.items(session="agent:main:b") == []
-            assert [r.id for r in reader.items(session="agent:main:a", state="done")] == ["m1"]
-            assert reader.session(row.key) == row and reader.sessions("main") == [row] and reader.sessions("x") == []
-            assert reader.list_usage() == [*spent] and reader.list_usage(6) == [] == reader.list_usage(0, "s")
-            assert [(r.id, r.state) for r in reader.replies("m1")] == [("r1", "sent"), ("r2", "pending")]
-            assert reader.item("m1") == await store.item("m1")
-            assert reader.trace("m1") == await store.trace("m1")
-            assert reader.list_records("device") == await store.list_records("device") != []
-            assert reader.integrity() == []
+    """The whole port. Subclass it, name it Test…, give it `open` and `share`."""
 
     async def test_parts_of_a_target_keep_their_order(self, store: Store) -> None:
         await self.answer_with(
@@ -352,3 +326,32 @@ class StoreSuite(NodesSuite):
         assert [part.id for part in await store.list_due_replies("fake", 9999)] == ["r"]  # it is still to be sent
         assert await store.claim_slot("job", 1000)  # and nobody asks for a fire that old
         assert not (await store.accept(make_item("old", "agent:main:old"), claim=False)).duplicate
+
+
+class ReaderSuite(StoreSuite):
+    """And who looks from outside: give it `look` too."""
+
+    def look(self, home: str) -> StateReader:
+        raise NotImplementedError
+
+    async def test_who_looks_from_outside_sees_what_is_committed(self, store: Store, tmp_path: Path) -> None:
+        with self.look(str(tmp_path / "home")) as reader:
+            assert reader.items() == [] == reader.sessions() and reader.item("m1") is None
+            held = await self.accept_and_claim(store)
+            await store.accept(make_item("m2"), claim=False)
+            row = SessionRow("agent:main:a", "main", "s", 1, data=b"{}")
+            await store.put_record("device", "d1", b"1")
+            parts, spent = (make_reply_part("r1"), make_reply_part("r2")), (make_ledger_call("m1", 5),)
+            await store.settle(held, Settlement("answered", "hi", (), parts, session=row, spent=spent))
+            await store.mark_sending("r1", 1)
+            await store.mark_delivered("r1", "receipt", 2)
+            assert [r.id for r in reader.items()] == ["m2", "m1"]
+            assert [r.id for r in reader.items(limit=1)] == ["m2"] and reader.items(session="agent:main:b") == []
+            assert [r.id for r in reader.items(session="agent:main:a", state="done")] == ["m1"]
+            assert reader.session(row.key) == row and reader.sessions("main") == [row] and reader.sessions("x") == []
+            assert reader.list_usage() == [*spent] and reader.list_usage(6) == [] == reader.list_usage(0, "s")
+            assert [(r.id, r.state) for r in reader.replies("m1")] == [("r1", "sent"), ("r2", "pending")]
+            assert reader.item("m1") == await store.item("m1")
+            assert reader.trace("m1") == await store.trace("m1")
+            assert reader.list_records("device") == await store.list_records("device") != []
+            assert reader.integrity() == []
