@@ -11,6 +11,7 @@ from palinurus.store.port import Store
 from palinurus.store.postgres import open_postgres_store
 from palinurus.store.postgres.link import FleetMember
 from palinurus.store.postgres.store import PostgresStore
+from palinurus.testing.conformance.inbox import FILE, make_line
 from palinurus.testing.conformance.store import StoreSuite
 
 
@@ -36,3 +37,8 @@ class TestPostgres(StoreSuite):
         for store in stores:
             assert isinstance(store, PostgresStore)
             await store.pull_news()
+
+    async def test_lines_of_a_session_that_was_dropped_are_gone(self, store: Store) -> None:
+        await store.append(await self.accept_and_claim(store), [make_line("e1")])
+        await store.drop_session("agent:main:a", FILE)
+        assert await store.read_tail(FILE, 0) == b""
