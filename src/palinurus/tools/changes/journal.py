@@ -89,11 +89,12 @@ class ChangeJournal:
     async def end(self, window: ChangeWindow, pid: int) -> tuple[str, ...] | None:
         """After it; `pid` of what it left running, or 0. Returns the paths it changed; None: not known, or not all."""
         window.going = False
-        if pid:
+        if pid and not window.paths:  # it has only begun; the next look finds what it changes
             window.pids.add(pid)
+            return None
         small = bool(window.paths) or self._is_small(window.header.workspace)
         known = await self._work(self._end, window, small=small)
-        return tuple(window.changed) if known and not pid and len(window.changed) <= TOLD else None
+        return tuple(window.changed) if known and len(window.changed) <= TOLD else None
 
     async def refresh(self) -> None:
         """Before somebody asks: what background commands have changed since they were last looked at."""
