@@ -18,6 +18,8 @@ from typing import Any
 PARTS: dict[str, str] = {
     # a state that several gateways share; needs the extra `fleet`
     "fleet": "palinurus.store.postgres:open_postgres_store",
+    "fleet-member": "palinurus.store.postgres.link:FleetMember",
+    "asyncpg": "asyncpg",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
