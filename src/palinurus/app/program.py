@@ -89,6 +89,7 @@ class App(AppParts):
         self.store.watch(self.news.hear)
         await self.subagents.load()
         await self.scheduler.load()
+        await self.tapes.load()
 
     async def start(self) -> None:
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""

@@ -104,6 +104,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
         approvals=resolve_approvals(config.tools, tools, shared.get("elevatedDefault"), here.home),
         logging=config.logging,
+        record=config.record,
         env=_env(config.env),
         version=version,
     )

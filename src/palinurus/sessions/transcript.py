@@ -41,6 +41,7 @@ from palinurus.sessions.entries import (
 from palinurus.sessions.scan import BadPiece, scan_transcript
 from palinurus.store.lines import join_journal
 from palinurus.store.port import TranscriptLine
+from palinurus.taping import read_taped
 
 _ROOT = -1
 _INLINE = 256 * 1024  # bytes read on the event loop; more goes to a thread
@@ -72,7 +73,7 @@ class Transcript:
         self.entries: list[TranscriptEntry] = []
         self.bad: tuple[BadPiece, ...] = ()
         self.size = 0  # bytes on file, lines made here included
-        self._ids = ids or (lambda: secrets.token_hex(4))
+        self._ids = ids or (lambda: read_taped("id", lambda: secrets.token_hex(4)))
         self._parents: list[int] = []  # index of the parent, always smaller than the own: no cycles
         self._index: dict[str, int] = {}
         self._items: dict[str, list[int]] = {}

@@ -19,6 +19,7 @@ from palinurus.agent.plan.levels import (
     apply_exec_rules,
     apply_options,
     check_options,
+    name_model_chooser,
     read_sampling,
     read_show,
     resolve_exec_rules,
@@ -33,6 +34,7 @@ from palinurus.agent.plan.opening import (
     find_unknown_results,
     is_continuation,
     limit_timeout,
+    list_earlier_answers,
     needs_startup_notes,
     prepend_preface,
     read_startup_notes,
@@ -70,7 +72,7 @@ from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.wire.history import list_missing_controls
-from palinurus.sessions.entries import MessageEntry, TranscriptEntry
+from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.lifecycle import (
     CurrentSession,
     MessageMoment,
@@ -80,7 +82,8 @@ from palinurus.sessions.lifecycle import (
 )
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
-from palinurus.store.port import RunClaim, Store, make_id
+from palinurus.store.port import RunClaim, SessionRow, Store, make_id
+from palinurus.taping import ask_taped, read_taped
 from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
@@ -154,10 +157,14 @@ class RunPreparer:
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now, resumed = self._parts.clock.now(), bool(transcript.entries_of(claim.id))
         cell = await self._lay_out(base.agent, route, inbound)
-        inbound = inbound if resumed else await self._attached(inbound, route, cell, model.vision)
+        if not resumed:
+            attach = partial(self._attached, inbound, route, cell, model.vision)
+            inbound = await ask_taped("attached", attach, Inbound)
         opening, history, finished = split_opening(inbound, transcript, resumed=resumed, now=now)
         notes = needs_startup_notes(session) and not resumed and not inbound.shared
-        opening = opening if resumed else await self._noted(opening, claim, route, inbound, now=now if notes else None)
+        if not resumed:
+            note = partial(self._noted, opening, claim, route, inbound, now=now if notes else None)
+            opening = await ask_taped("opening", note, Opening)
         levels = resolve_show(inline, session, read_show(base.agent))
         occasion = make_occasion(inbound, route.key, choices[0], session, cell=cell.cell.kind)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
@@ -185,7 +192,7 @@ class RunPreparer:
             workspace=cell.workspace,
             show=set_posting(levels, base.agent, inbound, offer.tools),
             started=now,
-            earlier=_earlier(transcript.entries_of(claim.id)),
+            earlier=list_earlier_answers(transcript.entries_of(claim.id)),
             startup=notes,
             inline=inline,
             quiet=set_posting(read_show(base.agent), base.agent, inbound, offer.tools),
@@ -312,11 +319,17 @@ class RunPreparer:
     async def _session(self, claim: RunClaim, inbound: Inbound, route: Route) -> CurrentSession:
         """The session as it stands, or one that begins because the last one's time is over: never in a resumed turn."""
         parts = self._parts
-        row = await parts.store.session(str(route.key))
+        row = await ask_taped("session", partial(parts.store.session, str(route.key)), SessionRow | None)
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
+        ident = read_taped("id", lambda: str(uuid.uuid4()))
         moment = MessageMoment(claim.at, self._zones[route.agent], inbound.target.channel, person)
         found = await find_current_session(
-            row, route.key, parts.settings.session, moment, ident=str(uuid.uuid4()), home=parts.settings.home
+            row,
+            route.key,
+            parts.settings.session,
+            moment,
+            ident=ident,
+            home=parts.settings.home,
         )
         if found.ended is not None:
             parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
@@ -357,7 +370,7 @@ class RunPreparer:
         others = [] if strict else [m for m in found if isinstance(m, ModelSpec) and m.ref != model.ref]
         others = [m for m in others if not list_missing_controls(m, wanted)]
         first = replace(
-            self._choice(model, asked, session, agent), why=_name_chooser(asked.model, hooked, session, agent)
+            self._choice(model, asked, session, agent), why=name_model_chooser(asked.model, hooked, session, agent)
         )
         return first, *(self._choice(m, asked, session, agent) for m in others)
 
@@ -380,20 +393,3 @@ class RunPreparer:
             resolve_fast_mode(model, hurry),
             list_level_ids(find_thinking_profile(model, vendor)),
         )
-
-
-def _name_chooser(asked: str, wanted: str, session: SessionRecord, agent: AgentSettings) -> str:
-    """Who chose the model, in the order in which they are heard."""
-    if asked:
-        return f"asked for with the message ({asked})"
-    if wanted:
-        return f"a plugin's hook asked for {wanted}"
-    if session.modelOverride:
-        by = "an automatic change" if session.modelOverrideSource == "auto" else "/model"
-        return f"the session's, set by {by} ({session.modelOverride})"
-    return f"the model of agent {agent.id}"
-
-
-def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
-    said = (entry.message for entry in entries if isinstance(entry, MessageEntry))
-    return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)
