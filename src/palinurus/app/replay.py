@@ -140,10 +140,7 @@ async def play_tape(tape: Tape, world: ReplayWorld, branch: ReplayBranch = Repla
 async def _play(tape: Tape, world: ReplayWorld, branch: ReplayBranch, root: str) -> Tape:
     head, rules = tape.head, branch.rules
     _copy_state(tape, world.settings.home, root)
-    channels: dict[str, Channel] = {}
-    if head.abilities is not None:
-        name = head.inbound.target.channel
-        channels[name] = QuietChannel(name, head.abilities)
+    channels: dict[str, Channel] = {name: QuietChannel(name, able) for name, able in head.channels.items()}
     settings = _fit_settings(world.settings, root, head, copy=rules.live_tools)
     app = App(
         settings,

@@ -94,7 +94,7 @@ class TapeDeck:
         """The tape of a run that begins; None: it is not recorded."""
         if self.player is None and not self.is_recorded(message.claim.session):
             return None
-        claim, channel = message.claim, self._channels.get(message.inbound.target.channel)
+        claim = message.claim
         tape: RunTape = load_part("tape")(
             load_part("tape-head")(
                 v=VERSION,
@@ -108,7 +108,7 @@ class TapeDeck:
                 inline=message.inline,
                 typed=message.typed,
                 points=tuple(point for point in HOOK_POINTS if self._hooks.has(point)),
-                abilities=channel.abilities if channel is not None else None,
+                channels={name: channel.abilities for name, channel in self._channels.items()},
                 ollama=self.ollama(),
             ),
             abort,

@@ -23,13 +23,13 @@ from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolEffect
 from palinurus.errors import BadRequest, NotFound
 from palinurus.files import write_whole_file
-from palinurus.providers.redact import redact_strings
+from palinurus.providers.redact import blank_secrets, redact_strings
 from palinurus.store.port import RunClaim, TurnOutcome
 
 FOLDER, END = "tapes", ".jsonl.gz"
 
 MOST = 32 * 1024 * 1024  # bytes of a tape before it is packed; a longer one is not kept
-SHORT = 400  # characters of an event that is kept as it is; of a longer one its hash
+SHORT = 400000  # characters of an event that is kept as it is; of a longer one its hash
 TAIL = 64  # messages of a request that are kept apart; those before them are one hash
 
 
@@ -78,7 +78,7 @@ class TapeHead(msgspec.Struct, kw_only=True, omit_defaults=True):
     leaf: str | None = None  # where the conversation stood
     points: tuple[str, ...] = ()  # hook points that somebody listens to
     tools: tuple[TapeTool, ...] = ()
-    abilities: ChannelAbilities | None = None
+    channels: dict[str, ChannelAbilities] = {}  # chats there were
     ollama: tuple[str, ...] = ()  # models that were found on this machine
     stopped: str = ""  # it was stopped before it began
     redacted: bool = False  # something looked like a credential: pieces of answers are not as they came
@@ -163,12 +163,11 @@ def encode_tape(head: TapeHead, steps: Sequence[TapeStep], end: TapeEnd, secrets
     """The file's bytes, without credentials. Raises BadRequest for one that is too long."""
     lines: list[Any] = []
     for part in (head, *steps, end):
-        plain = msgspec.to_builtins(part, enc_hook=_encode_odd)
-        clean = redact_strings(plain, secrets)
-        if clean != plain:
-            head.redacted = True
-            clean = _drop_pieces(clean) if isinstance(part, TapeStep) and part.kind == "model" else clean
-        lines.append(clean)
+        plain = msgspec.json.decode(msgspec.json.encode(part, enc_hook=str))
+        if isinstance(part, TapeStep) and part.kind == "model":
+            _redact_pieces(plain["given"], secrets)
+        lines.append(redact_strings(plain, secrets))
+        head.redacted = head.redacted or lines[-1] != plain
     lines[0]["redacted"] = head.redacted
     data = b"\n".join(msgspec.json.encode(line) for line in lines) + b"\n"
     if len(data) > MOST:
@@ -176,14 +175,18 @@ def encode_tape(head: TapeHead, steps: Sequence[TapeStep], end: TapeEnd, secrets
     return gzip.compress(data, 3, mtime=0)
 
 
-def _drop_pieces(step: Any) -> Any:
-    """A credential may have come in pieces, each of which looks like nothing: the whole answer stays."""
-    step["given"] = [event for event in step["given"] if not event.get("type", "").endswith("_delta")]
-    return step
-
-
-def _encode_odd(value: object) -> Any:
-    return str(value)
+def _redact_pieces(events: list[dict[str, Any]], secrets: tuple[str, ...]) -> None:
+    """A credential may come in pieces, each of which looks like nothing: the whole is blanked and cut anew, into as
+    many."""
+    for kind, field in (("text_delta", "text"), ("thinking_delta", "text"), ("call_delta", "json")):
+        pieces = [event for event in events if event["type"] == kind]
+        whole = "".join(event[field] for event in pieces)
+        clean = blank_secrets(whole, secrets)
+        if clean == whole:
+            continue
+        for event in pieces:
+            size = len(clean) if event is pieces[-1] else len(event[field])
+            event[field], clean = clean[:size], clean[size:]
 
 
 def decode_tape(data: bytes, name: str = "the tape") -> Tape:
