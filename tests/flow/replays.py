@@ -10,6 +10,7 @@ from typing import Any
 from palinurus.agent.tapes.compare import compare_tapes
 from palinurus.agent.tapes.play import PlayRules
 from palinurus.agent.tapes.tape import list_tapes, read_tape
+from palinurus.agent.tapes.view import format_difference
 from palinurus.app import App
 from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
 from palinurus.config.sections.session import RecordSettings
@@ -71,9 +72,8 @@ class ReplayCorpus:
                 self.equal += verdict.same
                 if not verdict.same:
                     first = verdict.differences[0]
-                    bad.append(
-                        f"  {item}: step {first.step}, {first.where}: {first.why}\n    was {first.recorded}\n    now {first.now}"
-                    )
+                    sides = f"\n    was {first.recorded}\n    now {first.now}"
+                    bad.append(f"  {item}: {format_difference(first)}{sides}")
         return bad
 
     def summarize(self) -> str:

@@ -46,6 +46,7 @@ from palinurus.store.port import InboxItem, SessionRow
 
 LIMIT = 120.0  # seconds that a replay may take
 WAYS_OUT = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.bind")
+LINKED = (APPROVALS_FILE, "skills", "models")  # what is only read, and may be large
 COPIED = 200 << 20  # bytes of a workspace that tools may change in a copy
 
 
@@ -106,6 +107,8 @@ class NetworkGuard:
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if self.closed and event in WAYS_OUT:
             where = args[1] if len(args) > 1 and event != "socket.getaddrinfo" else args[0]
+            if where is None:  # to the other end of a pair of our own
+                return
             self.tried.append(f"{event} {where!r}")
             raise ConnectionRefusedError(f"a replay is offline ({event} {where!r})")
 
@@ -139,7 +142,7 @@ async def play_tape(tape: Tape, world: ReplayWorld, branch: ReplayBranch = Repla
 
 async def _play(tape: Tape, world: ReplayWorld, branch: ReplayBranch, root: str) -> Tape:
     head, rules = tape.head, branch.rules
-    _copy_state(tape, world.settings.home, root)
+    _link_state(world.settings.home, root)
     channels: dict[str, Channel] = {name: QuietChannel(name, able) for name, able in head.channels.items()}
     settings = _fit_settings(world.settings, root, head, copy=rules.live_tools)
     app = App(
@@ -151,9 +154,10 @@ async def _play(tape: Tape, world: ReplayWorld, branch: ReplayBranch, root: str)
         raw=world.raw,
         given=world.given,
     )
-    app.catalog.ollama = head.ollama or app.catalog.ollama
+    app.catalog.ollama, app.probes = head.ollama, bool(rules.live_from)
     await app.open()
     try:
+        _copy_conversation(tape.head, world.settings.home, root)  # now: a file that nobody knew would be taken up
         message = await _prepare_app(app, tape)
         if branch.model:
             message = _choose_model(message, branch.model)
@@ -181,9 +185,8 @@ class _Names:
         return text
 
 
-def _copy_state(tape: Tape, home: str, root: str) -> None:
-    """The conversation before the run, and the small files that a plan looks at."""
-    head = tape.head
+def _copy_conversation(head: TapeHead, home: str, root: str) -> None:
+    """As it was before the run. Raises NotFound."""
     if head.size:
         data = _read_before(head, home)
         file = os.path.join(root, head.transcript)
@@ -192,10 +195,14 @@ def _copy_state(tape: Tape, home: str, root: str) -> None:
             out.write(data)
         if read_transcript(file).leaf != head.leaf:
             raise NotFound(f"the conversation before {head.item} is not as it was", fix="record the run again")
-    if os.path.exists(os.path.join(home, APPROVALS_FILE)):
-        shutil.copy(os.path.join(home, APPROVALS_FILE), root)
-    if os.path.isdir(os.path.join(home, "skills")):
-        os.symlink(os.path.join(home, "skills"), os.path.join(root, "skills"))
+
+
+def _link_state(home: str, root: str) -> None:
+    """What a plan looks at in the home, besides the configuration."""
+    for name in (*LINKED, *glob.glob("agents/*/agent/auth-profiles.json", root_dir=home)):
+        if os.path.exists(os.path.join(home, name)):
+            os.makedirs(os.path.dirname(os.path.join(root, name)), mode=0o700, exist_ok=True)
+            os.symlink(os.path.join(home, name), os.path.join(root, name))
 
 
 def _read_before(head: TapeHead, home: str) -> bytes:

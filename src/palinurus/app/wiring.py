@@ -327,7 +327,6 @@ class AppParts:
                 tapes=self.tapes,
             )
         )
-
         self.program = self._make_context(sources, tools, preparer, compactions, switched=switched)
         inbox.attach(self.turns, CommandController(self.program, self.deliverer.on_queued), self.subagents.stop)
 
@@ -369,6 +368,7 @@ class AppParts:
             recall=self._memory,
             embed=self._memory.embed,
             look=self._watch.last,
+            tapes=self.tapes,
             invoke=self.invoke,
             voices=self.voices,
             canvas=self.canvas,

@@ -38,6 +38,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
     "prompt": ("palinurus.cli.look.preview:run_prompt", "show the system prompt a run would send"),
     "why": ("palinurus.cli.look.why:run_why", "why the last answer was as it was"),
+    "record": ("palinurus.cli.look.replay:run_record", "runs on tape: on, off, status"),
+    "replay": ("palinurus.cli.look.replay:run_replay", "play a recorded run again, offline: is it still the same?"),
+    "diff": ("palinurus.cli.look.replay:run_diff", "two recorded runs side by side"),
     "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
     "tasks": (

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from palinurus.agent.tapes.tape import Tape, TapedRequest, TapeStep, fill_sections
-from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
 
 SHOWN = 160  # characters of each side
+MANY = 4  # sections of a prompt that differ: it is another one
 
 
 class TapeDifference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,7 +38,7 @@ class TapeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def compare_tapes(old: Tape, new: Tape, tried: Sequence[str] = ()) -> TapeVerdict:
     """Every difference, the first one first."""
-    found: list[TapeDifference] = []
+    found = _compare_files(old, new)
     counts = {
         "requests": _compare_requests(old, new, found),
         "tool calls": _compare_calls(old, new, found),
@@ -51,6 +51,23 @@ def compare_tapes(old: Tape, new: Tape, tried: Sequence[str] = ()) -> TapeVerdic
         found.append(_differ(0, "outcome", "the run ended otherwise", *told))
     order = sorted(found, key=lambda one: one.step or 1 << 30)  # stable: requests before what came of them
     return TapeVerdict(old.head.item, not found, len(old.calls), counts, tuple(order), tuple(tried))
+
+
+def _compare_files(old: Tape, new: Tape) -> list[TapeDifference]:
+    """The workspace's files and skills that the prompt was made of, by name."""
+    left, right = (_list_supply(tape) for tape in (old, new))
+    found = []
+    for name in dict.fromkeys((*left, *right)) if left and right else ():
+        if left.get(name) != right.get(name):
+            why = "is new" if name not in left else "is gone" if name not in right else "changed"
+            found.append(_differ(1, f"prompt: {name}", f"{name} {why}", left.get(name, ""), right.get(name, "")))
+    return found
+
+
+def _list_supply(tape: Tape) -> dict[str, str]:
+    given = next((s.given for s in tape.steps if s.kind == "value" and s.name == "supply"), None) or {}
+    files = {str(one.get("path") or one.get("name")): str(one.get("text", "")) for one in given.get("files", ())}
+    return files | {f"skill {one.get('name')}": _json(one) for one in given.get("skills", ())}
 
 
 def _differ(step: int, where: str, why: str, old: object, new: object) -> TapeDifference:
@@ -81,11 +98,12 @@ def _models(tape: Tape) -> list[TapeStep]:
 
 def _compare_requests(old: Tape, new: Tape, found: list[TapeDifference]) -> tuple[int, int]:
     before, now = list_requests(old), list_requests(new)
-    same, numbers = 0, _number_calls(old)
+    same, numbers, redacted = 0, _number_calls(old), old.head.redacted or new.head.redacted
     for at, (a, b) in enumerate(zip(before, now, strict=False)):
-        made = _compare_request(a, b, numbers[at])
+        made = _compare_request(a, b, numbers[at], redacted=redacted)
         same += not made
-        found += made
+        told = {one.where for one in found}  # a prompt that is another in one step is so in all
+        found += [one for one in made if one.where not in told]
     for at in range(len(now), len(before)):
         found.append(TapeDifference(numbers[at], f"model call {at + 1}", "is not made any more"))
     for at in range(len(before), len(now)):
@@ -105,7 +123,8 @@ def _number_calls(tape: Tape) -> list[int]:
 _PLAIN = ("model", "level", "fast", "max_tokens", "temperature", "tool_choice")
 
 
-def _compare_request(old: TapedRequest, new: TapedRequest, step: int) -> list[TapeDifference]:
+def _compare_request(old: TapedRequest, new: TapedRequest, step: int, *, redacted: bool) -> list[TapeDifference]:
+    """Where credentials were blanked, hashes are of other words than those on the tape: texts are compared."""
     found = [
         _differ(step, f"request: {name}", f"the {name.replace('_', ' ')} is another", getattr(old, name), value)
         for name in _PLAIN
@@ -113,15 +132,20 @@ def _compare_request(old: TapedRequest, new: TapedRequest, step: int) -> list[Ta
     ]
     texts = [{(g, n): text for g, n, text in one.sections or ()} for one in (old, new)]
     left, right = ({(p.group, p.name): p for p in one.pieces} for one in (old, new))
-    for key in dict.fromkeys((*left, *right)):
-        if left.get(key) == right.get(key):
+    parted = [key for key in dict.fromkeys((*left, *right)) if left.get(key) != right.get(key)]
+    if len([key for key in parted if key[0] != "tool"]) > MANY:
+        words = ("".join(text for _, _, text in one.sections or ()) for one in (old, new))
+        found.append(_differ(step, "request: prompt", "the system prompt is another", *words))
+        parted = [key for key in parted if key[0] == "tool"]
+    for key in parted:
+        if redacted and key in left and texts[0].get(key) == texts[1].get(key):
             continue
         what = f"tool {key[1]}" if key[0] == "tool" else f"prompt section {key[1]}"
         why = "is new" if key not in left else "is gone" if key not in right else "changed"
         found.append(_differ(step, f"request: {what}", f"{what} {why}", texts[0].get(key, ""), texts[1].get(key, "")))
     if not found and list(left) != list(right):
         found.append(TapeDifference(step, "request", "tools or prompt sections stand in another order"))
-    if (old.count, old.older, old.tail) != (new.count, new.older, new.tail):
+    if old.count != new.count or (not redacted and (old.older, old.tail) != (new.older, new.tail)):
         pairs = zip(old.tail, new.tail, strict=False)
         which = next((a.name for a, b in pairs if a != b), f"{min(old.count, new.count) + 1}")
         why = f"message {which} of the conversation is another"
@@ -186,16 +210,3 @@ def _compare_rows(
 
 def _name_reply(reply: Any) -> str:
     return str(reply.get("kind", "final"))
-
-
-def list_answers(tape: Tape) -> list[tuple[str, list[str]]]:
-    """For each step what the model said and which tools it called, for people."""
-    made: list[tuple[str, list[str]]] = []
-    for step in tape.calls:
-        ends = [e for e in msgspec.convert(step.given, list[ModelEvent]) if isinstance(e, StreamDone | StreamFailed)]
-        if ends and isinstance(ends[-1], StreamFailed):
-            made.append((f"[{ends[-1].failure.kind}: {ends[-1].failure.message}]", []))
-        elif ends:
-            calls = [f"{call.name} {_json(call.arguments)}" for call in ends[-1].message.calls]
-            made.append((ends[-1].message.text, calls))
-    return made

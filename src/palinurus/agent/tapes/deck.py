@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VERSION = 1  # of tapes
+TAPE_END = ".jsonl.gz"
+ALL = "*"  # every session that says nothing itself
+LISTED = 20
 KIND = "record"  # of the store: session -> whether its runs are recorded
 
 
@@ -88,7 +91,23 @@ class TapeDeck:
             self.sessions[session] = on
 
     def is_recorded(self, session: str) -> bool:
-        return self.sessions.get(session, self.rules.enabled)
+        return self.sessions.get(session, self.sessions.get(ALL, self.rules.enabled))
+
+    def describe(self) -> dict[str, object]:
+        """What is recorded, and which tapes there are, the newest last."""
+        why = "pal record" if ALL in self.sessions else f"record.enabled is {str(self.rules.enabled).lower()}"
+        folder = os.path.join(self.home, "tapes")
+        names = sorted(entry.name for entry in os.scandir(folder)) if os.path.isdir(folder) else []
+        kept = [name for name in names if name.endswith(TAPE_END) and not name.startswith(".")]
+        return {
+            "on": self.is_recorded(""),
+            "why": why,
+            "sessions": {key: on for key, on in self.sessions.items() if key != ALL},
+            "folder": folder,
+            "count": len(kept),
+            "bytes": sum(os.path.getsize(os.path.join(folder, name)) for name in kept),
+            "tapes": [name.removesuffix(TAPE_END) for name in kept[-LISTED:]],
+        }
 
     def begin(self, message: ClaimedMessage, abort: Abort) -> RunTape | None:
         """The tape of a run that begins; None: it is not recorded."""

@@ -24,6 +24,7 @@ from palinurus.agent.tapes.tape import (
     TapeHead,
     TapeStep,
     TapeTool,
+    TextSwap,
     encode_tape,
     print_request,
     shorten_event,
@@ -243,25 +244,24 @@ class RunTape:
     def steer(self, mailbox: SteeringPort) -> SteeringPort:
         return TapedMailbox(self._lane, mailbox)
 
-    def encode(self, secrets: tuple[str, ...] = (), swap: Callable[[bytes], bytes] | None = None) -> bytes:
+    def encode(self, secrets: tuple[str, ...] = (), swap: TextSwap = bytes) -> bytes:
         """The file. May run in another thread. Raises BadRequest when it is too long."""
-        swap = swap or bytes
         before: TapedRequest | None = None
         for step in self.steps:
             if isinstance(step.asked, RequestTaken):
-                told = print_request(step.asked.request, step.asked.pieces, swap if self.plays else None)
+                told = print_request(step.asked.request, step.asked.pieces, swap)
                 step.asked, before, last = told, told, before
                 if last is not None and last.pieces == told.pieces:
                     step.asked = msgspec.structs.replace(told, sections=None)
         end = TapeEnd(
             outcome=self._end.outcome if self._end else None,
-            note=swap((self._end.note if self._end else "").encode()).decode(),
+            note=self._end.note if self._end else "",
             events=[shorten_event(_tag(event), swap(msgspec.json.encode(event))) for event in self._events],
-            lines=[swap(line).decode("utf-8", "replace") for line in self._data],
-            replies=[msgspec.json.decode(swap(msgspec.json.encode(reply))) for reply in self._replies],
+            lines=[line.decode("utf-8", "replace") for line in self._data],
+            replies=list(self._replies),
             steps=len(self.steps),
         )
-        return encode_tape(self.head, self.steps, end, secrets)
+        return encode_tape(self.head, self.steps, end, secrets, swap)
 
 
 def _tag(event: RunEvent) -> str:

@@ -11,12 +11,12 @@ import hashlib
 import os
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from palinurus.agent.fingerprint import RequestPiece, encode_message, encode_tool, name_role, split_sections
-from palinurus.agent.tapes.deck import VERSION
+from palinurus.agent.tapes.deck import TAPE_END, VERSION
 from palinurus.core.types.channel import ChannelAbilities
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route
 from palinurus.core.types.model import ModelRequest
@@ -26,11 +26,14 @@ from palinurus.files import write_whole_file
 from palinurus.providers.redact import blank_secrets, redact_strings
 from palinurus.store.port import RunClaim, TurnOutcome
 
-FOLDER, END = "tapes", ".jsonl.gz"
+FOLDER, END = "tapes", TAPE_END
 
 MOST = 32 * 1024 * 1024  # bytes of a tape before it is packed; a longer one is not kept
-SHORT = 400000  # characters of an event that is kept as it is; of a longer one its hash
+SHORT = 400  # characters of an event that is kept as it is; of a longer one its hash
 TAIL = 64  # messages of a request that are kept apart; those before them are one hash
+
+
+TextSwap: TypeAlias = Callable[[bytes], bytes]  # puts back the names of folders that are not what they were
 
 
 class TapeStep(msgspec.Struct, omit_defaults=True):
@@ -126,12 +129,8 @@ class Tape(msgspec.Struct):
         return [step for step in self.steps if step.kind == "model" and step.name == "run"]
 
 
-def print_request(
-    request: ModelRequest, pieces: Sequence[RequestPiece] | None, swap: Callable[[bytes], bytes] | None = None
-) -> TapedRequest:
-    """`pieces`: its fingerprint where somebody has made one; `swap` puts back the names of folders that are not what
-    they were."""
-    swap = swap or bytes
+def print_request(request: ModelRequest, pieces: Sequence[RequestPiece] | None, swap: TextSwap = bytes) -> TapedRequest:
+    """`pieces`: its fingerprint where somebody has made one."""
     sections = [(group, name, swap(text)) for group, name, text in split_sections(request.prompt)]
     if pieces is None:
         pieces = [_hash("tool", tool.name, swap(encode_tool(tool))) for tool in request.tools]
@@ -159,11 +158,13 @@ def _hash(group: Any, name: str, text: bytes) -> RequestPiece:
     return RequestPiece(group, name, len(text), hashlib.blake2b(text, digest_size=8).hexdigest())
 
 
-def encode_tape(head: TapeHead, steps: Sequence[TapeStep], end: TapeEnd, secrets: tuple[str, ...] = ()) -> bytes:
+def encode_tape(
+    head: TapeHead, steps: Sequence[TapeStep], end: TapeEnd, secrets: tuple[str, ...] = (), swap: TextSwap = bytes
+) -> bytes:
     """The file's bytes, without credentials. Raises BadRequest for one that is too long."""
     lines: list[Any] = []
     for part in (head, *steps, end):
-        plain = msgspec.json.decode(msgspec.json.encode(part, enc_hook=str))
+        plain = msgspec.json.decode(swap(msgspec.json.encode(part, enc_hook=str)))
         if isinstance(part, TapeStep) and part.kind == "model":
             _redact_pieces(plain["given"], secrets)
         lines.append(redact_strings(plain, secrets))
@@ -216,12 +217,21 @@ def write_tape(home: str, item: str, data: bytes) -> None:
 
 def read_tape(home: str, item: str) -> Tape:
     """The tape of the message whose id begins so. Raises NotFound, BadRequest."""
-    found = [name for name in list_tapes(home) if name.startswith(item)]
+    found = [name for name in list_tapes(home) if name.startswith(item) and ("~" in item or "~" not in name)]
     name = item if item in found else found[0] if len(found) == 1 and item else ""
     if not name:
         raise NotFound(f"no tape of {item or 'a run'}", fix="`pal record on`, then run it; `pal record status` lists")
     with open(locate_tape(home, name), "rb") as file:
         return decode_tape(file.read(), f"the tape of {name}")
+
+
+def save_branch(home: str, item: str, tape: Tape) -> str:
+    """Keep another end of a run beside it. Returns its name. Raises OSError."""
+    names = list_tapes(home)
+    name = next(name for name in (f"{item}~{number}" for number in range(1, len(names) + 2)) if name not in names)
+    tape.head.item = name
+    write_tape(home, name, encode_tape(tape.head, tape.steps, tape.end))
+    return name
 
 
 def list_tapes(home: str) -> list[str]:

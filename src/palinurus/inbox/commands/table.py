@@ -32,6 +32,9 @@ _ROWS: tuple[ChatCommand, ...] = (
         "owner",
         "info",
     ),
+    ChatCommand(
+        "record", "whether runs here are put on tape", owner.run_record, "[on|off|default|status]", (), "owner", "info"
+    ),
     ChatCommand("whoami", "who you are to the agent", info.run_whoami, aliases=("id",), group="info"),
     ChatCommand("new", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
     ChatCommand("reset", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
