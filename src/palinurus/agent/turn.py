@@ -136,6 +136,8 @@ class TurnRunner:
         claim, inbound = message.claim, message.inbound
         if claim.attempts > MAX_ATTEMPTS:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
+            if (tape := _get_tape(audience)) is not None:
+                tape.broken = "it was not run"
             await self.close_calls(message.route, claim.id)
             await self._explain(message, audience, ModelFailure("refused", text), "dead")
             return
@@ -234,6 +236,8 @@ class TurnRunner:
             timer.cancel()
             s.switched.pop(str(plan.route.key), None)
         assert end is not None, "a loop ends with AgentEnd"
+        if tape is not None:
+            tape.note_over()
         if abort.reason == "drain":
             await record.flush()
             await s.store.yield_back(claim)

@@ -232,6 +232,10 @@ class PlayLane:
             return found
         return ToolResult(call.id, call.name, (TextBlock(NOT_TAPED),), True, timestamp=self.read("now", int))
 
+    def pass_mark(self, name: str) -> None:
+        if (at := self._find("mark", name)) is not None:
+            self._serve(at)
+
     def close(self) -> None:
         if self._mine:
             self._serve(self._mine[-1])

@@ -107,6 +107,12 @@ class RecordLane:
             self._tape.steps.append(step)
             self._tape.streaming = None
 
+    def pass_mark(self, name: str) -> None:
+        """A place that the run has reached."""
+        if self._below is not None:
+            self._below.pass_mark(name)
+        self.note("mark", name)
+
     def fork(self) -> RecordLane:
         """The lane of a tool call that is about to begin."""
         return self._tape.fork()
@@ -177,6 +183,7 @@ class RunTape:
         self._player = player
         self._abort = abort
         self._lanes = 0
+        self._over = False
         self._events: list[RunEvent] = []
         self._replies: list[Reply] = []
         self._end: Settlement | None = None
@@ -202,6 +209,8 @@ class RunTape:
 
     def _note_stop(self) -> None:
         reason = self._abort.reason or ""
+        if self._over:
+            return
         if self.streaming is not None:
             self.streaming.cut, self.streaming.cut_at = reason, len(self.streaming.given)
         elif not self.head.stopped:
@@ -221,6 +230,11 @@ class RunTape:
             TapeTool(t.name, t.description, t.parameters, t.effect, t.sequential, origin=t.origin, owner=t.owner)
             for t in plan.tools.values()
         )
+
+    def note_over(self) -> None:
+        """Who stops it from here on comes too late."""
+        self._lane.pass_mark("over")
+        self._over = True
 
     def show(self, event: RunEvent) -> None:
         self._events.append(event)
