@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
 from typing import Any
 
 from palinurus.agent.tapes.compare import compare_tapes
 from palinurus.agent.tapes.play import PlayRules
 from palinurus.agent.tapes.tape import list_tapes, read_tape
-from palinurus.agent.tapes.view import format_difference
+from palinurus.agent.tapes.view import format_verdict
 from palinurus.app import App
 from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
 from palinurus.config.sections.session import RecordSettings
 from palinurus.errors import PalinurusError
 
+# Tests whose runs cannot be played again, each with why.
+LEFT_OUT = {
+    "test_a_session_whose_transcript_is_not_whole_is_not_deleted": "it spoils the conversation before the run",
+    "test_a_provider_that_fails_in_every_way[ignores everything]": "a run that nothing can stop leaves a line in memory only",
+}
 FROZEN = ReplayBranch(PlayRules(frozen=True))  # tests change their workspaces
 
 
@@ -23,10 +27,10 @@ class ReplayCorpus:
     """Apps that were opened since the last look, and what came of their runs."""
 
     def __init__(self) -> None:
-        self.apps: list[tuple[App, Any]] = []
+        self.apps: list[tuple[App, Any, frozenset[str]]] = []  # with its settings, and the tapes that were there
         self.runs = 0
         self.equal = 0
-        self.troubles: Counter[str] = Counter()
+        self.left_out = 0
 
     @staticmethod
     def attach() -> ReplayCorpus:
@@ -38,7 +42,7 @@ class ReplayCorpus:
             await opened(app)
             if app.tapes.player is None and not app.settings.home.rpartition("/")[2].startswith("pal-replay-"):
                 app.tapes.rules = RecordSettings(enabled=True)
-                made.apps.append((app, settings))
+                made.apps.append((app, settings, frozenset(list_tapes(settings.home))))
 
         App.open = open_recording  # type: ignore[method-assign]
         return made
@@ -46,35 +50,43 @@ class ReplayCorpus:
     def replay_all(self, test: str) -> None:
         """Raises AssertionError for a run that does not come out as it was."""
         apps, self.apps = self.apps, []
+        name = test.rpartition("::")[2]
+        if name in LEFT_OUT:
+            self.left_out += sum(len(list_tapes(home)) for home in {settings.home for _, settings, _ in apps})
+            return
         bad: list[str] = []
         worker = threading.Thread(target=lambda: bad.extend(asyncio.run(self._replay(apps))))  # the test has a loop
         worker.start()
         worker.join()
         assert not bad, f"{test}: {len(bad)} runs did not replay:\n" + "\n".join(bad)
 
-    async def _replay(self, apps: list[tuple[App, Any]]) -> list[str]:
-        bad, seen = [], set()
-        for app, settings in reversed(apps):
-            world = ReplayWorld(settings, app._environ, app._raw, app._own)
-            for item in list_tapes(settings.home):
-                if (settings.home, item) in seen:
-                    continue
-                seen.add((settings.home, item))
+    async def _replay(self, apps: list[tuple[App, Any, frozenset[str]]]) -> list[str]:
+        """Each run with the configuration of the App that recorded it."""
+        bad = []
+        for home in dict.fromkeys(settings.home for _, settings, _ in apps):
+            here = [one for one in apps if one[1].home == home]
+            for item in list_tapes(home):
+                later = (at for at, (_, _, known) in enumerate(here) if item in known)
+                app, settings, _ = here[next(later, len(here)) - 1]
                 self.runs += 1
-                try:
-                    tape = read_tape(settings.home, item)
-                    with close_sockets() as tried:
-                        new = await play_tape(tape, world, FROZEN)
-                    verdict = compare_tapes(tape, new, tried)
-                except (PalinurusError, TimeoutError, OSError) as exc:
-                    bad.append(f"  {item}: {type(exc).__name__}: {exc}")
-                    continue
-                self.equal += verdict.same
-                if not verdict.same:
-                    first = verdict.differences[0]
-                    sides = f"\n    was {first.recorded}\n    now {first.now}"
-                    bad.append(f"  {item}: {format_difference(first)}{sides}")
+                if (why := await self._play(item, ReplayWorld(settings, app._environ, app._raw, app._own))) is None:
+                    self.equal += 1
+                else:
+                    bad.append(f"  {item}: {why}")
         return bad
 
+    async def _play(self, item: str, world: ReplayWorld) -> str | None:
+        """What is wrong with it."""
+        try:
+            tape = read_tape(world.settings.home, item)
+            with close_sockets() as tried:
+                verdict = compare_tapes(tape, await play_tape(tape, world, FROZEN), tried)
+        except (PalinurusError, TimeoutError, OSError) as exc:
+            return f"{type(exc).__name__}: {exc}"
+        if verdict.same and not tried:
+            return None
+        return format_verdict(verdict)
+
     def summarize(self) -> str:
-        return f"{self.runs} runs recorded, {self.equal} replayed byte-equal with sockets closed"
+        told = f"{self.runs} runs recorded, {self.equal} replayed byte-equal with sockets closed"
+        return told + (f"; {self.left_out} left out (tests/flow/replays.py says why)" if self.left_out else "")

@@ -270,9 +270,11 @@ class ToolBatch:
 
     def _start(self, at: int, asked: ToolCall, slots: asyncio.Semaphore) -> asyncio.Task[tuple[ToolResult, int]]:
         """The task's end puts its index among the events, also when it was cancelled before its first step."""
-        lane = find_run_lane()
-        task = asyncio.ensure_future(self._one(asked, slots, lane.fork() if lane is not None else None))
-        task.add_done_callback(lambda _: self._events.put_nowait(at))
+        run = find_run_lane()
+        lane = run.fork() if run is not None else None
+        task = asyncio.ensure_future(self._one(asked, slots, lane))
+        tell = partial(self._events.put_nowait, at)
+        task.add_done_callback(lambda _: tell() if lane is None else lane.end(tell))
         return task
 
     async def _one(self, asked: ToolCall, slots: asyncio.Semaphore, lane: RunLane | None) -> tuple[ToolResult, int]:
@@ -280,6 +282,7 @@ class ToolBatch:
             return await self._run(asked, slots, None)
         with use_lane(lane):
             try:
+                await lane.begin()
                 return await self._run(asked, slots, lane)
             finally:
                 lane.close()

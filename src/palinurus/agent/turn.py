@@ -203,7 +203,7 @@ class TurnRunner:
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed, price=price)
         where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
         compactor = Compactor(s.compactions, where) if s.compactions is not None else None
-        speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan))
+        speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan, tape))
         limit = plan.limits.timeout if tape is None or not tape.plays else PLAYED  # the tape says when it was stopped
         timer = asyncio.get_running_loop().call_later(limit, abort.set, "timeout")
         end: AgentEnd | None = None
@@ -268,10 +268,11 @@ class TurnRunner:
             tape.broken = "another program did it"
         return (other or loop)(plan, ports)
 
-    def _shown(self, plan: RunPlan) -> RunVisibility:
+    def _shown(self, plan: RunPlan, tape: RunTape | None) -> RunVisibility:
         """How much people see right now: they may switch while the run is going."""
         record = self._s.switched.get(str(plan.route.key))
-        return plan.show if record is None else resolve_show(plan.inline, record, plan.quiet)
+        shown = None if record is None else resolve_show(plan.inline, record, plan.quiet)
+        return (shown if tape is None else tape.note_switch(shown)) or plan.show
 
     async def _say(self, claim: RunClaim, replies: tuple[Reply, ...], tape: RunTape | None) -> None:
         await self._s.store.queue_replies(claim, to_outgoing_rows(replies, claim.id, self._s.clock.now()))

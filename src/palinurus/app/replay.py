@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -248,10 +248,11 @@ async def _prepare_app(app: App, tape: Tape) -> ClaimedMessage:
         if step.kind == "steer":
             for _, ident in msgspec.convert(step.given, list[tuple[UserMessage, str]]):
                 await app.store.accept(msgspec.structs.replace(item, id=ident, dedupe=ident), claim=False)
-    tools = app.tools
+    tools, own = app.tools, {tool.name for tool in head.inbound.options.client_tools}
     for told in head.tools:
-        if told.name not in (*tools, *(own.name for own in head.inbound.options.client_tools)):
-            tools[told.name] = _make_tool(told)
+        here = tools.get(told.name)
+        if told.name not in own and (here is None or here.missing):
+            tools[told.name] = _make_tool(told, here.summary if here else None)
     app.offers.forget()
     for point in head.points:
         if not app.hooks.has(point):
@@ -260,12 +261,13 @@ async def _prepare_app(app: App, tape: Tape) -> ClaimedMessage:
     return ClaimedMessage(claim, head.inbound, head.route, head.inline, head.typed)
 
 
-def _make_tool(told: TapeTool) -> Tool:
+def _make_tool(told: TapeTool, summary: Callable[[dict[str, Any]], str] | None) -> Tool:
+    """One that this machine does not have now: a tool server's, a node's."""
+
     async def run(ctx: object, **args: object) -> ToolOutput:
         return make_output(f"{told.name} is not here now", error=True)
 
-    fields = msgspec.structs.asdict(told)
-    return Tool(**fields, run=run)
+    return Tool(**msgspec.structs.asdict(told), run=run, summary=summary)
 
 
 def _choose_model(message: ClaimedMessage, name: str) -> ClaimedMessage:

@@ -19,6 +19,7 @@ from palinurus.clock import Clock
 from palinurus.core.types.events import ToolUpdate
 from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import Model, ModelEvent, ModelFailure, ModelRequest, Prompt, StopSignal
+from palinurus.core.types.outbound import RunVisibility
 from palinurus.providers.errors import make_failed
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class TapePlayer:
         self._head = tape.head
         self._served = [False] * len(self._steps)
         self._reached = 0  # all before it are served
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._loose = False
         self._abort: Abort | None = None
         self._calls = 0
@@ -85,18 +86,40 @@ class TapePlayer:
             self._reached += 1
             if step.kind == "abort":
                 self.stop(step.name)
-        for at, future in self._waiting:
-            if at <= self._reached and not future.done():
-                future.set_result(None)
+        self._wake(lambda at: at <= self._reached)
+
+    def _wake(self, due: Callable[[int], bool]) -> None:
+        ready = [wake for at, wake in self._waiting if due(at)]
+        self._waiting = [(at, wake) for at, wake in self._waiting if not due(at)]
+        for wake in ready:
+            wake()
+
+    def has_reached(self, at: int) -> bool:
+        return at <= self._reached
 
     async def reach(self, at: int) -> None:
         """Return when all before this step has happened."""
         if at <= self._reached or self._loose:
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((at, future))
-        await asyncio.wait({future}, timeout=PATIENCE)
-        self._loose = self._loose or not future.done()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self.wait(at, lambda: None if future.done() else future.set_result(None))
+        timer = loop.call_later(PATIENCE, self._loosen)
+        try:
+            await future  # itself: each step between it and us would let others come first
+        finally:
+            timer.cancel()
+
+    def wait(self, at: int, wake: Callable[[], None]) -> None:
+        """Have it called when all before this step has happened."""
+        if at <= self._reached or self._loose:
+            wake()
+        else:
+            self._waiting.append((at, wake))
+
+    def _loosen(self) -> None:
+        self._loose = True
+        self._wake(lambda at: True)
 
     def count_call(self) -> bool:
         """One more model call of the run. True: it is live."""
@@ -121,6 +144,7 @@ class PlayLane:
         self._player = player
         self._mine = steps
         self._used: dict[str, int] = {}
+        self._shown: RunVisibility | None = None
 
     def _next(self) -> int | None:
         return next((at for at in self._mine if not self._player.is_served(at)), None)
@@ -232,13 +256,29 @@ class PlayLane:
             return found
         return ToolResult(call.id, call.name, (TextBlock(NOT_TAPED),), True, timestamp=self.read("now", int))
 
+    async def begin(self) -> None:
+        """Tools start in the order of the tape, too."""
+        if (at := self._next()) is not None and not self._player.live:
+            await self._player.reach(at)
+
     def pass_mark(self, name: str) -> None:
         if (at := self._find("mark", name)) is not None:
             self._serve(at)
 
     def close(self) -> None:
-        if self._mine:
-            self._serve(self._mine[-1])
+        if (at := self._find("done")) is not None:
+            self._serve(at)
+
+    def end(self, tell: Callable[[], None]) -> None:
+        if (at := self._find("end")) is None or self._player.live:
+            tell()
+            return
+
+        def say() -> None:
+            tell()
+            self._serve(at)
+
+        self._player.wait(at, say)
 
     def take(self) -> list[tuple[UserMessage, str]]:
         at, step = self._next(), self._peek("steer")
@@ -246,6 +286,14 @@ class PlayLane:
             return []
         self._serve(at)
         return msgspec.convert(step.given, list[tuple[UserMessage, str]])
+
+    def switch(self) -> RunVisibility | None:
+        """Not before all that had happened by then."""
+        at, step = self._next(), self._peek("switch")
+        if at is not None and step is not None and self._player.has_reached(at) and not self._player.live:
+            self._serve(at)
+            self._shown = msgspec.convert(step.given, RunVisibility | None)
+        return self._shown
 
     def waits(self) -> bool:
         at, step = self._next(), self._peek("waiting")

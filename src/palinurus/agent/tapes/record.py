@@ -33,11 +33,11 @@ from palinurus.clock import Clock
 from palinurus.core.types.events import RunEvent, ToolUpdate
 from palinurus.core.types.messages import ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest, StopSignal
-from palinurus.core.types.outbound import Reply
+from palinurus.core.types.outbound import Reply, RunVisibility
 from palinurus.sessions.entries import UnknownEntry, encode_entry, encode_header
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Settlement
-from palinurus.taping import use_lane
+from palinurus.taping import find_lane, use_lane
 
 T = TypeVar("T")
 PieceLook = Callable[[str], Sequence[RequestPiece] | None]  # (session id): what was seen of its last request
@@ -60,6 +60,7 @@ class RecordLane:
         self._number = number
         self._below = below
         self._read: dict[str, list[Any]] = {}
+        self._shown: RunVisibility | None = None
 
     def read(self, kind: str, make: Callable[[], T]) -> T:
         value = make() if self._below is None else self._below.read(kind, make)
@@ -107,6 +108,10 @@ class RecordLane:
             self._tape.steps.append(step)
             self._tape.streaming = None
 
+    async def begin(self) -> None:
+        if self._below is not None:
+            await self._below.begin()
+
     def pass_mark(self, name: str) -> None:
         """A place that the run has reached."""
         if self._below is not None:
@@ -137,12 +142,32 @@ class RecordLane:
             self._below.close()
         self.note("done")
 
+    def end(self, tell: Callable[[], None]) -> None:
+        """Which of two tools was heard of first is part of the run."""
+
+        def say() -> None:
+            self.note("end")
+            tell()
+
+        if self._below is None:
+            say()
+        else:
+            self._below.end(say)
+
     def take(self, mailbox: SteeringPort) -> list[tuple[UserMessage, str]]:
         """What was written to the run meanwhile."""
         taken = mailbox.take() if self._below is None else self._below.take()
         if taken:
             self.note("steer", given=taken)
         return taken
+
+    def switch(self, shown: RunVisibility | None) -> RunVisibility | None:
+        """How much people want to see from now on."""
+        shown = shown if self._below is None else self._below.switch()
+        if shown != self._shown:
+            self._shown = shown
+            self.note("switch", given=shown)
+        return shown
 
     def waits(self, mailbox: SteeringPort) -> bool:
         """Is there something?"""
@@ -230,6 +255,10 @@ class RunTape:
             TapeTool(t.name, t.description, t.parameters, t.effect, t.sequential, origin=t.origin, owner=t.owner)
             for t in plan.tools.values()
         )
+
+    def note_switch(self, shown: RunVisibility | None) -> RunVisibility | None:
+        """What people have switched meanwhile; None: nothing."""
+        return self._lane.switch(shown) if find_lane() is self._lane else shown
 
     def note_over(self) -> None:
         """Who stops it from here on comes too late."""

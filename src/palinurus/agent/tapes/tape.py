@@ -40,7 +40,7 @@ class TapeStep(msgspec.Struct, omit_defaults=True):
     """One thing that the run was told, with what it `read` (times, ids) since the step before in its lane. Lane 0 is
     the run itself, each tool call has one of its own; -1 is what others did to it."""
 
-    kind: str  # model, call, update, tool, cancelled, value, steer, waiting, abort, mark, done
+    kind: str  # model, call, update, tool, cancelled, value, steer, waiting, switch, abort, mark, done, end
     lane: int = 0
     name: str = ""
     asked: Any = None
