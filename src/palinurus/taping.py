@@ -7,6 +7,7 @@ A lane belongs to one task. What others do meanwhile in copies of its context is
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -67,6 +68,11 @@ def use_lane(lane: TapeLane | None) -> Iterator[None]:
 def read_taped(kind: str, make: Callable[[], T]) -> T:
     """A reading, by way of the lane."""
     return make() if _LANE.get() is None or (lane := find_lane()) is None else lane.read(kind, make)
+
+
+def draw_token(size: int) -> str:
+    """So many bytes of chance, as hexadecimal digits."""
+    return read_taped("id", lambda: secrets.token_hex(size))
 
 
 async def ask_taped(name: str, make: Callable[[], Awaitable[T]], form: object) -> T:

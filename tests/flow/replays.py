@@ -18,7 +18,7 @@ from palinurus.errors import PalinurusError
 # Tests whose runs cannot be played again, each with why.
 LEFT_OUT = {
     "test_a_session_whose_transcript_is_not_whole_is_not_deleted": "it spoils the conversation before the run",
-    "test_a_provider_that_fails_in_every_way[ignores everything]": "a run that nothing can stop leaves a line in memory only",
+    "test_a_provider_that_fails_in_every_way[ignores everything]": "its lines are in memory only",
 }
 FROZEN = ReplayBranch(PlayRules(frozen=True))  # tests change their workspaces
 

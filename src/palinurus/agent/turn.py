@@ -86,6 +86,17 @@ def _get_tape(audience: Audience) -> RunTape | None:
     return audience.tape if isinstance(audience, TapedAudience) else None
 
 
+def _spoil(tape: RunTape | None, why: str) -> None:
+    """What comes of the run cannot be played again."""
+    if tape is not None:
+        tape.broken = why
+
+
+def _pass_end(tape: RunTape | None) -> None:
+    if tape is not None:
+        tape.note_over()
+
+
 # (message, inbox id, session, how much to show): who turns the run's events into replies.
 SpeakerFactory: TypeAlias = Callable[[Inbound, str, SessionKey, Callable[[], RunVisibility]], ReplyBuilder]
 
@@ -136,8 +147,7 @@ class TurnRunner:
         claim, inbound = message.claim, message.inbound
         if claim.attempts > MAX_ATTEMPTS:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
-            if (tape := _get_tape(audience)) is not None:
-                tape.broken = "it was not run"
+            _spoil(_get_tape(audience), "it was not run")
             await self.close_calls(message.route, claim.id)
             await self._explain(message, audience, ModelFailure("refused", text), "dead")
             return
@@ -227,8 +237,7 @@ class TurnRunner:
                         audience.show(event)
         except StateError as exc:
             log.error("message %s: %s", claim.id, exc.message)
-            if tape is not None:
-                tape.broken = f"the store failed: {exc.message}"
+            _spoil(tape, f"the store failed: {exc.message}")
             failure = ModelFailure("config", f"the turn was stopped: {exc.message}")
             end = AgentEnd((), "error", TokenUsage(), failure, ended=s.clock.now())
             speaker.feed(end)
@@ -236,8 +245,7 @@ class TurnRunner:
             timer.cancel()
             s.switched.pop(str(plan.route.key), None)
         assert end is not None, "a loop ends with AgentEnd"
-        if tape is not None:
-            tape.note_over()
+        _pass_end(tape)
         if abort.reason == "drain":
             await record.flush()
             await s.store.yield_back(claim)
@@ -251,9 +259,7 @@ class TurnRunner:
         made = forget_quiet_heartbeat(made, plan, end, prepared.session, transcript=prepared.transcript)
         if not await self._settle(claim, made, abort, record):
             return False
-        self._report(replies, tape)
-        if tape is not None:
-            tape.note_end(made)
+        self._report(replies, tape, made)
         hookcalls.report_end(s.hooks, plan, end, s.clock.now() - plan.started)
         audience.show(end)
         return True
@@ -264,8 +270,8 @@ class TurnRunner:
         if given is not None:
             return hookcalls.speak_plugin_reply(plan, ports, given)
         other = self._s.runtimes.of(plan) if self._s.runtimes is not None else None
-        if other is not None and tape is not None:
-            tape.broken = "another program did it"
+        if other is not None:
+            _spoil(tape, "another program did it")
         return (other or loop)(plan, ports)
 
     def _shown(self, plan: RunPlan, tape: RunTape | None) -> RunVisibility:
@@ -278,10 +284,12 @@ class TurnRunner:
         await self._s.store.queue_replies(claim, to_outgoing_rows(replies, claim.id, self._s.clock.now()))
         self._report(replies, tape)
 
-    def _report(self, replies: tuple[Reply, ...], tape: RunTape | None) -> None:
-        """They are in the outbox."""
+    def _report(self, replies: tuple[Reply, ...], tape: RunTape | None, end: Settlement | None = None) -> None:
+        """They are in the outbox; with `end` the whole run is on disk."""
         if tape is not None:
             tape.note_replies(replies)
+            if end is not None:
+                tape.note_end(end)
         self._s.replied(replies)
 
     async def _settle(self, claim: RunClaim, end: Settlement, abort: Abort, record: RunRecorder | None = None) -> bool:
@@ -314,10 +322,8 @@ class TurnRunner:
         rows = to_outgoing_rows(replies, claim.id, self._s.clock.now())
         if await self._settle(claim, msgspec.structs.replace(made, replies=rows), Abort()):
             tape = _get_tape(audience)
-            self._report(replies, tape)
+            self._report(replies, tape, made)
             audience.show(end)
-            if tape is not None:
-                tape.note_end(made)
 
 
 def _stop_end(end: AgentEnd, reason: str) -> AgentEnd:

@@ -106,11 +106,12 @@ def add_budgets_and_watch(
 
 
 def make_tapes(
-    settings: Settings, catalog: Catalog, store: Store, hooks: Hooks, channels: Mapping[str, Channel], look: CacheLook
+    catalog: Catalog, store: Store, hooks: Hooks, chats: Mapping[str, Channel], *, look: CacheLook
 ) -> TapeDeck:
     """Which runs are recorded, and without which words."""
+    settings = catalog.settings
     secrets = list_known_secrets(settings, catalog.environ)
-    deck = TapeDeck(settings.home, settings.record, store, hooks, channels=channels, look=look, secrets=secrets)
+    deck = TapeDeck(settings.home, settings.record, store, hooks, channels=chats, look=look, secrets=secrets)
     deck.ollama = lambda: catalog.ollama
     return deck
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import glob
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -26,6 +25,7 @@ from palinurus.agent.tapes.play import PlayRules, TapePlayer
 from palinurus.agent.tapes.tape import Tape, TapeHead, TapeTool, decode_tape
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.app.program import App
+from palinurus.beneath import create_file_beneath, read_file_beneath
 from palinurus.channels.kit import BasicChannel
 from palinurus.clock import SystemClock
 from palinurus.config.sections.approvals import APPROVALS_FILE
@@ -39,6 +39,7 @@ from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, S
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool, ToolOutput, make_output
 from palinurus.errors import BadRequest, NotFound
+from palinurus.files import open_plain_file, write_whole_file
 from palinurus.plugins.api import PluginContributions
 from palinurus.providers.errors import make_failed
 from palinurus.sessions.transcript import read_transcript
@@ -133,11 +134,8 @@ def close_sockets() -> Iterator[list[str]]:
 async def play_tape(tape: Tape, world: ReplayWorld, branch: ReplayBranch = ReplayBranch()) -> Tape:  # noqa: B008
     """What comes of the same message now. Raises NotFound when the conversation before it is gone, BadRequest when the
     run did not end."""
-    root = tempfile.mkdtemp(prefix="pal-replay-")
-    try:
+    with tempfile.TemporaryDirectory(prefix="pal-replay-", ignore_cleanup_errors=True) as root:
         return await _play(tape, world, branch, os.path.realpath(root))
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 async def _play(tape: Tape, world: ReplayWorld, branch: ReplayBranch, root: str) -> Tape:
@@ -191,8 +189,7 @@ def _copy_conversation(head: TapeHead, home: str, root: str) -> None:
         data = _read_before(head, home)
         file = os.path.join(root, head.transcript)
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-        with open(file, "wb") as out:
-            out.write(data)
+        write_whole_file(file, data, sync=False)  # our own
         if read_transcript(file).leaf != head.leaf:
             raise NotFound(f"the conversation before {head.item} is not as it was", fix="record the run again")
 
@@ -210,7 +207,7 @@ def _read_before(head: TapeHead, home: str) -> bytes:
     path = os.path.join(home, head.transcript)
     for name in (path, *sorted(glob.glob(glob.escape(path) + ".*"))):
         try:
-            with open(name, "rb") as file:
+            with open_plain_file(name) as file:  # our own
                 data = file.read(head.size)
         except OSError:
             continue
@@ -225,14 +222,28 @@ def _fit_settings(settings: Settings, root: str, head: TapeHead, *, copy: bool) 
     agents = dict(settings.agents)
     if copy:
         agent = agents[head.route.agent]
-        size = sum(os.lstat(os.path.join(at, f)).st_size for at, _, files in os.walk(agent.workspace) for f in files)
-        if size > COPIED:
-            raise BadRequest(f"{agent.workspace} is too large to be copied for --live-tools ({size:,} bytes)")
-        shutil.copytree(agent.workspace, os.path.join(root, "workspace"), symlinks=True)
+        _copy_workspace(agent.workspace, os.path.join(root, "workspace"))
         agents[agent.id] = msgspec.structs.replace(agent, workspace=os.path.join(root, "workspace"))
     return msgspec.structs.replace(
         settings, home=root, agents=agents, mcp=McpSettings(), record=RecordSettings(), channels={}
     )
+
+
+def _copy_workspace(source: str, target: str) -> None:
+    """Its plain files. Raises BadRequest when they are too many."""
+    os.makedirs(target, mode=0o700)
+    left = COPIED
+    for folder, _, files in os.walk(source):
+        for name in files:
+            inner = os.path.relpath(os.path.join(folder, name), source)
+            try:
+                data = read_file_beneath(source, inner, COPIED)
+            except OSError:  # a link, a pipe: not for a copy
+                continue
+            left -= len(data)
+            if left < 0:
+                raise BadRequest(f"{source} is too large to be copied for --live-tools ({COPIED:,} bytes at most)")
+            create_file_beneath(target, inner, data)
 
 
 async def _prepare_app(app: App, tape: Tape) -> ClaimedMessage:
@@ -241,7 +252,7 @@ async def _prepare_app(app: App, tape: Tape) -> ClaimedMessage:
     row = next((step.given for step in tape.steps if step.kind == "value" and step.name == "session"), None)
     if row is not None:
         await app.store.save_session(msgspec.convert(row, SessionRow))
-    item = InboxItem(head.item, head.item, head.claim.session, head.claim.lane, b"{}", head.claim.at)
+    item = InboxItem(head.item, head.item, head.claim.session, lane=head.claim.lane, body=b"{}", at=head.claim.at)
     claim = (await app.store.accept(item, claim=True)).claim
     assert claim is not None  # nothing else is there
     for step in tape.steps:
@@ -258,7 +269,7 @@ async def _prepare_app(app: App, tape: Tape) -> ClaimedMessage:
         if not app.hooks.has(point):
             app.hooks.on(point, lambda payload: None)
     claim = msgspec.structs.replace(claim, attempts=head.claim.attempts, at=head.claim.at)
-    return ClaimedMessage(claim, head.inbound, head.route, head.inline, head.typed)
+    return ClaimedMessage(claim, head.inbound, head.route, head.inline, typed=head.typed)
 
 
 def _make_tool(told: TapeTool, summary: Callable[[dict[str, Any]], str] | None) -> Tool:

@@ -103,7 +103,7 @@ class AppParts:
     ) -> None:
         self.settings = settings
         self.clock = clock
-        self._run_clock = TapedClock(clock)
+        self._clock = TapedClock(clock)
         self.hooks = Hooks()
         # Variables from the config stand in for those the environment does not have.
         self._environ = {**{name: value.reveal() for name, value in settings.env.items()}, **environ}
@@ -195,13 +195,12 @@ class AppParts:
             model = parts.wrap_with_cassette(self._models, self._environ)
         budgets = parts.make_budgets(self.settings, self.store, self.clock)
         self.pictures = parts.make_pictures(self.settings, self.catalog, budgets)
-        with_budgets = (model, self.settings, budgets, self._run_clock)
-        made, self._watch = parts.add_budgets_and_watch(*with_budgets, defer=write_later)
+        made, self._watch = parts.add_budgets_and_watch(model, self.settings, budgets, self._clock, defer=write_later)
         return made
 
     def _wire_runs(self, model: Model) -> None:
         """From a claimed message to its settlement: plans, tools, turns, commands."""
-        settings, store, clock = self.settings, self.store, self._run_clock
+        settings, store, clock = self.settings, self.store, self._clock
         self.tools = tools = ToolTable(lambda: self._make_tools(model))  # with the first run
         events = SystemEvents(store)
         kit = partial(PromptSources, path=build_search_path(), files=get_persona_watches())
@@ -303,11 +302,11 @@ class AppParts:
         """Who does a turn, and who does a command."""
         settings, agents, inbox = self.settings, self.settings.agents, self.dispatcher
         switched: dict[str, SessionRecord] = {}
-        self.tapes = parts.make_tapes(settings, self.catalog, self.store, self.hooks, self.channels, self._watch.last)
+        self.tapes = parts.make_tapes(self.catalog, self.store, self.hooks, self.channels, look=self._watch.last)
         compactions = make_compactions(
             *(settings, model, self._models, self.catalog),
             hooks=self.hooks,
-            clock=self._run_clock,
+            clock=self._clock,
             family=CompactionCallbacks(self.subagents.describe_open, preparer.marks.add),
         )
         self.turns = TurnRunner(
@@ -316,7 +315,7 @@ class AppParts:
                 store=self.store,
                 model=model,
                 hooks=self.hooks,
-                clock=self._run_clock,
+                clock=self._clock,
                 speaker=self.pipeline.speaker,
                 replied=self.deliverer.on_queued,
                 switched=switched,

@@ -157,14 +157,10 @@ class RunPreparer:
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now, resumed = self._parts.clock.now(), bool(transcript.entries_of(claim.id))
         cell = await self._lay_out(base.agent, route, inbound)
-        if not resumed:
-            attach = partial(self._attached, inbound, route, cell, model.vision)
-            inbound = await ask_taped("attached", attach, Inbound)
+        inbound = inbound if resumed else await self._attached(inbound, route, cell, model.vision)
         opening, history, finished = split_opening(inbound, transcript, resumed=resumed, now=now)
         notes = needs_startup_notes(session) and not resumed and not inbound.shared
-        if not resumed:
-            note = partial(self._noted, opening, claim, route, inbound, now=now if notes else None)
-            opening = await ask_taped("opening", note, Opening)
+        opening = opening if resumed else await self._noted(opening, claim, route, inbound, now=now if notes else None)
         levels = resolve_show(inline, session, read_show(base.agent))
         occasion = make_occasion(inbound, route.key, choices[0], session, cell=cell.cell.kind)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
@@ -239,6 +235,11 @@ class RunPreparer:
         self, opening: Opening, claim: RunClaim, route: Route, inbound: Inbound, *, now: int | None
     ) -> Opening:
         """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
+        return await ask_taped("opening", lambda: self._note(opening, claim, route, inbound, now=now), Opening)
+
+    async def _note(
+        self, opening: Opening, claim: RunClaim, route: Route, inbound: Inbound, *, now: int | None
+    ) -> Opening:
         if not (inbound.text or inbound.images):
             return opening  # a tool called from outside is told nothing
         if now is not None:
@@ -290,6 +291,9 @@ class RunPreparer:
 
     async def _attached(self, inbound: Inbound, route: Route, cell: ToolSandbox, vision: bool) -> Inbound:
         """With what its images show and its files say."""
+        return await ask_taped("attached", lambda: self._attach(inbound, route, cell, vision), Inbound)
+
+    async def _attach(self, inbound: Inbound, route: Route, cell: ToolSandbox, vision: bool) -> Inbound:
         inbound = await self._pictured(inbound, route, cell.workspace) if vision else inbound
         attach = self._parts.attach if inbound.files else None
         side = self._bases[route.agent].agent.image_side

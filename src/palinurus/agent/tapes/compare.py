@@ -4,7 +4,7 @@ Pure. The one judge of replays and of `pal diff`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -48,9 +48,11 @@ def compare_tapes(old: Tape, new: Tape, tried: Sequence[str] = ()) -> TapeVerdic
     }
     if (old.end.outcome, old.end.note) != (new.end.outcome, new.end.note):
         told = (f"{end.outcome}: {end.note}" for end in (old.end, new.end))
-        found.append(_differ(0, "outcome", "the run ended otherwise", *told))
+        found.append(_differ(0, "outcome", "the run ended otherwise", told))
     order = sorted(found, key=lambda one: one.step or 1 << 30)  # stable: requests before what came of them
-    return TapeVerdict(old.head.item, not found, len(old.calls), counts, tuple(order), tuple(tried))
+    return TapeVerdict(
+        old.head.item, not found, len(old.calls), counts=counts, differences=tuple(order), tried=tuple(tried)
+    )
 
 
 def _compare_files(old: Tape, new: Tape) -> list[TapeDifference]:
@@ -60,7 +62,7 @@ def _compare_files(old: Tape, new: Tape) -> list[TapeDifference]:
     for name in dict.fromkeys((*left, *right)) if left and right else ():
         if left.get(name) != right.get(name):
             why = "is new" if name not in left else "is gone" if name not in right else "changed"
-            found.append(_differ(1, f"prompt: {name}", f"{name} {why}", left.get(name, ""), right.get(name, "")))
+            found.append(_differ(1, f"prompt: {name}", f"{name} {why}", (left.get(name, ""), right.get(name, ""))))
     return found
 
 
@@ -70,9 +72,9 @@ def _list_supply(tape: Tape) -> dict[str, str]:
     return files | {f"skill {one.get('name')}": _json(one) for one in given.get("skills", ())}
 
 
-def _differ(step: int, where: str, why: str, old: object, new: object) -> TapeDifference:
-    left, right = _brief_pair(old if isinstance(old, str) else _json(old), new if isinstance(new, str) else _json(new))
-    return TapeDifference(step, where, why, left, right)
+def _differ(step: int, where: str, why: str, sides: Iterable[object]) -> TapeDifference:
+    left, right = _brief_pair(*(side if isinstance(side, str) else _json(side) for side in sides))
+    return TapeDifference(step, where, why, recorded=left, now=right)
 
 
 def _json(value: object) -> str:
@@ -126,7 +128,7 @@ _PLAIN = ("model", "level", "fast", "max_tokens", "temperature", "tool_choice")
 def _compare_request(old: TapedRequest, new: TapedRequest, step: int, *, redacted: bool) -> list[TapeDifference]:
     """Where credentials were blanked, hashes are of other words than those on the tape: texts are compared."""
     found = [
-        _differ(step, f"request: {name}", f"the {name.replace('_', ' ')} is another", getattr(old, name), value)
+        _differ(step, f"request: {name}", f"the {name.replace('_', ' ')} is another", (getattr(old, name), value))
         for name in _PLAIN
         if (value := getattr(new, name)) != getattr(old, name)
     ]
@@ -135,21 +137,22 @@ def _compare_request(old: TapedRequest, new: TapedRequest, step: int, *, redacte
     parted = [key for key in dict.fromkeys((*left, *right)) if left.get(key) != right.get(key)]
     if len([key for key in parted if key[0] != "tool"]) > MANY:
         words = ("".join(text for _, _, text in one.sections or ()) for one in (old, new))
-        found.append(_differ(step, "request: prompt", "the system prompt is another", *words))
+        found.append(_differ(step, "request: prompt", "the system prompt is another", words))
         parted = [key for key in parted if key[0] == "tool"]
     for key in parted:
         if redacted and key in left and texts[0].get(key) == texts[1].get(key):
             continue
         what = f"tool {key[1]}" if key[0] == "tool" else f"prompt section {key[1]}"
         why = "is new" if key not in left else "is gone" if key not in right else "changed"
-        found.append(_differ(step, f"request: {what}", f"{what} {why}", texts[0].get(key, ""), texts[1].get(key, "")))
+        sides = [text.get(key, "") for text in texts]
+        found.append(_differ(step, f"request: {what}", f"{what} {why}", sides))
     if not found and list(left) != list(right):
         found.append(TapeDifference(step, "request", "tools or prompt sections stand in another order"))
     if old.count != new.count or (not redacted and (old.older, old.tail) != (new.older, new.tail)):
         pairs = zip(old.tail, new.tail, strict=False)
         which = next((a.name for a, b in pairs if a != b), f"{min(old.count, new.count) + 1}")
         why = f"message {which} of the conversation is another"
-        found.append(_differ(step, "request: messages", why, f"{old.count} messages", f"{new.count} messages"))
+        found.append(_differ(step, "request: messages", why, [f"{n} messages" for n in (old.count, new.count)]))
     return found
 
 
@@ -166,7 +169,7 @@ def _compare_calls(old: Tape, new: Tape, found: list[TapeDifference]) -> tuple[i
         if a is not None and b is not None:
             why = f"{b.name} is called in its place" if a.name != b.name else f"{name} is called with other arguments"
         step = _find_step(old, a) if a is not None else 0
-        found.append(_differ(step, f"tool call {at + 1}", why, a and a.asked, b and b.asked))
+        found.append(_differ(step, f"tool call {at + 1}", why, (a and a.asked, b and b.asked)))
     return same, len(before)
 
 
@@ -204,7 +207,7 @@ def _compare_rows(
         a, b = (rows[at] if at < len(rows) else None for rows in (old, new))
         called = name(a if a is not None else b)
         why = "differs" if a is not None and b is not None else "is missing now" if b is None else "is not on the tape"
-        found.append(_differ(0, f"{what} {at + 1}{f' ({called})' if called else ''}", why, a, b))
+        found.append(_differ(0, f"{what} {at + 1}{f' ({called})' if called else ''}", why, (a, b)))
     return same, len(old)
 
 

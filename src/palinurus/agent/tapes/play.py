@@ -199,7 +199,7 @@ class PlayLane:
         return value if known else make()
 
     async def sleep(self, seconds: float, clock: Clock) -> None:
-        await (clock.sleep(seconds) if self._player.live else asyncio.sleep(0))
+        await clock.sleep(seconds if self._player.live else 0)
 
     def adapt(self, request: ModelRequest) -> ModelRequest:
         """The request as it is to be: from here on the run may be another one."""

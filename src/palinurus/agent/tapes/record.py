@@ -16,6 +16,7 @@ import msgspec
 from palinurus.abort import Abort
 from palinurus.agent.fingerprint import RequestPiece
 from palinurus.agent.plan.prepare import PreparedRun
+from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import SteeringPort
 from palinurus.agent.tapes.play import PlayLane, TapePlayer
 from palinurus.agent.tapes.tape import (
@@ -34,6 +35,7 @@ from palinurus.core.types.events import RunEvent, ToolUpdate
 from palinurus.core.types.messages import ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest, StopSignal
 from palinurus.core.types.outbound import Reply, RunVisibility
+from palinurus.core.types.tool import Tool, ToolSpec
 from palinurus.sessions.entries import UnknownEntry, encode_entry, encode_header
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Settlement
@@ -69,7 +71,7 @@ class RecordLane:
 
     def note(self, kind: str, name: str = "", asked: object = None, given: object = None) -> TapeStep:
         """Write a step down."""
-        step = TapeStep(kind, self._number, name, asked, given, read=self._read)
+        step = TapeStep(kind, self._number, name, asked, given=given, read=self._read)
         self._read = {}
         self._tape.steps.append(step)
         return step
@@ -213,6 +215,7 @@ class RunTape:
         self._replies: list[Reply] = []
         self._end: Settlement | None = None
         self._transcript: Transcript | None = None
+        self._plan: RunPlan | None = None
         self._begun = 0
         self._data: list[bytes] = []
         self._lane = RecordLane(self, 0, player.lane(0) if player else None)
@@ -251,10 +254,7 @@ class RunTape:
         self._transcript, self._begun = transcript, len(transcript.entries)
         head = self.head
         head.run, head.transcript, head.size, head.leaf = plan.id, transcript.path, transcript.size, transcript.leaf
-        head.tools = tuple(
-            TapeTool(t.name, t.description, t.parameters, t.effect, t.sequential, origin=t.origin, owner=t.owner)
-            for t in plan.tools.values()
-        )
+        self._plan = plan
 
     def note_switch(self, shown: RunVisibility | None) -> RunVisibility | None:
         """What people have switched meanwhile; None: nothing."""
@@ -304,7 +304,14 @@ class RunTape:
             replies=list(self._replies),
             steps=len(self.steps),
         )
-        return encode_tape(self.head, self.steps, end, secrets, swap)
+        if (plan := self._plan) is not None:
+            self.head.tools = tuple(_describe_tool(spec, plan.tools[spec.name]) for spec in plan.specs)
+        return encode_tape(self.head, self.steps, end, secrets, swap=swap)
+
+
+def _describe_tool(spec: ToolSpec, tool: Tool) -> TapeTool:
+    kept = {name: getattr(tool, name) for name in ("effect", "sequential", "origin", "owner")}
+    return TapeTool(spec.name, spec.description, spec.parameters, **kept)
 
 
 def _tag(event: RunEvent) -> str:

@@ -36,7 +36,7 @@ VERBS = {
 
 def run_record(argv: list[str]) -> int:
     """Exit code 0. Raises what a call of the program raises."""
-    asked = parse_verb("record", "Runs on tape, to be played again: `pal replay`.", VERBS, argv, "status")
+    asked = parse_verb("record", "Runs on tape, to be played again: `pal replay`.", VERBS, argv, default="status")
     loaded, params = load_settings(os.environ), dict[str, Any]()
     if asked.what != "status":
         params["on"] = asked.run(asked)
