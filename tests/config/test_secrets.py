@@ -1,6 +1,6 @@
 import pytest
 
-from palinurus.config.secrets import MASK, is_secret, mask_secrets, wrap_secrets
+from palinurus.config.secrets import MASK, is_secret, list_known_secrets, mask_secrets, wrap_secrets
 from palinurus.config.settings import Secret
 
 CANARY = "canary-3141592"
@@ -77,3 +77,8 @@ def test_wrap_hides_channel_secrets_and_keeps_them() -> None:
     assert found["botToken"] == Secret(CANARY)
     assert found["accounts"][0]["token"].reveal() == CANARY
     assert found["accounts"][0]["name"] == "a"
+
+
+def test_the_folder_a_shell_stands_in_is_no_secret() -> None:
+    environ = {"PWD": "/home/me/project", "API_TOKEN": CANARY}
+    assert list_known_secrets(None, environ) == (CANARY,)

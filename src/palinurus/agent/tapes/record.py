@@ -36,6 +36,7 @@ from palinurus.core.types.messages import ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest, StopSignal
 from palinurus.core.types.outbound import Reply, RunVisibility
 from palinurus.core.types.tool import Tool, ToolSpec
+from palinurus.providers.redact import blank_secrets
 from palinurus.sessions.entries import UnknownEntry, encode_entry, encode_header
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Settlement
@@ -299,7 +300,7 @@ class RunTape:
         end = TapeEnd(
             outcome=self._end.outcome if self._end else None,
             note=self._end.note if self._end else "",
-            events=[shorten_event(_tag(event), swap(msgspec.json.encode(event))) for event in self._events],
+            events=[shorten_event(_tag(event), _encode_event(event, secrets, swap)) for event in self._events],
             lines=[line.decode("utf-8", "replace") for line in self._data],
             replies=list(self._replies),
             steps=len(self.steps),
@@ -312,6 +313,11 @@ class RunTape:
 def _describe_tool(spec: ToolSpec, tool: Tool) -> TapeTool:
     kept = {name: getattr(tool, name) for name in ("effect", "sequential", "origin", "owner")}
     return TapeTool(spec.name, spec.description, spec.parameters, **kept)
+
+
+def _encode_event(event: RunEvent, secrets: tuple[str, ...], swap: TextSwap) -> str:
+    """Without credentials: what is left of it may be a hash."""
+    return blank_secrets(swap(msgspec.json.encode(event)).decode(), secrets)
 
 
 def _tag(event: RunEvent) -> str:

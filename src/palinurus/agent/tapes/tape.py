@@ -259,11 +259,11 @@ def thin_tapes(home: str, before: float, room: int) -> int:
     return gone
 
 
-def shorten_event(kind: str, data: bytes) -> tuple[str, str]:
+def shorten_event(kind: str, text: str) -> tuple[str, str]:
     """A short event as it is, a long one as its hash."""
-    if len(data) <= SHORT:
-        return kind, data.decode()
-    return kind, "blake2b " + hashlib.blake2b(data, digest_size=16).hexdigest()
+    if len(text) <= SHORT:
+        return kind, text
+    return kind, "blake2b " + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def fill_sections(requests: Iterable[TapedRequest]) -> list[TapedRequest]:
