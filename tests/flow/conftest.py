@@ -1,11 +1,12 @@
-"""`pytest --slow-store SEED tests/flow`: every App of these tests has a store whose reads take a while.
+"""`pytest --slow-store SEED tests/flow`: every App of these tests has a store that takes its time, as one over a
+network does. Without it the files of SAMPLE are run on both (`make torture PART=slow` runs them all).
 `pytest --replay tests/flow`: every run of every App of these tests is recorded, and played again when the test is over,
 with sockets closed. It has to come out byte-equal; the summary says how many did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -13,14 +14,30 @@ import pytest
 from flow.replays import ReplayCorpus
 from palinurus.app import App
 from palinurus.testing.slowstore import open_slow_store
+from store.postgres.conftest import server
+
+__all__ = ("server",)
+
+SAMPLE = frozenset(("test_queue.py", "test_stop.py"))
 
 CORPUS = pytest.StashKey[ReplayCorpus]()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _slow_store(request: pytest.FixtureRequest) -> None:
-    if (seed := request.config.getoption("--slow-store")) is not None:
-        App.open_store = staticmethod(open_slow_store(seed))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.path.name in SAMPLE and metafunc.config.getoption("--slow-store") is None:
+        metafunc.parametrize("_store", [None, 1], ids=["usual", "slow"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _store(request: pytest.FixtureRequest) -> Iterator[None]:
+    seed = request.config.getoption("--slow-store")
+    seed = getattr(request, "param", None) if seed is None else seed
+    if seed is None:
+        yield
+        return
+    usual, App.open_store = App.open_store, staticmethod(open_slow_store(seed))
+    yield
+    App.open_store = staticmethod(usual)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -97,9 +97,6 @@ class Secret(msgspec.Struct, frozen=True):
     __str__ = __repr__
 
 
-_FOLDERS = ("PWD", "OLDPWD")  # a shell's word for where it stands, not a password
-
-
 def is_secret(path: Path) -> bool:
     """Is the value at `path` one that must not be shown?"""
     names = [part for part in path if isinstance(part, str)]
@@ -136,8 +133,8 @@ def wrap_secrets(value: Any, path: Path = ()) -> Any:
 
 def list_known_secrets(settings: object, environ: Mapping[str, str]) -> tuple[str, ...]:
     """What is blanked wherever it turns up: secrets of the config, and variables whose names say that they hold one.
-    Short ones stand in ordinary words, too."""
-    named = (value for name, value in environ.items() if is_secret((name,)) and name not in _FOLDERS)
+    Short ones stand in ordinary words, too. PWD is the folder a shell was in, which no password is."""
+    named = (value for name, value in environ.items() if name != "PWD" and is_secret((name,)))
     found = dict.fromkeys((*collect_secrets(settings, named=True), *named))
     return tuple(sorted((one for one in found if len(one) >= LEAST), key=len, reverse=True))
 
