@@ -47,6 +47,7 @@ from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOutcome
+from palinurus.taping import ask_taped_now
 
 if TYPE_CHECKING:
     from palinurus.agent.tapes.record import RunTape
@@ -331,7 +332,8 @@ def _list_changed(plan: RunPlan) -> Collection[str] | None:
     """See `RunPorts.changed`."""
     if not plan.settings.changes.enabled or not plan.settings.protected:
         return None
-    found: Collection[str] | None = load_part("changed-names")(plan.settings.protected[0], plan.item)
+    find = partial(load_part("changed-names"), plan.settings.protected[0], plan.item)
+    found: Collection[str] | None = ask_taped_now("changed", find, frozenset[str] | None)
     return found
 
 
