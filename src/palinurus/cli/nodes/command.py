@@ -66,6 +66,14 @@ def _show_state(settings: Any, asked: argparse.Namespace) -> int:
     return 0
 
 
+def _install(settings: Any, asked: argparse.Namespace) -> int:
+    if asked.what == "install":
+        state = load_part(PARTS["node-state"])(settings.home)  # type: ignore[operator]
+        if not state.token or state.refused:
+            raise BadRequest("a service needs a node that is paired", fix="`pal node run --code CODE`, then install it")
+    return int(load_part(PARTS["node-service"])(asked.what))  # type: ignore[operator]
+
+
 NODE_VERBS: dict[str, Verb] = {
     "run": Verb(
         _serve,
@@ -78,6 +86,8 @@ NODE_VERBS: dict[str, Verb] = {
         ),
     ),
     "status": Verb(_show_state, "which gateway it belongs to", (JSON,)),
+    "install": Verb(_install, "as a service of yours (systemd, launchd): at login, and again after a crash"),
+    "uninstall": Verb(_install, "stop that service and take it away; it stays paired"),
 }
 
 # pal nodes
