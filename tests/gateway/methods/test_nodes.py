@@ -37,6 +37,10 @@ ROWS = {
     "node.invoke": WRITE,
     "node.invoke.result": NODE,
     "node.event": NODE,
+    "node.pending.enqueue": WRITE,
+    "node.pending.drain": NODE,
+    "node.pending.pull": NODE,
+    "node.pending.ack": NODE,
     "skills.bins": NODE,
 }
 
@@ -312,3 +316,52 @@ async def test_names_cannot_pretend(tmp_path: Path) -> None:
             error = await site.refused("node.rename", nodeId=other.id, displayName="barn")
             assert "another node" in error.message
             assert "no node" in (await site.refused("node.describe", nodeId="nobody")).message
+
+
+async def test_what_waits_for_a_node_is_given_to_it_alone_and_outlives_the_gateway(tmp_path: Path) -> None:
+    who, other = make_identity(), make_identity()
+    async with place(tmp_path / "h") as site, node(site, who) as link:
+        await pair(site, who)
+        first = await site.call("node.pending.enqueue", nodeId="shed", type="location.request")
+        assert first["wakeTriggered"] is False and first["queued"]["priority"] == "normal"
+        again = await site.call("node.pending.enqueue", nodeId="shed", type="location.request", priority="high")
+        assert again["queued"] == first["queued"]  # one of a kind waits
+        told = await link.call("node.pending.drain", {})
+        assert [item["type"] for item in told["items"]] == ["location.request", "status.request"]
+        assert told["revision"] == first["revision"] and told["hasMore"] is False
+        assert (await link.call("node.pending.drain", {"maxItems": 1}))["hasMore"] is True
+        async with node(site, other) as stranger:
+            assert (await stranger.call("node.pending.drain", {}))["items"][0]["id"] == "baseline-status"
+            await stranger.call("node.pending.ack", {"ids": [first["queued"]["id"]]})
+    async with place(tmp_path / "h") as site, node(site, who) as link:
+        await site.call("node.pending.enqueue", nodeId="shed", type="status.request", priority="high")
+        told = await link.call("node.pending.drain", {})
+        assert [item["type"] for item in told["items"]] == ["status.request", "location.request"]
+        await link.call("node.pending.ack", {"ids": [item["id"] for item in told["items"]]})
+        assert [item["id"] for item in (await link.call("node.pending.drain", {}))["items"]] == ["baseline-status"]
+
+
+async def test_what_a_phone_cannot_do_in_the_background_waits_until_it_is_in_front(tmp_path: Path) -> None:
+    who = make_identity()
+    allow = {"gateway": {"nodes": {"allowCommands": ["camera.snap"]}}}
+    phone = {"client": describe("Phone", "ios"), "caps": ("camera",)}
+    snap = {"nodeId": "phone", "command": "camera.snap", "params": {"facing": "back"}}
+    async with place(tmp_path / "h", **allow) as site, node(site, who, ("camera.snap",), **phone) as link:
+        await pair(site, who)
+        for _ in range(2):  # the same order asked again is the same action
+            asking = asyncio.ensure_future(site.refused("node.invoke", **snap, idempotencyKey="a"))
+            if _ == 0:
+                fault = {"code": "NODE_BACKGROUND_UNAVAILABLE", "message": "in the background"}
+                await answer(link, None, ok=False, error=fault)
+            told = await asking
+        assert told.retryable and told.details["code"] == "QUEUED_UNTIL_FOREGROUND"
+        (action,) = (await link.call("node.pending.pull", {}))["actions"]
+        assert (action["command"], json.loads(action["paramsJSON"])) == ("camera.snap", {"facing": "back"})
+        assert action["id"] == told.details["queuedActionId"]
+        done = await link.call("node.pending.ack", {"ids": [action["id"]]})
+        assert done == {"nodeId": who.id, "ackedIds": [action["id"]], "remainingCount": 0}
+        assert (await link.call("node.pending.pull", {}))["actions"] == []
+        asking = asyncio.ensure_future(site.refused("node.invoke", **snap, idempotencyKey="b"))
+        await answer(link, None, ok=False, error={"code": "UNAVAILABLE", "message": "the lens is broken"})
+        assert "lens" in (await asking).message
+        assert (await link.call("node.pending.pull", {}))["actions"] == []
