@@ -291,6 +291,7 @@ async def test_a_code_pairs_one_node_once(tmp_path: Path) -> None:
         assert code["url"] == "ws://127.0.0.1:1"
         async with node(site, me, code=code["bootstrapToken"]) as link:
             token = link.hello["auth"]["deviceToken"]
+            assert "deviceTokens" not in link.hello["auth"]
             assert (await site.call("node.describe", nodeId=me.id))["commands"][0] == "system.run"
         with pytest.raises(MethodError):
             async with node(site, other, code=code["bootstrapToken"]):
@@ -365,3 +366,28 @@ async def test_what_a_phone_cannot_do_in_the_background_waits_until_it_is_in_fro
         await answer(link, None, ok=False, error={"code": "UNAVAILABLE", "message": "the lens is broken"})
         assert "lens" in (await asking).message
         assert (await link.call("node.pending.pull", {}))["actions"] == []
+
+
+async def test_a_phone_s_code_makes_it_a_node_and_a_bounded_operator_once(tmp_path: Path) -> None:
+    me = make_identity()
+    phone = {"client": describe("Phone", "ios")}
+    async with place(tmp_path / "h") as site:
+        told = await site.refused("device.pair.setupCode", access="phone")
+        assert "how the other machine reaches this one" in told.message  # 127.0.0.1 is the phone itself there
+        for _ in range(2):  # an app that was installed anew gets a token anew
+            made = await site.call("device.pair.setupCode", url="wss://gateway.example:443", access="phone")
+            code = json.loads(urlsafe_b64decode(made["setupCode"] + "=="))
+            assert (made["access"], code["url"]) == ("phone", "wss://gateway.example:443")
+            async with node(site, me, ("device.info",), code=code["bootstrapToken"], **phone) as link:
+                (given,) = link.hello["auth"]["deviceTokens"]
+                assert link.hello["auth"]["role"] == "node" and link.hello["auth"]["scopes"] == []
+            assert (given["role"], given["scopes"]) == ("operator", [APPROVALS, READ, WRITE])
+        used = {"identity": me, "device_token": given["deviceToken"]}
+        async with connect_to_gateway(site.server.port, site.app.clock, **used, scopes=(READ, WRITE)) as link:
+            assert (await link.call("node.list", {}))["nodes"][0]["displayName"] == "Phone"
+            with pytest.raises(MethodError, match="missing scope"):
+                await link.call("device.pair.setupCode", {"url": "ws://127.0.0.1:1"})
+        await site.call("device.pair.remove", deviceId=me.id)
+        with pytest.raises(MethodError):
+            async with connect_to_gateway(site.server.port, site.app.clock, **used, scopes=(READ,)):
+                pass

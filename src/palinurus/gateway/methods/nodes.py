@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from palinurus.config.sections.gateway import is_loopback
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.core.types.node import RUN, NodeAnswer, NodeOrder
 from palinurus.errors import BadRequest, NotFound, Unauthorized
@@ -81,6 +82,7 @@ class NodePairParams(NodeParams, frozen=True):
 
 class SetupCodeParams(MethodParams, frozen=True):
     url: str = ""  # ours: where the other machine reaches this gateway
+    access: Literal["node", "phone"] = "node"  # ours: a phone's app is an operator, too
 
 
 class NodeFault(msgspec.Struct, frozen=True):
@@ -195,20 +197,21 @@ async def verify_node(call: MethodCall, asked: NodeVerifyParams) -> dict[str, An
 async def make_setup_code(call: MethodCall, asked: SetupCodeParams) -> dict[str, Any]:
     """A code with which one node pairs itself, for `pal node run --code` and as a QR code."""
     settings, place = call.program.settings, find_location(call.program.settings.home)
-    url = asked.url.strip() or _guess_url(settings.gateway.bind, place.port if place else settings.gateway.port, place)
+    port = place.port if place else settings.gateway.port
+    url = asked.url.strip() or _guess_url(settings.gateway.bind, port, place, far=asked.access == "phone")
     if not url.startswith(("ws://", "wss://")):
         raise MethodError("url must begin with ws:// or wss://")
     board = await _open(call)
-    token, expires = await board.pairing.make_code()
+    token, expires = await board.pairing.make_code(phone=asked.access == "phone")
     pinned = {"tlsFingerprint": place.fingerprint} if place and place.fingerprint else {}
     code = msgspec.json.encode({"url": url, "bootstrapToken": token, "expiresAtMs": expires, **pinned})
     told = {"setupCode": encode_base64url(code), "expiresAtMs": expires, "gatewayUrl": url}
-    return {**told, "auth": "bootstrap", "access": "node"}
+    return {**told, "auth": "bootstrap", "access": asked.access}
 
 
-def _guess_url(bind: str, port: int, place: Any) -> str:
-    if bind in ANYWHERE:
-        raise MethodError("say with url how the other machine reaches this one, such as ws://192.168.1.5:18789")
+def _guess_url(bind: str, port: int, place: Any, *, far: bool) -> str:
+    if bind in ANYWHERE or (far and is_loopback(bind)):
+        raise MethodError("say with url how the other machine reaches this one, such as wss://192.168.1.5:18789")
     host = f"[{bind}]" if ":" in bind else bind
     return f"{'wss' if place is not None and place.fingerprint else 'ws'}://{host}:{port}"
 
