@@ -16,6 +16,9 @@ from types import ModuleType
 from typing import Any
 
 PARTS: dict[str, str] = {
+    # a state that several gateways share; needs the extra `fleet`
+    "fleet": "palinurus.store.postgres:open_postgres_store",
+    "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
@@ -23,7 +26,7 @@ PARTS: dict[str, str] = {
     "connection": "palinurus.gateway.ws.connection:ClientConnection",
     "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
-    "json5": "palinurus.config.json5:decode",
+    "json5": "pyjson5",
     # the tools of runs, and all that they are made of
     "toolbox": "palinurus.app.toolbox:make_toolbox",
     # runs that another program does
@@ -53,6 +56,14 @@ PARTS: dict[str, str] = {
     "audio": "palinurus.gateway.openai.audio:HANDLERS",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",
+    # tests of one's own agent, for the pytest plugin
+    "tested-loop": "palinurus.testing.scenarios.subject:AgentThread",
+    "tested-agent": "palinurus.testing.scenarios.subject:make_tested_agent",
+    "tested-cassette": "palinurus.testing.scenarios.subject:CassetteFile",
+    "tested-tools": "palinurus.testing.scenarios.judge:compare_tools",
+    "tested-sinks": "palinurus.testing.scenarios.judge:find_sinks",
+    "tested-leaks": "palinurus.testing.scenarios.judge:find_leaks",
+    "tested-prefix": "palinurus.testing.model:assert_prefix_stable",
     # what the agent promises, in six languages
     "commitments": "palinurus.core.commitments",
     # plugins that came with packages: costs more than all of ours that look for plugins

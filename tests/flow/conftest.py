@@ -6,6 +6,9 @@ import pytest
 
 from palinurus.app import App
 from palinurus.testing.slowstore import open_slow_store
+from store.postgres.conftest import server
+
+__all__ = ("server",)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -107,6 +107,25 @@ async def test_settings_are_changed_in_the_form_and_errors_stand_at_the_key(page
     assert json.loads((tmp_path / "h" / "palinurus.json").read_text())["gateway"]["port"] == 18999
 
 
+async def test_settings_that_nobody_acts_on_say_so(page: Any, tmp_path: Path) -> None:
+    odd = {"swarm": {"enabled": True}, "profil": "coding", "exec": {"timeoutSec": "soon"}}
+    async with served(tmp_path / "h", ScriptedModel([]), tools=odd, messages={"messagePrefix": "x"}) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector("pal-composer")
+        await turn(page, "config")
+        await page.click("summary >> text=2 keys are known and not acted on")
+        await page.wait_for_selector(
+            "li >> text=messages.messagePrefix: is known, but not acted on: not built (line 1)"
+        )
+        await page.wait_for_selector(".banner.error >> text=tools.exec.timeoutSec: expected a whole number, got a text")
+        await page.click(".side-list >> text=Tools")
+        await page.wait_for_selector(".field:has(label:text('swarm')) >> text=not acted on")
+        await page.wait_for_selector(".field:has(label:text('profil')) >> text=unknown key")
+        await page.click(".field:has(label:text('swarm')) button >> text=Unset")
+        await page.wait_for_selector("summary >> text=1 key is known and not acted on")
+    assert "swarm" not in (tmp_path / "h" / "palinurus.json").read_text()
+
+
 async def test_workspace_files_are_edited(page: Any, visit: Visit) -> None:
     site = await visit(ScriptedModel([]))
     await turn(page, "agents")

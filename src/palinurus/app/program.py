@@ -31,7 +31,7 @@ from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
-from palinurus.store.factory import StoreOpener, open_store
+from palinurus.store.factory import STORE_VARIABLE, StoreOpener, open_fleet_store, open_store
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
 from palinurus.tools.watches import ASIDE, get_persona_watches
@@ -52,6 +52,8 @@ class App(AppParts):
     """
 
     open_store: StoreOpener = staticmethod(open_store)  # who brings a store of their own sets theirs
+
+    store_lost: Callable[[str], None] = staticmethod(lambda why: None)  # the fleet goes on without this node
 
     def __init__(
         self,
@@ -205,4 +207,9 @@ class App(AppParts):
 
 def build_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
     """The App for a loaded configuration; nothing is opened before `start`."""
-    return App(loaded.settings, environ, clock, raw=loaded.raw)
+    app = App(loaded.settings, environ, clock, raw=loaded.raw)
+    store = loaded.settings.store
+    if url := environ.get(STORE_VARIABLE) or store.url.reveal():
+        node = store.name_node(loaded.settings.home)
+        app.open_store = open_fleet_store(url, node, store.lease, lambda why: app.store_lost(why))
+    return app

@@ -93,6 +93,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         cron=msgspec.structs.replace(config.cron, timezone=agents[default].user_timezone),
         webhooks=_webhooks(config, here),
         mcp=config.mcp,
+        store=config.store,
         diagnostics=config.diagnostics,
         runtimes=_runtimes(config, layers, here),
         plugins=config.plugins,

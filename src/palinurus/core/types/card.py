@@ -50,6 +50,7 @@ class CallCard(msgspec.Struct, frozen=True, omit_defaults=True):
     first: int | None = None  # until its first word
     stopped: str = ""  # why it ended, as the model says
     failure: str = ""  # kind and message
+    purpose: str = ""  # what else it was for: it is no step of the run
 
     def following(self, before: CallCard | None) -> CallCard:
         """With what it leaves unsaid, from the call before it."""
