@@ -99,7 +99,7 @@ def run_service(argv: list[str]) -> int:
 
 def run_node_service(verb: str) -> int:
     """`install` or `uninstall`, for a node."""
-    return VERBS[verb](ServiceSite(dict(os.environ), sys.platform, _call, SystemClock(), NODE))
+    return VERBS[verb](ServiceSite(dict(os.environ), sys.platform, _call, SystemClock(), kind=NODE))
 
 
 def detect_manager(site: ServiceSite) -> tuple[str, str]:

@@ -184,7 +184,8 @@ class ClientConnection:
                 nodes = (await self._gateway.open_nodes()).pairing
                 shown = nodes.find_code(code or "")
                 _, token = await nodes.admit(outcome.facts, outcome.how, code or "")
-                login = ClientLogin(outcome.id, outcome.params, (), outcome.how, f"node:{outcome.facts.node_id}")
+                who = f"node:{outcome.facts.node_id}"
+                login = ClientLogin(outcome.id, outcome.params, (), outcome.how, principal=who)
                 if shown is not None and shown.phone:
                     phone = handshake.make_phone(outcome.params, self._gateway.clock.now())
                     login = replace(login, handover=(await self._gateway.pairing.enrol(phone, anew=True))[1])
