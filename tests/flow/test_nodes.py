@@ -299,6 +299,35 @@ async def test_group_nodes_is_the_nodes_tool(tmp_path: Path, config: Any, sender
         assert ("nodes" in offered(model)) is there
 
 
+NATIVE = {
+    *("browser", "canvas", "nodes", "cron", "message", "memory_search", "web_search", "image"),
+    *("sessions_spawn", "subagents"),
+}
+
+
+@pytest.mark.seed(276, 297, 300)
+@pytest.mark.parametrize(
+    ("denied", "gone"),
+    [((), set()), (("group:ui",), {"browser", "canvas"}), (("group:nodes",), {"nodes"})],
+)
+async def test_native_tools_are_all_there_and_a_group_takes_exactly_its_own(
+    tmp_path: Path, denied: tuple[str, ...], gone: set[str]
+) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    config = {
+        "browser": {"executablePath": str(program)},
+        "tools": {"deny": list(denied), "web": {"search": {"provider": "brave", "apiKey": "k"}}},
+        "agents": {"defaults": {"model": {"primary": "fake/m"}, "imageModel": {"primary": "fake/m"}}},
+    }
+    model, me = ScriptedModel([say("hi")]), make_identity()
+    async with place(tmp_path / "h", model, **config) as site, node(site, me):
+        await pair(site, me)
+        await site.app.wait(await talk(site, "hello"))
+        assert NATIVE - offered(model) == gone
+
+
 async def test_policy_explain_and_doctor_know_it(tmp_path: Path) -> None:
     me = make_identity()
     home = tmp_path / "h"
