@@ -31,6 +31,7 @@ from palinurus.gateway.server import GatewayServer
 from palinurus.store.factory import open_store
 from palinurus.store.port import Store
 from palinurus.store.postgres import open_postgres_store
+from palinurus.store.postgres.link import FleetMember
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.client import connect_to_gateway
 from palinurus.testing.home import check_home, check_snapshot
@@ -85,7 +86,7 @@ async def empty_fleet() -> str:
 
 
 async def open_node(url: str, name: str, home: str, clock: Clock) -> Store:
-    return await open_postgres_store(url, home, clock, node=name, lease=6.0)
+    return await open_postgres_store(url, home, clock, FleetMember(name, 6.0))
 
 
 async def check(home: Path, slow: Slow) -> list[str]:

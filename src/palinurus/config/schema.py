@@ -14,7 +14,6 @@ from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
 from palinurus.config.sections.channels import ChannelSection, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.fleet import StoreSettings
 from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings, PageLook
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
@@ -28,6 +27,7 @@ from palinurus.config.sections.session import (
     MessagesSection,
     SessionSettings,
     SkillSettings,
+    StoreSettings,
 )
 from palinurus.config.sections.tools import ToolsSection
 from palinurus.config.sections.vaults import SecretsSection

@@ -20,7 +20,6 @@ from palinurus.config.sections.channels import AccountSettings
 from palinurus.config.sections.context import CompactionSettings, ContextSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.delivery import DeliverySettings
-from palinurus.config.sections.fleet import StoreSettings
 from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ProviderSettings
@@ -35,6 +34,7 @@ from palinurus.config.sections.session import (
     QueueSettings,
     SessionSettings,
     SkillSettings,
+    StoreSettings,
 )
 from palinurus.config.sections.tools import MessageToolRules, ToolsSettings, Visibility
 from palinurus.config.sections.web import PdfSettings, VisionSettings, WebSettings

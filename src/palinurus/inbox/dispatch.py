@@ -74,9 +74,8 @@ class Dispatcher:
         self._taking: set[asyncio.Task[Acceptance]] = set()
         self._strays = StrayRuns(store, lambda: {run.claim.id for run in self._running.values()})
         width = settings.lanes
-        self.lanes = Lanes(
-            {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
-        )
+        pools = {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
+        self.lanes = Lanes(pools)
         self._book = SessionQueues(self.lanes)
         self._pump = LanePump(store, self.lanes, self._start)
         self._pump.serves = settings.store.list_served()

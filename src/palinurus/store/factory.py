@@ -86,8 +86,8 @@ def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], No
     async def open_shared(home: str, clock: Clock) -> Store:
         held = take_lock(home)
         try:
-            told = {"node": node, "lease": lease, "lost": lost, "ended": held.release}
-            store: Store = await late.load_part("fleet")(url, home, clock, **told)
+            member = late.load_part("fleet-member")(node, lease, lost, held.release)
+            store: Store = await late.load_part("fleet")(url, home, clock, member)
         except BaseException:
             held.release()
             raise

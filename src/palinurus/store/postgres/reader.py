@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
 
-from palinurus.errors import BadRequest, NotFound, StateError, StateUnwritable
+from palinurus.errors import NotFound, StateError, StateUnwritable
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 from palinurus.store.postgres import rows
-from palinurus.store.postgres.link import CHANNEL, SCHEMA, install_schema
+from palinurus.store.postgres.link import CHANNEL, SCHEMA, install_schema, load_driver
 
 T = TypeVar("T")
 
@@ -48,10 +47,7 @@ class PostgresReader:
     """Made by `open_postgres_reader`. Sees everything that is committed. Use as a context manager."""
 
     def __init__(self, url: str) -> None:
-        try:
-            self._driver = importlib.import_module("asyncpg")
-        except ImportError:
-            raise BadRequest("a store on PostgreSQL needs asyncpg", fix="pal extras add fleet") from None
+        self._driver = load_driver()
         self._loop = asyncio.new_event_loop()  # of its own: who calls may be inside one
         self._thread = threading.Thread(target=self._loop.run_forever, name="fleet-reader", daemon=True)
         self._thread.start()

@@ -63,9 +63,8 @@ def _plain(values: Sequence[msgspec.Struct]) -> list[tuple[Any, ...]]:
 class PostgresStore:
     """Made by `open_postgres_store`. Every change returns after its commit; see `store/port.py` for the contract."""
 
-    def __init__(self, link: FleetLink, home: str, ended: Callable[[], None]) -> None:
+    def __init__(self, link: FleetLink, home: str) -> None:
         self._link = link
-        self._ended = ended
         self._home = home
         self._open = True
 
@@ -262,7 +261,7 @@ class PostgresStore:
             return
         self._open = False
         await self._link.stop()
-        self._ended()
+        self._link.member.ended()
 
     async def _change(self, op: dict[str, Any], parts: _Parts | None = None) -> Any:
         if not self._open:
