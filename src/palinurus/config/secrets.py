@@ -6,7 +6,7 @@ Judged by key name, so that a channel or plugin we have never heard of is covere
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
