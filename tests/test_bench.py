@@ -28,6 +28,33 @@ def test_every_figure_of_the_gate_is_kept(bench: Path) -> None:
     assert list(kept) == list(gate.FIGURES) and all(value > 0 for value in kept.values())
 
 
+@pytest.mark.parametrize(
+    ("ratios", "times", "bad"),
+    [
+        ([1.2], 1, False),  # a fifth dearer is allowed
+        ([1.4, 1.1], 2, False),  # a burst of somebody else's work
+        ([1.4, 1.3, 1.2], 3, False),
+        ([1.4, 1.3, 1.5], 3, True),
+    ],
+)
+async def test_a_figure_is_too_dear_when_it_is_so_three_times(
+    ratios: list[float], times: int, bad: bool, bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import gate
+
+    order: list[str] = []
+
+    async def measure(name: str) -> gate.Ratio:
+        order.append(name)
+        return gate.Ratio(ratios[order.count(name) - 1] if name == "turn" else 1.0, 1.0)
+
+    kept = dict.fromkeys(gate.FIGURES, 1.0)
+    looks = await gate.measure_all(measure, kept)
+    assert order == [*gate.FIGURES, *["turn"] * (times - 1)]  # not at once: what slowed it down may pass
+    assert gate._tell(looks, kept) == (["turn"] if bad else [])
+    assert ("**too dear**" in capsys.readouterr().out) == bad
+
+
 def test_the_table_of_the_readme_is_written_from_a_run(
     bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

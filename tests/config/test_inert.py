@@ -85,16 +85,22 @@ READ_AT = {
 }
 
 
-def list_words(tree: ast.AST) -> set[str]:
-    """Every name that a file uses or gives."""
+NAMED: dict[type[ast.AST], str] = {ast.Name: "id", ast.arg: "arg", ast.ClassDef: "name"}
+
+
+def list_words(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """The attributes that a file asks for, and every name that it uses or gives."""
+    asked: set[str] = set()
     found: set[str] = set()
     for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(attr=word) | ast.Name(id=word) | ast.arg(arg=word) | ast.ClassDef(name=word):
-                found.add(word)
-            case ast.ImportFrom(names=names):
-                found |= {one.name for one in names}
-    return found
+        kind = type(node)
+        if kind is ast.Attribute:
+            asked.add(node.attr)
+        elif kind in NAMED:
+            found.add(getattr(node, NAMED[kind]))
+        elif kind is ast.ImportFrom:
+            found |= {one.name for one in node.names}
+    return asked, found | asked
 
 
 def list_inner(form: Any) -> Iterator[type]:
@@ -115,11 +121,13 @@ def find_unread() -> list[str]:
         for field in msgspec.structs.fields(form):
             for inner in list_inner(field.type):
                 places.setdefault(inner, set()).add(field.name)
-    trees = {str(file.relative_to(SOURCE)): ast.parse(file.read_text("utf-8")) for file in SOURCE.rglob("*.py")}
-    reads = {
-        name: {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} for name, tree in trees.items()
-    }
-    words = {name: list_words(tree) for name, tree in trees.items()}
+    readers: dict[str, list[str]] = {}  # an attribute -> the files that ask for it
+    words: dict[str, set[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        name = str(file.relative_to(SOURCE))
+        asked, words[name] = list_words(ast.parse(file.read_text("utf-8")))
+        for word in asked:
+            readers.setdefault(word, []).append(name)
     unread = []
     for form in forms:
         if not issubclass(form, Section):
@@ -128,7 +136,7 @@ def find_unread() -> list[str]:
         for key in list_fields(form):
             name = f"{form.__name__}.{key.field}"
             told = READ_AT.get(name, "")
-            if not any(key.field in reads[file] and (file == told if told else known & words[file]) for file in trees):
+            if not any(file == told if told else known & words[file] for file in readers.get(key.field, ())):
                 unread.append(name)
     return unread
 

@@ -103,6 +103,6 @@ def test_every_row_of_the_tables_is_about_something_that_is_there() -> None:
         assert [name for name in names if not (tests / name).exists()] == []
         assert all(name.partition("::")[0] in row.tests for name in row.processes)
     assert {file for file, _, _ in (*HAND, *EQUIVALENT)} <= set(TARGETS)
-    for file, what, _reason in EQUIVALENT:
-        source = (tests.parent / "src" / "palinurus" / file).read_text()
-        assert [m for m in make_mutants(file, source) if what in m.what], (file, what)
+    for file in {file for file, _, _ in EQUIVALENT}:
+        said = "\n".join(m.what for m in make_mutants(file, (tests.parent / "src" / "palinurus" / file).read_text()))
+        assert [what for of, what, _ in EQUIVALENT if of == file and what not in said] == [], file

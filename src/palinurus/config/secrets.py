@@ -6,7 +6,7 @@ Judged by key name, so that a channel or plugin we have never heard of is covere
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -144,14 +144,21 @@ def list_known_secrets(settings: object, environ: Mapping[str, str]) -> tuple[st
 def collect_secrets(value: object, *, named: bool = False) -> list[str]:
     """Every Secret inside a struct, list, tuple or dict. `named`: of variables (`env`) only those whose names say that
     they hold one."""
-    if isinstance(value, Secret):
-        return [value.reveal()] if value else []
-    if isinstance(value, msgspec.Struct):
-        parts = {name: getattr(value, name) for name in value.__struct_fields__}
-        if named and isinstance(env := parts.get("env"), dict):
-            parts["env"] = {name: one for name, one in env.items() if is_secret((name,))}
-        inner: Iterable[object] = parts.values()
-    else:
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    # most are plain values, and every start asks all of them
-    return [s for one in inner if type(one) not in _PLAIN for s in collect_secrets(one, named=named)]
+    found, left = [], [value]
+    while left:  # every start asks all values, most of them plain ones: no call for each
+        one = left.pop()
+        if isinstance(one, Secret):
+            found += [one.reveal()] if one else []
+        elif isinstance(one, msgspec.Struct):
+            for name in one.__struct_fields__:
+                part = getattr(one, name)
+                if type(part) in _PLAIN or not part:
+                    continue
+                if named and name == "env" and isinstance(part, dict):
+                    part = {key: inner for key, inner in part.items() if is_secret((key,))}
+                left.append(part)
+        elif isinstance(one, dict):
+            left += one.values()
+        elif isinstance(one, list | tuple):
+            left += one
+    return found
