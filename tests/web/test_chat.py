@@ -431,3 +431,19 @@ async def test_sub_agents_are_cards_in_cards_and_can_be_stopped(page: Any, tmp_p
         await outer.locator("header a").first.click()
         await page.wait_for_selector(".parent >> text=Main")
         gate.open()
+
+
+async def test_a_recorded_run_is_stepped_through_and_played_again(page: Any, visit: Visit) -> None:
+    model = ScriptedModel([call_tools(("read", {"path": "nothing.txt"})), say("There is no such file.")])
+    at = await visit(model)
+    await at.app.tapes.choose("*", True)
+    await write(page, "read it")
+    await page.wait_for_selector(".md >> text=There is no such file.")
+    await at.app.tapes.choose("*", None)
+    await at.app.tapes.close()
+    await page.click("[aria-label=Timeline]")
+    await page.wait_for_selector(".tape >> text=2 steps")
+    await page.wait_for_selector(".tape summary >> text=read")
+    await page.fill(".tape input[type=range]", "2")
+    await page.wait_for_selector(".tape p >> text=There is no such file.")
+    assert await page.is_visible(".tape button >> text=Replay")
