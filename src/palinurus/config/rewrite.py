@@ -21,6 +21,7 @@ import msgspec
 
 from palinurus.config import edit, files, lines, paths, relaxed
 from palinurus.config.explain import needs_restart
+from palinurus.config.include import KEY
 from palinurus.config.keypath import Path, has_at, parse_path, settle_path, show_path
 from palinurus.config.load import ConfigReading, judge_config, read_config
 from palinurus.config.secrets import LostSecret, restore_secrets
@@ -291,9 +292,9 @@ def _changes(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _leaves(path: Path, value: Any) -> Iterator[Path]:
-    """The key paths of a value that is new at `path`; a list counts as one."""
+    """The key paths of a value that is new at `path`; a list counts as one, and as an include if it holds one."""
     if not isinstance(value, dict) or not value:
-        yield path
+        yield (*path, KEY) if KEY in str(value) else path
         return
     for key, below in value.items():
         yield from _leaves((*path, key), below)
