@@ -70,8 +70,6 @@ def _change_key(home: str, environ: Mapping[str, str], key: str, value: Any) -> 
         raise BadRequest(str(error)) from None
     with lock_config(home, file):
         before = read_config(file, home, environ)
-        if before.problems and not before.text and before.settings is None:
-            raise ConfigError(before.problems, fix="put the file right by hand first")
         raw = decode_reading(before, file)
         path = settle_path(path, raw)
         wanted = _with_key(raw, path, value)
@@ -108,6 +106,8 @@ def _with_key(raw: Any, path: Path, value: Any) -> Any:
 
 def decode_reading(before: ConfigReading, file: str) -> Any:
     """What the file says, variables as written. Raises ConfigError if it cannot be read as JSON5."""
+    if before.problems and not before.text and before.settings is None:
+        raise ConfigError(before.problems, fix="put the file right by hand first")
     if before.data is None:
         return {}
     try:
