@@ -62,6 +62,12 @@ def is_loopback(address: str) -> bool:
 class TrustedProxySettings(Section, frozen=True):
     """gateway.auth.trustedProxy and gateway.trustedProxies: who may name the user, and in which header."""
 
+    ABOUT: ClassVar = """
+        userHeader The header in which the proxy names the user.
+        requiredHeaders Headers that must be there, too.
+        allowUsers The only users that are let in; not set: all that the proxy names.
+        allowLoopback true: a proxy on this machine counts.
+    """
     user_header: str
     peers: Names = option((), at=None)  # addresses or networks
     required_headers: Names = ()
@@ -190,6 +196,14 @@ class RemoteGateway(Section, frozen=True):
 class GatewaySettings(Section, frozen=True):
     """gateway. Times in seconds."""
 
+    ABOUT: ClassVar = """
+        http.endpoints.responses enabled: serve the OpenAI-compatible POST /v1/responses.
+        auth.trustedProxy Who says who somebody is, where auth.mode is trusted-proxy.
+        auth.rateLimit How often somebody may try.
+        reload.mode What a changed file leads to: off, restart, hot (what can be), or hybrid (a restart for the rest).
+        handshakeTimeoutMs How long a client has to log in.
+        trustedProxies Addresses of proxies that may say who somebody is.
+    """
     mode: Literal["local", "remote"] = option("local", "remote: the gateway is elsewhere, and none starts here.")
     port: Port = option(18789, "The TCP port to listen on.")
     bind: Text = option(
