@@ -79,6 +79,7 @@ def test_wrap_hides_channel_secrets_and_keeps_them() -> None:
     assert found["accounts"][0]["name"] == "a"
 
 
-def test_the_folder_that_the_program_was_started_in_is_no_secret() -> None:
-    environ = {"PWD": "/home/somebody", "OLDPWD": "/home/somebody/else", "DB_PASSWORD": "canary-2718281"}
-    assert list_known_secrets(object(), environ) == ("canary-2718281",)
+def test_a_shell_s_own_variables_are_no_secrets() -> None:
+    """Every shell tells its commands the folder: blanked, the agent could name no file there."""
+    environ = {"PWD": "/home/ada", "OLDPWD": "/home/ada/work", "PASS": "a-long-password", "API_KEY": "sk-1234567"}
+    assert list_known_secrets(None, environ) == ("a-long-password", "sk-1234567")

@@ -43,7 +43,7 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is not installed: make web")
     code = "**ok**\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| b |"
-    await visit(ScriptedModel([call_tools(("exec", {"command": "echo hi"})), say(code)]))
+    await visit(ScriptedModel([call_tools(("exec", {"command": "echo hi > made.txt"})), say(code)]))
     await page.wait_for_selector(".welcome")
     await page.evaluate(AXE.read_text())
     found: list[str] = []
@@ -66,6 +66,9 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     await page.click(".why [role=tab] >> text=Timeline")
     await page.wait_for_selector(".timeline .steps")
     await look()
+    await page.click(".why [role=tab] >> text=Changes")
+    await page.wait_for_selector(".why .diff .add")
+    await look()
     for view in VIEWS:
         await turn(page, view)
         await look()
@@ -73,6 +76,30 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     await page.wait_for_selector("pal-setup form")
     await look()
     assert not found, "\n".join(found)
+
+
+async def test_what_a_run_changed_is_shown_undone_and_done_again(page: Any, tmp_path: Path) -> None:
+    wrote = call_tools(("write", {"path": "made.txt", "content": "hello\n"}))
+    model = ScriptedModel([wrote, say("I've sent the message to Bob.")])
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        made = Path(site.app.settings.agents["main"].workspace) / "made.txt"
+        await write(page, "go")
+        await page.wait_for_selector(".row.assistant .bar")
+        await page.click("[aria-label='Why this answer']")
+        await page.wait_for_selector(".why >> text=no message was sent in this conversation")
+        await page.click(".why [role=tab] >> text=Changes")
+        await page.wait_for_selector(".why .diff .add >> text=hello")
+        await page.click("text=Undo these changes")
+        await page.wait_for_selector("text=Do it again")
+        assert not made.exists()
+        await page.click("text=Do it again")
+        await page.wait_for_selector("text=Undo these changes")
+        made.write_text("mine")
+        page.once("dialog", lambda dialog: dialog.accept())
+        await page.click("text=Undo these changes")
+        await page.wait_for_selector("text=Do it again")
+        assert not made.exists()
 
 
 async def test_a_phone_shows_one_thing_at_a_time(page: Any, visit: Visit) -> None:

@@ -27,6 +27,7 @@ from palinurus.config.sections.session import (
     MessagesSection,
     SessionSettings,
     SkillSettings,
+    StoreSettings,
 )
 from palinurus.config.sections.tools import ToolsSection
 from palinurus.config.sections.vaults import SecretsSection
@@ -86,6 +87,9 @@ class Config(Section, frozen=True):
     memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
     mcp: McpSettings = McpSettings()
     acp: AcpSettings = option(AcpSettings(), "Programs that speak the Agent Client Protocol (docs/runtimes.md).")
+    store: StoreSettings = option(
+        StoreSettings(), "Where the state is: on this machine, or shared by several gateways."
+    )
     diagnostics: DiagnosticsSettings = option(DiagnosticsSettings(), "What is told of runs, and to whom.")
     written: Free = option({}, at=None)  # the whole as it is written
 

@@ -100,6 +100,8 @@ class Secret(msgspec.Struct, frozen=True):
 def is_secret(path: Path) -> bool:
     """Is the value at `path` one that must not be shown?"""
     names = [part for part in path if isinstance(part, str)]
+    if names == ["store", "url"]:  # may hold a password
+        return True
     if any(name.lower() in _HOLDERS for name in names[:-1]):
         return True
     return any(_NAMES.search(name) for name in names)
@@ -133,8 +135,8 @@ def wrap_secrets(value: Any, path: Path = ()) -> Any:
 
 def list_known_secrets(settings: object, environ: Mapping[str, str]) -> tuple[str, ...]:
     """What is blanked wherever it turns up: secrets of the config, and variables whose names say that they hold one.
-    Short ones stand in ordinary words, too; and PWD, which sounds like one, is where the program was started."""
-    named = (value for name, value in environ.items() if is_secret((name,)) and name != "PWD")
+    Short ones stand in ordinary words, too. PWD is the folder a shell was in, which no password is."""
+    named = (value for name, value in environ.items() if name != "PWD" and is_secret((name,)))
     found = dict.fromkeys((*collect_secrets(settings, named=True), *named))
     return tuple(sorted((one for one in found if len(one) >= LEAST), key=len, reverse=True))
 

@@ -33,6 +33,7 @@ from palinurus.config.sections.session import (
     QueueSettings,
     SessionSettings,
     SkillSettings,
+    StoreSettings,
 )
 from palinurus.config.sections.tools import MessageToolRules, ToolsSettings, Visibility
 from palinurus.config.sections.web import PdfSettings, VisionSettings, WebSettings
@@ -94,6 +95,7 @@ class Settings(msgspec.Struct, frozen=True):
     cron: CronSettings = CronSettings()
     webhooks: WebhookSettings = WebhookSettings()  # hooks
     mcp: McpSettings = McpSettings()
+    store: StoreSettings = StoreSettings()
     diagnostics: DiagnosticsSettings = DiagnosticsSettings()
     runtimes: RuntimeSettings = RuntimeSettings()  # programs that do runs in our loop's place
     plugins: PluginSettings = PluginSettings()

@@ -74,11 +74,11 @@ class Dispatcher:
         self._taking: set[asyncio.Task[Acceptance]] = set()
         self._strays = StrayRuns(store, lambda: {run.claim.id for run in self._running.values()})
         width = settings.lanes
-        self.lanes = Lanes(
-            {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
-        )
+        pools = {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
+        self.lanes = Lanes(pools)
         self._book = SessionQueues(self.lanes)
         self._pump = LanePump(store, self.lanes, self._start)
+        self._pump.serves = settings.store.list_served()
         self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
         self._dismisser = MessageDismisser(
@@ -125,7 +125,7 @@ class Dispatcher:
         async with self._tickets.setdefault(session, asyncio.Lock()):  # in the order of the calls: locks are fair
             alone = rules is None and session not in self._running
             held = find_burst_policy(inbound, self._settings.queue) if alone else None
-            free = session not in self._book and session not in self._coming
+            free = session not in self._book and session not in self._coming and self._pump.serves_session(session)
             slot = free and not held and self.lanes.take(lane)
             if not slot:
                 rules = rules or held or await self._rules.find(message, session)

@@ -1,8 +1,11 @@
 """session and messages: how conversations are told apart, when they start anew, what waits while a run goes on; skills,
-the log and what else is told of runs."""
+the log and what else is told of runs, and where the state is."""
 
+import os
 import re
+import socket
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
@@ -20,10 +23,12 @@ from palinurus.config.forms import (
     LooseSecret,
     MillisOrNone,
     Names,
+    OptionalSecret,
     Ratio,
     Size,
     Text,
     Typing,
+    between,
     merge_raw,
 )
 from palinurus.config.kinds import Written
@@ -340,3 +345,25 @@ def compile_pattern(word: str) -> re.Pattern[str]:
     found = re.fullmatch(r"/(.+)/([gimsuy]*)", word, re.DOTALL)
     flags = re.IGNORECASE if found is None or "i" in found[2] else re.NOFLAG
     return re.compile(found[1] if found else word, flags)
+
+
+class StoreSettings(Section, frozen=True):
+    """store. Times in seconds."""
+
+    url: OptionalSecret = option(
+        Secret(""), "A PostgreSQL that several gateways share (docs/fleet.md); empty: files of this machine."
+    )
+    node: Text = option("", "What this gateway is called among them; by default the machine's name and a few letters.")
+    lease: Annotated[float, between(2, 600)] = option(
+        15.0, "How long a gateway may be silent before the others take over its work.", "leaseSeconds"
+    )
+    serves: Names = option((), "The agents whose messages this gateway runs; by default all.")
+
+    def name_node(self, home: str) -> str:
+        """What this gateway is called."""
+        mark = blake2b(os.path.realpath(home).encode(), digest_size=3).hexdigest()
+        return self.node or f"{socket.gethostname()}-{mark}"
+
+    def list_served(self) -> tuple[str, ...] | None:
+        """Beginnings of the keys of sessions that run here; None: all."""
+        return tuple(f"agent:{agent}:" for agent in self.serves) or None
