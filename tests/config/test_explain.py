@@ -102,7 +102,7 @@ def test_a_change_of_what_nobody_acts_on_changes_nothing(tmp_path: Path) -> None
 def test_an_unknown_key_and_a_value_that_cannot_be_read_say_so(tmp_path: Path) -> None:
     found = told(tmp_path, "{tools: {profil: 'coding'}}", "tools.profil")
     assert (found.when, found.note) == ("changes nothing", "unknown: nobody reads it")
-    assert told(tmp_path, "{gateway: {bind: 'tailnet'}}", "gateway.bind").note.endswith('in force: "127.0.0.1"')
+    assert told(tmp_path, "{gateway: {bind: 'everywhere'}}", "gateway.bind").note.endswith('in force: "127.0.0.1"')
     assert told(tmp_path, "{gateway: {bind: 'lan'}}", "gateway.bind").note == ""
 
 

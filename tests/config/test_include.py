@@ -174,7 +174,12 @@ def test_variables_and_what_is_set_by_hand(tmp_path: Path) -> None:
     assert "word" not in repr(load_config(str(tmp_path), ENV).parts)
 
 
-def test_a_file_that_others_can_read_is_found(tmp_path: Path) -> None:
-    loaded = load(tmp_path, main='{gateway: {$include: "g.json5"}}', g="{port: 7}")
+def test_a_file_that_others_can_read_or_an_agent_can_write_is_found(tmp_path: Path) -> None:
+    loaded = load(tmp_path, main='{gateway: {$include: "g.json5"}, ui: {$include: "workspace/u.json5"}}', g="{port: 7}")
+    lay_out(tmp_path, workspace__u="{}")
     (tmp_path / "g.json5").chmod(0o644)
-    assert f"{tmp_path}/g.json5" in [one.key for one in list_findings(loaded.settings)]
+    (tmp_path / "workspace" / "u.json5").chmod(0o600)
+    found = {one.key: one.what for one in list_findings(loaded.settings)}
+    assert (
+        "others" in found[f"{tmp_path}/g.json5"] and "an agent can change it" in found[f"{tmp_path}/workspace/u.json5"]
+    )

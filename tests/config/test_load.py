@@ -96,7 +96,7 @@ def test_version_follows_the_bytes(home: Path) -> None:
         ("{gateway: {port: 70000}}", "gateway.port: must be between 1 and 65535 (FILE:1)"),
         (
             "{\n gateway: {bind: 'lann'}}",
-            "gateway.bind: 'lann' is neither an address nor one of loopback, lan, auto, custom "
+            "gateway.bind: 'lann' is neither an address nor one of loopback, lan, tailnet, auto, custom "
             "(FILE:2); did you mean 'lan'?",
         ),
         (

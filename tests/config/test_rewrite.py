@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.config.rewrite import StaleConfig, digest_config, merge_config, replace_config
+from palinurus.config.files import MAX_BYTES
+from palinurus.config.rewrite import ANY_VERSION, StaleConfig, digest_config, merge_config, replace_config
 from palinurus.config.secrets import MARKER
 from palinurus.errors import BadRequest, ConfigError
 
@@ -91,3 +92,12 @@ def test_a_missing_file_is_made(tmp_path: Path) -> None:
     home = tmp_path / "new"
     done = merge_config(str(home), ENV, None, '{"gateway": {"port": 81}}')
     assert json.loads(text(home)) == {"gateway": {"port": 81}} and done.changed == ("gateway",)
+
+
+def test_a_file_that_cannot_be_read_is_never_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "palinurus.json"
+    file.write_bytes(b"{/*" + b"x" * MAX_BYTES + b"*/}")
+    for base in (ANY_VERSION, digest_config(None)):
+        with pytest.raises(ConfigError, match="larger than 4 MB"):
+            merge_config(str(tmp_path), {}, base, "{gateway: {port: 7}}")
+    assert file.stat().st_size > MAX_BYTES

@@ -112,6 +112,7 @@ class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
     ALWAYS: ClassVar[bool] = False  # `settle` has a say even if the section is not written
     LOOSE: ClassVar[bool] = False  # free-form: what does not fit counts as not written
     KNOWN: ClassVar[Mapping[str, Any]] = {}  # key -> how it is written; `settle` or somebody above reads it
+    ABOUT: ClassVar[str] = ""  # sentences for keys whose field has none: a line each, the key first
     GROUPS: ClassVar[Mapping[str, str]] = {}  # objects that hold several of the keys -> one sentence
     CLOSED: ClassVar[Mapping[str, Any] | None] = None  # what stands for it where something else than an object does
     SEALED: ClassVar[Mapping[str, Any] | None] = None  # what the section says when anything in it cannot be read
@@ -247,27 +248,34 @@ def list_fields(cls: type[Section]) -> tuple[DeclaredKey, ...]:
 @cache
 def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> KeyTree:
     """The keys of a section, as the file has them."""
-    tree = KeyTree()
+    tree, words = KeyTree(), _read_words(cls)
     for key in list_fields(cls):
-        note = KeyNote(key.about, key.default, restart=key.place in cls.RESTART, closed=key.closed)
+        note = KeyNote(
+            key.about or words.get(key.place, ""), key.default, restart=key.place in cls.RESTART, closed=key.closed
+        )
         if not key.at:
             for below in key.kind.list_keys():
                 tree.put((below,), key.kind.step(below) or Kind(), key.kind.find_note(below) or KeyNote())
         elif key.free:
-            tree.put(tuple(key.place.split(".")), make_kind(dict[str, Any]), KeyNote())
+            tree.put(tuple(key.place.split(".")), make_kind(dict[str, Any]), KeyNote(words.get(key.place, "")))
         else:
             tree.put(key.at, key.kind, note)
         if key.at and key.default is NODEFAULT:
             tree.required.append(str(key.at[0]))
     for name, form in cls.KNOWN.items():
         about = next((mark for mark in getattr(form, "__metadata__", ()) if isinstance(mark, str)), "")
-        note = KeyNote(about, restart=name in cls.RESTART)
+        note = KeyNote(about or words.get(name, ""), restart=name in cls.RESTART)
         tree.put(tuple(name.split(".")), make_kind(form), note)
     for name, about in cls.GROUPS.items():
         tree.notes[name] = KeyNote(about)
     for name in without:
         del tree.keys[name], tree.notes[name]
     return tree
+
+
+def _read_words(cls: type[Section]) -> dict[str, str]:
+    lines = (line.strip() for base in reversed(cls.__mro__) for line in vars(base).get("ABOUT", "").splitlines())
+    return {key: about for key, _, about in (line.partition(" ") for line in lines if line)}
 
 
 def camel_case(name: str) -> str:

@@ -151,6 +151,11 @@ FolderList: TypeAlias = Annotated[Names, Folders()]
 class SecretRef(Section, frozen=True):
     """A secret kept elsewhere instead of in the file."""
 
+    ABOUT: ClassVar = """
+        source Where the secret is: env, file or exec.
+        id Its name there.
+        provider Which of secrets.providers; by default the usual one of that source.
+    """
     source: Literal["env", "file", "exec"]
     id: str
     provider: str = "default"
@@ -251,10 +256,21 @@ def choose_model(spec: ModelSpec | None) -> ModelChoiceSection:
 
 
 class IdentitySection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        name What the agent calls itself.
+        theme What it is, in a few words.
+        emoji Its emoji.
+        avatar Its picture: a path in the workspace, or an address.
+        creature What kind of being it is.
+        vibe How it comes across.
+    """
     KNOWN: ClassVar = same_form(str, "name theme emoji avatar creature vibe")
 
 
 class GroupChatSection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        visibleReplies message_tool: in groups only what the message tool sends is seen; automatic: replies are.
+    """
     mention_patterns: list[str] | None = option(None, "Regular expressions that name the agent in groups.")
     history_limit: Count | None = option(None, "How many unmentioned messages of a group come along as context.")
     visible_replies: str | None = None

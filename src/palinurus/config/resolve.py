@@ -17,7 +17,7 @@ from palinurus.config.forms import Free, ModelSpec, choose_model, merge_deep, re
 from palinurus.config.keypath import get_at
 from palinurus.config.schema import Config
 from palinurus.config.secrets import Secret, wrap_secrets
-from palinurus.config.sections.agents import AgentLayers, AgentSettings, SubagentSettings, add_prompt, fill_agent
+from palinurus.config.sections.agents import AgentLayers, AgentSettings, add_prompt, fill_agent
 from palinurus.config.sections.approvals import resolve_approvals
 from palinurus.config.sections.audio import (
     AudioSettings,
@@ -29,7 +29,13 @@ from palinurus.config.sections.audio import (
 )
 from palinurus.config.sections.bindings import resolve_bindings
 from palinurus.config.sections.channels import AccountSettings, resolve_accounts
-from palinurus.config.sections.context import CompactionSettings, ContextSettings, PruningSection, TurnSection
+from palinurus.config.sections.context import (
+    CompactionSettings,
+    ContextSettings,
+    PruningSection,
+    SubagentSettings,
+    TurnSection,
+)
 from palinurus.config.sections.delivery import resolve_delivery
 from palinurus.config.sections.people import resolve_people
 from palinurus.config.sections.policy import ToolPolicyReader

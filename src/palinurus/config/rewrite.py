@@ -21,6 +21,7 @@ import msgspec
 
 from palinurus.config import edit, files, lines, paths, relaxed
 from palinurus.config.explain import needs_restart
+from palinurus.config.include import KEY
 from palinurus.config.keypath import Path, has_at, parse_path, settle_path, show_path
 from palinurus.config.load import ConfigReading, judge_config, read_config
 from palinurus.config.secrets import LostSecret, restore_secrets
@@ -69,8 +70,6 @@ def _change_key(home: str, environ: Mapping[str, str], key: str, value: Any) -> 
         raise BadRequest(str(error)) from None
     with lock_config(home, file):
         before = read_config(file, home, environ)
-        if before.problems and not before.text and before.settings is None:
-            raise ConfigError(before.problems, fix="put the file right by hand first")
         raw = decode_reading(before, file)
         path = settle_path(path, raw)
         wanted = _with_key(raw, path, value)
@@ -107,6 +106,8 @@ def _with_key(raw: Any, path: Path, value: Any) -> Any:
 
 def decode_reading(before: ConfigReading, file: str) -> Any:
     """What the file says, variables as written. Raises ConfigError if it cannot be read as JSON5."""
+    if before.problems and not before.text and before.settings is None:
+        raise ConfigError(before.problems, fix="put the file right by hand first")
     if before.data is None:
         return {}
     try:
@@ -291,9 +292,9 @@ def _changes(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _leaves(path: Path, value: Any) -> Iterator[Path]:
-    """The key paths of a value that is new at `path`; a list counts as one."""
+    """The key paths of a value that is new at `path`; a list counts as one, and as an include if it holds one."""
     if not isinstance(value, dict) or not value:
-        yield path
+        yield (*path, KEY) if KEY in str(value) else path
         return
     for key, below in value.items():
         yield from _leaves((*path, key), below)

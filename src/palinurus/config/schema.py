@@ -41,6 +41,21 @@ INSIDERS = "Who else may have what is in MEMORY.md, USER.md and memory/: telegra
 class Config(Section, frozen=True):
     """palinurus.json"""
 
+    ABOUT: ClassVar = """
+        mcp Tools of MCP servers.
+        memory What is remembered, and who may know it.
+        plugins Plugins, and their settings (docs/plugins.md).
+        skills What skills there are, and their settings.
+        hooks Webhooks from other programs, and scripts that hear of events.
+        cron Jobs at fixed times (docs/schedules.md).
+        messages How messages are taken and answered.
+        bindings Which agent answers which chats (docs/channels.md).
+        audio The older place of tools.media.audio.
+        media ttlHours: how long files are kept that people send.
+        meta Notes that programs make for themselves.
+        wizard Notes that programs make for themselves.
+        $schema Says to an editor what the file is; nothing else reads it.
+    """
     agents: AgentsSection = option(AgentsSection(), "The agents: what they share, and one entry for each.")
     models: ModelsSection = option(ModelsSection(), "Model providers besides the built-in ones.")
     gateway: GatewaySettings = option(GatewaySettings(), "The server that clients and channels talk to.")

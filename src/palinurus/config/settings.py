@@ -11,13 +11,12 @@ import msgspec
 
 from palinurus.config.secrets import Secret as Secret
 from palinurus.config.sections.agents import AgentSettings as AgentSettings
-from palinurus.config.sections.agents import SubagentSettings
 from palinurus.config.sections.approvals import AgentExecRules
 from palinurus.config.sections.audio import AudioSettings, TalkSettings
 from palinurus.config.sections.bindings import AgentBinding
 from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
 from palinurus.config.sections.channels import AccountSettings
-from palinurus.config.sections.context import CompactionSettings, ContextSettings
+from palinurus.config.sections.context import CompactionSettings, ContextSettings, SubagentSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.delivery import DeliverySettings
 from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings

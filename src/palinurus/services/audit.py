@@ -20,13 +20,23 @@ LOOKED_AT = len(WEAKENING)  # settings that could be weak
 
 def list_findings(settings: Settings) -> list[Weakness]:
     """All of it. Reads the state directory."""
-    return [*list_weaknesses(settings), *_list_readable_secrets(settings.home), *_list_strange_skills(settings.home)]
-
-
-def _list_readable_secrets(home: str) -> Iterator[Weakness]:
-    """Files of the state directory that hold secrets and that others may read."""
-    file = paths.locate_config_file(home)
+    file = paths.locate_config_file(settings.home)
     included = [part.file for part in read_included(file, os.environ)[1][1:]]
+    written = _list_written_by_agents(settings, included)
+    readable = _list_readable_secrets(settings.home, file, included)
+    return [*list_weaknesses(settings), *written, *readable, *_list_strange_skills(settings.home)]
+
+
+def _list_written_by_agents(settings: Settings, included: list[str]) -> Iterator[Weakness]:
+    """Parts of the config that lie where an agent writes."""
+    folders = [os.path.realpath(agent.workspace) for agent in settings.agents.values()]
+    for file in included:
+        if any(os.path.realpath(file).startswith(f"{folder}/") for folder in folders):
+            yield Weakness(file, "is a part of the config, in a workspace: an agent can change it", "move it out", True)
+
+
+def _list_readable_secrets(home: str, file: str, included: list[str]) -> Iterator[Weakness]:
+    """Files of the state directory that hold secrets and that others may read."""
     held = (file, *included, paths.locate_last_good(file), paths.locate_token_file(home), f"{home}/state.db")
     for path in dict.fromkeys((home, *held)):
         try:

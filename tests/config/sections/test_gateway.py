@@ -4,7 +4,12 @@ import pytest
 
 from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.sections.gateway import GatewaySettings, is_loopback
+from palinurus.config.sections.gateway import (
+    GatewaySettings,
+    choose_tailnet_address,
+    is_loopback,
+    list_own_addresses,
+)
 
 CANARY = "canary-6931471"
 TOKEN = "until that is put right a token is asked for, as with 'token'"
@@ -45,7 +50,7 @@ def test_bind(section: dict[str, Any], bind: str) -> None:
         ({"bind": "lann"}, ("gateway", "bind"), "did you mean 'lan'?"),
         ({"bind": "custom"}, ("gateway", "bind"), "name the address to listen on"),
         ({"bind": "custom", "customBindHost": "a b"}, ("gateway", "customBindHost"), ""),
-        ({"bind": "tailnet"}, ("gateway", "bind"), "use 'custom' and gateway.customBindHost"),
+        ({"bind": "tailnet"}, ("gateway", "bind"), "is Tailscale up? then start it again"),
         ({"auth": {"mode": "password"}}, ("gateway", "auth", "mode"), TOKEN),
         ({"auth": {"mode": "trusted-proxy"}}, ("gateway", "auth", "mode"), TOKEN),
         ({"auth": {"token": "a", "password": "b"}}, ("gateway", "auth"), "say which with gateway.auth.mode"),
@@ -118,3 +123,9 @@ def test_chat_completions_can_be_switched_off() -> None:
 )
 def test_loopback(address: str, expected: bool) -> None:
     assert is_loopback(address) is expected
+
+
+def test_the_address_that_tailscale_gave_is_found_among_those_of_the_machine() -> None:
+    assert "127.0.0.1" in list_own_addresses()
+    assert choose_tailnet_address(["127.0.0.1", "10.0.0.7", "100.101.102.103"]) == "100.101.102.103"
+    assert choose_tailnet_address(["100.63.0.1", "100.128.0.1"]) == ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palinurus.config.load import load_config
-from palinurus.config.sections.agents import SubagentSettings
+from palinurus.config.sections.context import SubagentSettings
 
 
 def read(home: Path, agents: dict[str, Any]) -> dict[str, SubagentSettings]:

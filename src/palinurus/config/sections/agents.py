@@ -18,7 +18,6 @@ from palinurus.config.forms import (
     GroupChatSection,
     IdentitySection,
     Level,
-    LowerNames,
     ModelSpec,
     Names,
     Size,
@@ -33,7 +32,13 @@ from palinurus.config.keypath import Path, get_at
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.audio import ImageGenerationSettings, ImageModelSpec, SpeechSettings
-from palinurus.config.sections.context import CompactionSettings, PruningSection, RetrySettings, StartupSettings
+from palinurus.config.sections.context import (
+    CompactionSettings,
+    PruningSection,
+    RetrySettings,
+    StartupSettings,
+    SubagentSettings,
+)
 from palinurus.config.sections.models import VeiledSection
 from palinurus.config.sections.sandbox import SandboxSection
 from palinurus.config.sections.schedule import HeartbeatSettings
@@ -65,52 +70,26 @@ class AgentLayers(NamedTuple):
 class AgentModelSection(Section, frozen=True):
     """agents.defaults.models["provider/model"]"""
 
+    ABOUT: ClassVar = """
+        agentRuntime id: the program that does runs with this model (docs/runtimes.md).
+        alias A short name for this model.
+        params Parameters that this model is asked with.
+    """
     alias: Text = ""
     params: Free = {}
     runtime: str = option("", at="agentRuntime:id")
 
 
 class BudgetSection(Section, frozen=True):
-    KNOWN: ClassVar = same_form(Count, "minimal low medium high xhigh adaptive max")
+    KNOWN: ClassVar = same_form(
+        Annotated[Count, "Tokens to think with at this level."], "minimal low medium high xhigh adaptive max"
+    )
 
 
 class ThinkingSection(Section, frozen=True):
     KNOWN: ClassVar = {
         "level": Annotated[Level, "How long the model thinks when nothing else was said; thinkingDefault goes before."],
         "budget": Annotated[BudgetSection, "Tokens to think with, by level, for models that take a number of them."],
-    }
-
-
-class SubagentModel(Section, frozen=True):
-    KNOWN: ClassVar = {"primary": Annotated[str, "The model that is asked."]}
-
-
-class SubagentSettings(Section, frozen=True):
-    """agents.*.subagents, of one agent. Times in seconds. How deep they go is in `Settings.policy`, whom they may be
-    in `Settings.reach`, how many run at once in `Settings.lanes`."""
-
-    children: Annotated[int, msgspec.Meta(ge=1, le=20)] = option(
-        5, "How many sub-agents one session may have going.", "maxChildrenPerAgent"
-    )
-    model: Annotated[
-        str, Written(str | SubagentModel, lambda spec: spec if isinstance(spec, str) else spec.get("primary") or "")
-    ] = option("", "The model of sub-agents, if it is not the agent's own.")
-    thinking: str = option("", "Their thinking level, if it is not the agent's own.")
-    timeout: Annotated[float, Written(Size, float)] = option(
-        0.0, "How long one run of a sub-agent may take; 0: no limit of its own.", "runTimeoutSeconds"
-    )
-    archive_after: Annotated[float, Written(Size, lambda minutes: minutes * 60.0)] = option(
-        3600.0, "When a finished sub-agent's session is archived; 0 is never.", "archiveAfterMinutes"
-    )
-    named: bool = option(False, "Whoever starts a sub-agent must say which agent it is to be.", "requireAgentId")
-
-    KNOWN: ClassVar = {
-        "maxConcurrent": Annotated[Count, "How many sub-agent runs go on at the same time."],
-        "maxSpawnDepth": Annotated[
-            int, msgspec.Meta(ge=1, le=5), "How deep sub-agents may start sub-agents; 1: they start none."
-        ],
-        "allowAgents": Annotated[LowerNames, "Which other agents sub-agents may be; * is all."],
-        "delegationMode": Literal["suggest", "prefer"],
     }
 
 
@@ -144,6 +123,43 @@ class PromptSettings(Section, frozen=True):
 class AgentSettings(VeiledSection, frozen=True):
     """One agent: agents.defaults overlaid by its agents.list[] entry."""
 
+    ABOUT: ClassVar = """
+        skillsLimits maxSkillsPromptChars: how much the list of skills may take of the prompt.
+        tools What goes over tools for this agent.
+        groupChat What it does in groups.
+        compaction When a long conversation is shortened, and how.
+        contextPruning What of old tool results is sent again.
+        subagents How many sub-agents there may be, how deep, and with which model.
+        heartbeat When the agent looks by itself for something to do (docs/schedules.md).
+        thinking The level, and how many tokens each may take.
+        imageModel The model that looks at pictures, or {primary, fallbacks}.
+        verboseDefault How much is told of tools in chats: off, on or full.
+        reasoningDefault Whether the model's thoughts are shown: off, on or stream.
+        toolProgressDetail How a tool call is told: explain in words, or raw.
+        params Parameters that every model is asked with; those of one model go over them.
+        imageMaxDimensionPx Pictures in messages are made smaller until their longer side has so many pixels.
+        bootstrapMaxChars How much of one workspace file is in the prompt, in characters.
+        bootstrapTotalMaxChars How much of all workspace files together.
+        skills The only skills that it may use; not set: all.
+        typingMode When a chat shows that the agent types: never, instant, thinking or message.
+        typingIntervalSeconds How often that is shown again.
+        contextLimits How much memory_get, a tool result and the words after a compaction may take, in characters.
+        memorySearch How memory is searched: how many results, which files, from which score on.
+        humanDelay Pauses between the parts of an answer, as a person makes them.
+        runtime Which program does this agent's runs (docs/runtimes.md).
+        agentRuntime The older spelling of runtime.
+        repoRoot The folder of the source that the prompt names.
+        bootstrapPromptTruncationWarning Whether the prompt says that a file was shortened: off, once or always.
+        elevatedDefault Whether commands leave the sandbox unless a chat says otherwise: off, on, ask or full.
+        blockStreamingDefault on: answers are sent in blocks while they are being made.
+        blockStreamingBreak When a block may end: text_end (also between tools) or message_end.
+        cliBackends Programs that can do runs, by name (docs/runtimes.md).
+        blockStreamingChunk How long a block is: minChars, maxChars and breakPreference.
+        blockStreamingCoalesce How small blocks are put together: minChars, maxChars and idleMs.
+        promptOverlays Words for models of one family; gpt5.personality off takes them out.
+        silentReply Whether the agent may say nothing, by kind of chat.
+        name The agent's name, for people.
+    """
     id: str = option(at=None)
     name: str = option(at=None)
     workspace: str = option(at=None)  # absolute
@@ -258,6 +274,9 @@ Entry = Annotated[Free, Unfilled(AgentSettings, DEFAULTS_ONLY, ENTRY_WORDS)]
 
 
 class AgentsSection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        entries The same by id, instead of a list.
+    """
     defaults: Annotated[Free, Unfilled(AgentSettings, without=ENTRY_ONLY)] = option(
         {}, "What applies to every agent unless its own entry says otherwise."
     )

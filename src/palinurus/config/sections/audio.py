@@ -46,6 +46,13 @@ def _seconds(value: Any) -> Any:
 class TranscriptionMethod(Section, frozen=True):
     """One way to get the words: a provider's model, or a command of the owner's (`argv`). Seconds."""
 
+    ABOUT: ClassVar = """
+        provider The provider that writes it down.
+        model Its model.
+        timeoutSeconds How long it may take.
+        command A program instead of a provider; it prints the text.
+        args What it is called with; {{MediaPath}} is the file.
+    """
     provider: Lower = ""
     model: Text = ""
     argv: tuple[str, ...] = option((), at=None)
@@ -65,6 +72,15 @@ class TranscriptionMethod(Section, frozen=True):
 class AudioSettings(Section, frozen=True):
     """`ways` are tried in order; none: what is spoken stays a file. `keep`: days until files that came in go."""
 
+    ABOUT: ClassVar = """
+        maxBytes How large a voice note may be that is written down.
+        maxChars How long its text may be.
+        language The language that is spoken, such as de; by default it is found out.
+        prompt Words that help to hear names right.
+        enabled false: voice notes are not written down.
+        timeoutSeconds How long that may take.
+        models Who writes it down, in this order: providers, or commands.
+    """
     ways: tuple[TranscriptionMethod, ...] = option((), at=None)
     size: AboveZero = option(20 * 1024 * 1024, at="maxBytes")  # a larger file is not sent
     chars: AboveZero = option(20_000, at="maxChars")  # of a transcript
@@ -129,6 +145,25 @@ LOCAL_CLI = "tts-local-cli"
 class VoiceSettings(VeiledSection, frozen=True):
     """tts.providers.<id>. A command of the owner's is `argv`. Seconds; None: as tts says."""
 
+    ABOUT: ClassVar = """
+        enabled false: this provider is not asked.
+        baseUrl Its address, if it is another.
+        model Its model.
+        speakerVoice Which of its voices.
+        instructions How the voice is to speak.
+        outputFormat The format of the sound, such as mp3.
+        languageCode The language, such as de.
+        speed How fast it speaks; 1 is usual.
+        seed The same number gives the same sound.
+        applyTextNormalization How numbers and dates are read: auto, on or off.
+        voiceSettings What else the provider takes for its voice.
+        extraBody What else is sent along with the request.
+        timeoutMs How long it may take.
+        cwd The folder that its command runs in.
+        env Variables that its command gets.
+        command A program that makes the sound.
+        args What it is called with.
+    """
     id: str = option("", at=None)
     enabled: bool = True
     key: BareSecret = option(Secret(), at="apiKey")
@@ -162,6 +197,13 @@ class VoiceSettings(VeiledSection, frozen=True):
 class SpeechOverrides(Section, frozen=True):
     """tts.modelOverrides: what a [[tts:…]] directive of the model may change."""
 
+    ABOUT: ClassVar = """
+        allowVoice The agent may choose a voice in its answer.
+        allowModelId The agent may choose a model.
+        allowVoiceSettings The agent may choose how the voice sounds.
+        allowNormalization The agent may choose how numbers are read.
+        allowSeed The agent may choose a seed.
+    """
     enabled: bool = option(True, "Whether the model's directives change anything.")
     provider: bool = option(False, "Whether they may choose the provider.", "allowProvider")
     text: bool = option(True, "Whether they may say other words than the reply shows.", "allowText")
@@ -175,6 +217,15 @@ class SpeechOverrides(Section, frozen=True):
 class SpeechSettings(Section, frozen=True):
     """One agent's voice. Seconds and characters."""
 
+    ABOUT: ClassVar = """
+        modelOverrides What the agent may choose in its answer.
+        timeoutMs How long making the sound may take.
+        enabled The older spelling of auto: true is always.
+        openai Settings of this provider, at their older place.
+        elevenlabs Settings of this provider, at their older place.
+        microsoft Settings of this provider, at their older place.
+        edge Settings of this provider, at their older place.
+    """
     auto: AutoSpeech = option(
         "off", "Which replies are read aloud: none, every one, answers to voice notes, tagged ones."
     )
@@ -212,6 +263,9 @@ class SpeechSettings(Section, frozen=True):
 class TalkSettings(Section, frozen=True):
     """talk: speech in the page and in clients. Its voices go over those of `tts`."""
 
+    ABOUT: ClassVar = """
+        providers Voices of the page and of clients, by provider.
+    """
     provider: Lower = option("", "Who speaks there; without it whoever speaks elsewhere.")
     locale: Text = option("", "The language that is spoken, such as de or en-GB.", "speechLocale")
     interrupt: bool = option(True, "Speech ends as soon as the person speaks or writes.", "interruptOnSpeech")

@@ -82,6 +82,10 @@ def _text(value: Any) -> str:
 class SendMatch(Section, frozen=True):
     """What a rule of session.sendPolicy is about; what is not said matches everything."""
 
+    ABOUT: ClassVar = """
+        channel Only messages to this channel.
+        chatType Only to this kind of chat: direct, group or channel.
+    """
     channel: Lower = ""
     chat_type: Literal["direct", "group", "channel"] | None = None
     key_prefix: Lower = option("", "Of the session's key, without agent:ID: before it.")
@@ -89,6 +93,9 @@ class SendMatch(Section, frozen=True):
 
 
 class SendRule(Section, frozen=True):
+    ABOUT: ClassVar = """
+        action allow or deny.
+    """
     action: Literal["allow", "deny"]
     match: SendMatch = SendMatch()
 

@@ -112,6 +112,12 @@ def _bots(value: Any) -> Bots:
 class GroupSettings(Section, frozen=True):
     """One chat; see `list_group_rows` for how its row is found. Tools per group: `Settings.policy`."""
 
+    ABOUT: ClassVar = """
+        enabled false: the group is not heard.
+        requireMention false: the agent answers without being named.
+        systemPrompt Words that only this group's turns get.
+        groupPolicy Who is heard there: open, allowlist or disabled.
+    """
     enabled: bool = True
     require_mention: bool = True
     allow_from: tuple[str, ...] | None = option(None, at=None)  # None: the account's groupAllowFrom
@@ -125,6 +131,12 @@ class GroupSettings(Section, frozen=True):
 class BotLoopSettings(Section, frozen=True):
     """botLoopProtection: at most so many messages of one bot in a chat, then a rest. Times in seconds."""
 
+    ABOUT: ClassVar = """
+        enabled false: other programs may write without end.
+        maxEventsPerWindow How many messages of one program are heard in a chat …
+        windowSeconds … in so many seconds.
+        cooldownSeconds How long it is not heard after that.
+    """
     enabled: bool = True
     most: Count = option(20, at="maxEventsPerWindow")
     window: Annotated[float, Written(Size, float)] = option(60.0, at="windowSeconds")
@@ -200,6 +212,22 @@ class SendRetrySettings(Section, frozen=True):
 class AccountSettings(Section, frozen=True):
     """One account. `own`: the platform's keys, merged; secrets in it are `Secret`."""
 
+    ABOUT: ClassVar = """
+        botLoopProtection Programs that answer each other.
+        dmPolicy Who may write directly: pairing (a code first), allowlist, open or disabled.
+        groupPolicy Which groups are heard: allowlist, open or disabled.
+        streaming How an answer is shown while it is being made: off, partial (edited) or block.
+        blockStreaming true: answers are sent in blocks there.
+        textChunkLimit How long one message is at most; 0: as long as the platform allows.
+        chunkMode newline: long answers are cut at paragraphs.
+        mediaMaxMb How large files may be that people send.
+        historyLimit How many unmentioned messages of a group come along as context.
+        replyToMode Which messages of an answer are replies to the question: off, first or all.
+        ackReaction An emoji on messages that were taken.
+        allowBots Whether other programs are heard: false, true, or "mentions".
+        contextVisibility Whose words are context in groups: all, allowlist, or allowlist_quote.
+        messagesPerMinute How many messages a minute are taken of somebody whom only * lets in.
+    """
     channel: str = option(at=None)
     account: str = option("default", at=None)
     dm: Annotated[DmPolicy, ToldWord("pairing", "allowlist", "open", "disabled")] = option("pairing", at="dmPolicy")
@@ -260,6 +288,18 @@ class AccountSettings(Section, frozen=True):
 class ChannelSection(AccountSettings, frozen=True):
     """channels.<id>: what all its accounts share, and the accounts."""
 
+    ABOUT: ClassVar = """
+        accounts Several accounts of the platform, by name; each may say what the section says.
+        enabled false: the channel is off.
+        defaultAccount The account that is used where none is named.
+        allowFrom Who may write directly, by id; * is everybody.
+        groupAllowFrom Who is heard in groups, by id.
+        groups Settings of single groups, by id; * is all others.
+        channels Settings of single channels, by id.
+        rooms Settings of single rooms, by id.
+        guilds Settings of single servers, by id.
+        requireMention Whether the agent must be named in groups.
+    """
     KNOWN: ClassVar = {
         "accounts": dict[str, AccountSettings],
         "enabled": bool,

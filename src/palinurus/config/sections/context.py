@@ -1,5 +1,5 @@
 """What of a history is sent, and when it is shortened: agents.defaults.contextPruning and .compaction, the limits of
-channels and of tool results."""
+channels and of tool results; and what sub-agents may take."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -32,6 +32,14 @@ PROMPT_ROOM = 8_000  # tokens that stay for the prompt, whatever is reserved: th
 class MemoryFlushSettings(Section, frozen=True):
     """compaction.memoryFlush. `soft`: so many tokens before a compaction is due."""
 
+    ABOUT: ClassVar = """
+        enabled false: the agent is not asked to note what matters before a compaction.
+        softThresholdTokens How many tokens before a compaction it is asked.
+        forceFlushTranscriptBytes In a conversation larger than this it is asked, too; 0 is never.
+        prompt What it is asked.
+        systemPrompt What is added to its prompt then.
+        model The model that is asked; by default the session's.
+    """
     enabled: bool = True
     soft: Size = option(4_000, at="softThresholdTokens")
     force_bytes: Size = option(2 << 20, at="forceFlushTranscriptBytes")  # of the transcript; 0 = never by size
@@ -45,6 +53,10 @@ class MemoryFlushSettings(Section, frozen=True):
 class QualityGuard(Section, frozen=True):
     """compaction.qualityGuard"""
 
+    ABOUT: ClassVar = """
+        enabled false: summaries are taken as they come.
+        maxRetries How often a summary that lacks something is asked for again.
+    """
     enabled: bool | None = None
     retries: Annotated[int, Written(Size, lambda most: min(3, most))] = option(2, at="maxRetries")
 
@@ -58,6 +70,24 @@ def _enabled(value: Any) -> bool:
 class CompactionSettings(Section, frozen=True):
     """When a conversation is shortened, by how much, and by whom. Tokens; times in seconds."""
 
+    ABOUT: ClassVar = """
+        qualityGuard Whether a summary is checked.
+        memoryFlush What the agent notes before.
+        reserveTokens Tokens of the window that are kept free.
+        reserveTokensFloor The least that is kept free; 0 is none.
+        keepRecentTokens How much of the newest conversation stays as it is, in tokens.
+        maxHistoryShare The most that it may take of the room for a history.
+        recentTurnsPreserve How many of the newest turns stay as they are.
+        identifierPolicy strict: names, numbers and paths are kept letter by letter; off; custom.
+        identifierInstructions What to keep letter by letter, where the policy is custom.
+        customInstructions What else a summary is to hold.
+        model The model that makes summaries; by default the session's.
+        timeoutSeconds How long a summary may take.
+        notifyUser true: the chat is told of it.
+        maxActiveTranscriptBytes A conversation larger than this is shortened, whatever its tokens; 0 is never.
+        midTurnPrecheck false: it is only looked at between turns.
+        mode default: a summary is taken as it comes; safeguard: it is checked, and asked for again.
+    """
     reserve: Size = option(16_384, at="reserveTokens")
     floor: Size = option(20_000, at="reserveTokensFloor")  # 0 = none
     keep_recent: Count = option(20_000, at="keepRecentTokens")
@@ -130,6 +160,24 @@ class StartupSettings(Section, frozen=True):
 class PruningSection(Section, frozen=True):
     """agents.defaults.contextPruning: `PruningRules` as the config writes them."""
 
+    ABOUT: ClassVar = """
+        mode off, cache-ttl (old tool results go when the cache is cold anyway), or aggressive.
+        ttl How long a prompt cache holds.
+        keepLastAssistants How many of the newest answers keep their tool results.
+        softTrimRatio From which part of the window on results are shortened.
+        hardClearRatio From which part of the window on they are taken out.
+        minPrunableToolChars With fewer characters of results nothing is done.
+        softTrim.maxChars Results longer than this are shortened.
+        softTrim.headChars How much of their beginning stays.
+        softTrim.tailChars How much of their end stays.
+        hardClear.enabled false: nothing is taken out whole.
+        hardClear.placeholder What stands in its place.
+        tools.allow Only results of these tools.
+        tools.deny Never results of these tools.
+        maxCharsPerToolResult What a shortened result may have, where the mode is aggressive.
+        toolResultHeadRatio Which part of that is its beginning.
+        pruneAfterTurns After how many turns a result is old there.
+    """
     mode: Literal["off", "cache-ttl", "aggressive"] | None = None
     ttl: Minutes | None = None
     keep_assistants: Size | None = option(None, at="keepLastAssistants")
@@ -182,3 +230,39 @@ class ContextSettings(msgspec.Struct, frozen=True):
     def results(self, agent: str) -> int | None:
         """Characters of one tool result; None: by the model's window."""
         return self.result_chars.get(agent) or self.result_chars.get("")
+
+
+class SubagentModel(Section, frozen=True):
+    KNOWN: ClassVar = {"primary": Annotated[str, "The model that is asked."]}
+
+
+class SubagentSettings(Section, frozen=True):
+    """agents.*.subagents, of one agent. Times in seconds. How deep they go is in `Settings.policy`, whom they may be
+    in `Settings.reach`, how many run at once in `Settings.lanes`."""
+
+    ABOUT: ClassVar = """
+        delegationMode suggest: the prompt speaks of sub-agents; prefer: it asks for them.
+    """
+    children: Annotated[int, msgspec.Meta(ge=1, le=20)] = option(
+        5, "How many sub-agents one session may have going.", "maxChildrenPerAgent"
+    )
+    model: Annotated[
+        str, Written(str | SubagentModel, lambda spec: spec if isinstance(spec, str) else spec.get("primary") or "")
+    ] = option("", "The model of sub-agents, if it is not the agent's own.")
+    thinking: str = option("", "Their thinking level, if it is not the agent's own.")
+    timeout: Annotated[float, Written(Size, float)] = option(
+        0.0, "How long one run of a sub-agent may take; 0: no limit of its own.", "runTimeoutSeconds"
+    )
+    archive_after: Annotated[float, Written(Size, lambda minutes: minutes * 60.0)] = option(
+        3600.0, "When a finished sub-agent's session is archived; 0 is never.", "archiveAfterMinutes"
+    )
+    named: bool = option(False, "Whoever starts a sub-agent must say which agent it is to be.", "requireAgentId")
+
+    KNOWN: ClassVar = {
+        "maxConcurrent": Annotated[Count, "How many sub-agent runs go on at the same time."],
+        "maxSpawnDepth": Annotated[
+            int, msgspec.Meta(ge=1, le=5), "How deep sub-agents may start sub-agents; 1: they start none."
+        ],
+        "allowAgents": Annotated[LowerNames, "Which other agents sub-agents may be; * is all."],
+        "delegationMode": Literal["suggest", "prefer"],
+    }

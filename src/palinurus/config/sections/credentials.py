@@ -17,6 +17,11 @@ Hours = Annotated[float, Written(Amount, lambda hours: float(hours) or msgspec.U
 class AuthProfileSettings(Section, frozen=True):
     """auth.profiles.<id>. Without a key it stands for an entry of auth-profiles.json."""
 
+    ABOUT: ClassVar = """
+        key The key itself.
+        provider Whose key it is.
+        mode How it is used: api_key, oauth, token or aws-sdk.
+    """
     id: str = option(at=".")
     provider: Lower = option()
     mode: Literal["api_key", "oauth", "token", "aws-sdk"] = "api_key"
@@ -26,6 +31,12 @@ class AuthProfileSettings(Section, frozen=True):
 class AuthSettings(Section, frozen=True):
     """auth: the keys of each provider, which comes first, and how long one rests."""
 
+    ABOUT: ClassVar = """
+        cooldowns.billingBackoffHours How long a key without credit rests.
+        cooldowns.billingBackoffHoursByProvider The same by provider.
+        cooldowns.billingMaxHours The longest such rest.
+        cooldowns.failureWindowHours For how long failures are counted together.
+    """
     profiles: dict[str, AuthProfileSettings] = option(
         {}, "Keys by name: provider, mode and key (or the same name in auth-profiles.json)."
     )
@@ -74,6 +85,12 @@ class BudgetLimitSettings(Section, frozen=True):
     """At `soft…` the person is told once; at `hard…` no model is asked any more. None: no limit. Tokens of every sort
     together."""
 
+    ABOUT: ClassVar = """
+        softUsd From here on it is said, once.
+        hardUsd From here on nothing is asked.
+        softTokens From here on it is said, once.
+        hardTokens From here on nothing is asked.
+    """
     soft_usd: Amount | None = None
     hard_usd: Amount | None = None
     soft_tokens: Size | None = None

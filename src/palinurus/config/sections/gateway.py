@@ -3,9 +3,14 @@
 Refuses what would let strangers in: no authentication on an address that others can reach.
 """
 
+import contextlib
+import fcntl
 import ipaddress
 import re
-from collections.abc import Mapping
+import socket
+import struct
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
@@ -36,7 +41,7 @@ HeaderText: TypeAlias = Annotated[
 AuthMode: TypeAlias = Literal["token", "password", "none", "trusted-proxy"]
 BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
 NODE_DEVICES = ("camera", "screen", "recorder", "location")  # of a node
-WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
+WORDS: tuple[str, ...] = ("loopback", "lan", "tailnet", "auto", "custom")
 
 _ADDRESS = compile_late(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost")
 _BASE = compile_late(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
@@ -44,6 +49,8 @@ _COLOR = compile_late(r"#?[0-9a-fA-F]{6}")
 _FINGERPRINT = compile_late(r"[0-9a-f]{64}")
 _HOST = compile_late(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
 _ORIGIN = compile_late(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
+_TAILNET = ipaddress.ip_network("100.64.0.0/10")
+_GET_ADDRESS = 0x8915 if sys.platform == "linux" else 0xC0206921  # SIOCGIFADDR
 _REMOTE = compile_late(r"(wss?|https?)://(\[[0-9a-fA-F:.]+\]|[^/\s:@]+)(?::(\d{1,5}))?/?")
 
 
@@ -55,6 +62,12 @@ def is_loopback(address: str) -> bool:
 class TrustedProxySettings(Section, frozen=True):
     """gateway.auth.trustedProxy and gateway.trustedProxies: who may name the user, and in which header."""
 
+    ABOUT: ClassVar = """
+        userHeader The header in which the proxy names the user.
+        requiredHeaders Headers that must be there, too.
+        allowUsers The only users that are let in; not set: all that the proxy names.
+        allowLoopback true: a proxy on this machine counts.
+    """
     user_header: str
     peers: Names = option((), at=None)  # addresses or networks
     required_headers: Names = ()
@@ -183,10 +196,19 @@ class RemoteGateway(Section, frozen=True):
 class GatewaySettings(Section, frozen=True):
     """gateway. Times in seconds."""
 
+    ABOUT: ClassVar = """
+        http.endpoints.responses enabled: serve the OpenAI-compatible POST /v1/responses.
+        auth.trustedProxy Who says who somebody is, where auth.mode is trusted-proxy.
+        auth.rateLimit How often somebody may try.
+        reload.mode What a changed file leads to: off, restart, hot (what can be), or hybrid (a restart for the rest).
+        handshakeTimeoutMs How long a client has to log in.
+        trustedProxies Addresses of proxies that may say who somebody is.
+    """
     mode: Literal["local", "remote"] = option("local", "remote: the gateway is elsewhere, and none starts here.")
     port: Port = option(18789, "The TCP port to listen on.")
     bind: Text = option(
-        "127.0.0.1", "Who can reach it: loopback (this machine), lan (the network), auto, custom, or an address."
+        "127.0.0.1",
+        "Who can reach it: loopback (this machine), lan (the network), tailnet, auto, custom, or an address.",
     )
     auth_mode: AuthMode = option("token", "token, password, trusted-proxy, or none (only on loopback).", "auth.mode")
     # "" = the one made at first start (home/gateway.token)
@@ -299,13 +321,31 @@ def _bind(word: str, custom: str, here: ConfigPlace) -> str:
             return "127.0.0.1"
         return custom or "127.0.0.1"
     if word == "tailnet":
-        here.bad("bind", "'tailnet' is not supported", "use 'custom' and gateway.customBindHost")
+        if found := choose_tailnet_address(list_own_addresses()):
+            return found
+        here.bad("bind", "'tailnet': this machine has no address in a tailnet", "is Tailscale up? then start it again")
     elif _ADDRESS.fullmatch(word):
         return word
     else:
         text = f"{word[:40]!r} is neither an address nor one of {', '.join(WORDS)}"
         here.bad("bind", text, suggest_nearest(word, WORDS))
     return "127.0.0.1"
+
+
+def choose_tailnet_address(addresses: Iterable[str]) -> str:
+    """The first that Tailscale gave; "" if it gave none."""
+    return next((one for one in addresses if ipaddress.ip_address(one) in _TAILNET), "")
+
+
+def list_own_addresses() -> list[str]:
+    """The IPv4 addresses of this machine, one of each interface."""
+    found: list[str] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # an interface without an address
+                told = fcntl.ioctl(asked.fileno(), _GET_ADDRESS, struct.pack("256s", name.encode()[:15]))
+                found.append(socket.inet_ntoa(told[20:24]))
+    return found
 
 
 def _proxy(raw: Mapping[str, Any], here: ConfigPlace) -> TrustedProxySettings | None:

@@ -37,6 +37,25 @@ Words: TypeAlias = Annotated[tuple[str, ...], Written(list[Any], lambda items: t
 class McpServerSettings(Section, frozen=True):
     """One server. Either `command` is started, or `url` is spoken to."""
 
+    ABOUT: ClassVar = """
+        command The program that is the server.
+        args What it is called with.
+        cwd The folder that it runs in.
+        url The address of a server elsewhere.
+        enabled false: it is not used.
+        connectionTimeoutMs How long its start may take.
+        requestTimeoutMs How long one call may take.
+        sandbox.enabled false: its program runs with all your files.
+        sandbox.read Folders that it may read.
+        sandbox.write Folders that it may write.
+        trustHints false: what it calls read-only does not count as such.
+        env Variables that its program gets.
+        headers Headers that are sent to it.
+        workingDirectory The older spelling of cwd.
+        transport How it is spoken to: stdio, http or sse.
+        type The older spelling of transport.
+        disabled The older spelling of enabled: true is off.
+    """
     name: str = option(at=".")
     wires: tuple[McpTransport, ...] = option(("stdio",), at=None)  # tried in this order
     command: Line = ""
@@ -163,6 +182,9 @@ def _wires(body: Mapping[str, Any], command: str, here: ConfigPlace) -> tuple[Mc
 class McpSettings(Section, frozen=True):
     """All servers, by name."""
 
+    ABOUT: ClassVar = """
+        servers MCP servers, by name (docs/tools.md).
+    """
     servers: dict[str, McpServerSettings] = option({}, at=None)
     named: tuple[str, ...] = option((), at=None)  # also those that cannot be used
     wait: float = option(5.0, at=None)  # seconds the first runs wait for servers that are still starting

@@ -49,12 +49,32 @@ def _count(value: Any) -> str:
 class ModelCostSection(Section, frozen=True):
     """Dollars for a million tokens."""
 
+    ABOUT: ClassVar = """
+        input Dollars for a million tokens that are sent.
+        output Dollars for a million tokens that come back.
+        cacheRead Dollars for a million tokens that the cache held.
+        cacheWrite Dollars for a million tokens that are put into it.
+    """
     KNOWN: ClassVar = same_form(Amount, "input output cacheRead cacheWrite")
 
 
 class ModelSettings(VeiledSection, frozen=True):
     """models.providers.<id>.models[] — None means: take the vendor's word."""
 
+    ABOUT: ClassVar = """
+        agentRuntime id: the program that does runs with this model (docs/runtimes.md).
+        cost What it costs.
+        id Its name at the provider.
+        name Its name for people.
+        api The protocol that it speaks, if not the provider's.
+        reasoning Whether it thinks.
+        input What it takes: text, image.
+        contextWindow How many tokens fit.
+        maxTokens How many it answers with at most.
+        headers Headers that are sent along.
+        compat What is special about it (docs/adding.md).
+        params Parameters that it is asked with.
+    """
     id: Name
     name: str = ""
     api: Annotated[str, Written(Api, str)] = ""
@@ -81,6 +101,19 @@ class ModelSettings(VeiledSection, frozen=True):
 class ProviderSettings(VeiledSection, frozen=True):
     """models.providers.<id>"""
 
+    ABOUT: ClassVar = """
+        agentRuntime id: the program that does runs with its models (docs/runtimes.md).
+        apiKey Its key.
+        baseUrl Its address.
+        api The protocol that it speaks, such as openai-completions or anthropic-messages.
+        headers Headers that are sent along.
+        models Its models.
+        timeoutSeconds How long it may say nothing; 0 is no limit.
+        authHeader false: the key is not sent as an Authorization header.
+        params Parameters that all its models are asked with.
+        contextWindow How many tokens fit into its models, where they do not say it.
+        maxTokens How many they answer with at most.
+    """
     id: str = option(at=".")
     base_url: Annotated[str, Written(str, lambda text: text.strip().rstrip("/"))] = option("", closed="unreadable")
     api: Annotated[str, Written(Api, str)] = ""

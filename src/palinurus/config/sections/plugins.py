@@ -17,6 +17,13 @@ from palinurus.config.forms import FolderList, Free, LooseMillis, Names, reveal_
 class PluginEntry(Section, frozen=True):
     """plugins.entries.<id>. `config` may hold secrets in plain text: it is left out of `repr`."""
 
+    ABOUT: ClassVar = """
+        enabled false: it is not loaded.
+        config Its own settings.
+        hooks.allowPromptInjection false: it cannot change prompts.
+        hooks.allowConversationAccess true: it may read conversations.
+        hooks.timeoutMs How long one of its hooks may take.
+    """
     enabled: bool = True
     config: Free = {}
     prompt: bool = option(True, at="hooks.allowPromptInjection")
@@ -44,6 +51,13 @@ def _positive(value: Any) -> bool:
 class PluginSettings(Section, frozen=True):
     """Which plugins may be loaded, from where."""
 
+    ABOUT: ClassVar = """
+        load paths: more folders with plugins.
+        enabled false: no plugin is loaded.
+        allow The only plugins that are loaded; empty: all that are enabled.
+        deny Plugins that are never loaded.
+        entries Settings of single plugins, by id.
+    """
     on: bool = option(True, at="enabled")
     allow: Names = ()  # if any is named, nobody else is loaded
     deny: Names = ()
@@ -75,10 +89,15 @@ class PluginSettings(Section, frozen=True):
 class HookScriptSettings(Section, frozen=True):
     """hooks.internal: scripts in hooks folders."""
 
+    ABOUT: ClassVar = """
+        enabled false: no script is run.
+        load.extraDirs More folders with scripts.
+        entries Settings of single scripts, by name.
+    """
     on: bool = option(True, at="enabled")
     folders: FolderList = option((), at="load.extraDirs")
     entries: dict[str, Any] = {}  # name -> enabled
-    pins: dict[str, str] = {}  # name -> the SHA-256 of the script, which one in a workspace must have
+    pins: dict[str, str] = option({}, at=None)  # name -> the SHA-256 of the script, which one in a workspace must have
 
     LOOSE: ClassVar = True
 

@@ -62,6 +62,28 @@ def _ulimit(name: str, value: Any) -> str:
 class DockerSection(Section, frozen=True):
     """sandbox.docker: `ContainerSpec` as the config writes it."""
 
+    ABOUT: ClassVar = """
+        containerPrefix What its containers' names begin with.
+        image The image.
+        workdir Where the workspace is inside.
+        network The network: none or bridge.
+        user As whom commands run inside.
+        readOnlyRoot false: the container's own files can be changed.
+        tmpfs Folders in memory.
+        capDrop Capabilities that are taken away.
+        env Variables inside.
+        memory How much memory it gets, such as 1g.
+        memorySwap Memory and swap together.
+        cpus How many processors it gets.
+        pidsLimit How many processes.
+        dns Name servers.
+        extraHosts Names and their addresses.
+        ulimits Limits of its processes, by name.
+        seccompProfile A filter of system calls.
+        apparmorProfile A profile of AppArmor.
+        setupCommand What is run once when it is made.
+        binds Folders of this machine inside, as /source:/target:ro.
+    """
     name: Filled | None = option(None, at="containerPrefix")
     image: Filled | None = None
     workdir: Filled | None = None
@@ -100,6 +122,14 @@ class DockerSection(Section, frozen=True):
 class SandboxLimitsSection(Section, frozen=True):
     """What a contained command may use; 0 = as the gateway has it."""
 
+    ABOUT: ClassVar = """
+        files How many files a command may have open; 0 as the gateway.
+        fileMb How large a file it may write.
+        memoryMb How much memory it may take.
+        processes How many processes.
+        cpuSeconds How much processor time.
+        shmMb How much shared memory.
+    """
     files: Size | None = None
     file_bytes: Megabytes | None = option(None, at="fileMb")
     memory_bytes: Megabytes | None = option(None, at="memoryMb")
@@ -111,6 +141,11 @@ class SandboxLimitsSection(Section, frozen=True):
 class SandboxSection(Section, frozen=True):
     """`SandboxSettings` as the config writes them."""
 
+    ABOUT: ClassVar = """
+        docker Its container, where the backend is docker.
+        perSession The older spelling of scope: true is session, false is shared.
+        sessionToolsVisibility Which sessions one inside sees: spawned (its own sub-agents) or all.
+    """
     mode: Literal["off", "non-main", "all"] | None = option(
         None, "Which sessions get a sandbox and a workspace of their own: off, non-main, all.", closed="all"
     )

@@ -72,6 +72,13 @@ class FailureDestination(Section, frozen=True):
 class CronSettings(Section, frozen=True):
     """cron. `timezone` is for cron lines that name none; "": the machine's."""
 
+    ABOUT: ClassVar = """
+        runLog What is kept of past runs: maxBytes and keepLines.
+        webhookToken What is sent there as the token.
+        enabled false: no job runs.
+        webhook Where ends of jobs are sent.
+        sessionRetention When sessions of jobs go, such as 24h; false is never.
+    """
     enabled: bool = True
     webhook: Text = ""  # for jobs that deliver by webhook and name no address
     webhook_token: OptionalSecret = Secret()
@@ -91,6 +98,12 @@ class UpkeepSettings(Section, frozen=True):
     What nobody set holds for sessions that the program made (jobs, webhooks, sub-agents, requests without a session):
     a person's conversations go only if the owner says when."""
 
+    ABOUT: ClassVar = """
+        mode warn: nothing goes, it is only said.
+        maxDiskBytes How much all sessions may take, such as 2gb.
+        highWaterBytes What is left when they were cut back.
+        pruneDays The older spelling of pruneAfter, in days.
+    """
     enforce: Annotated[bool, Written(Literal["enforce", "warn"], lambda word: word != "warn")] = option(True, at="mode")
     prune_after: Days = option(30 * 86_400.0, "When a session that nobody used goes; not set: only the program's own.")
     max_entries: Count = option(500, "How many sessions are kept; not set: of the program's own.")
@@ -123,6 +136,11 @@ class UpkeepSettings(Section, frozen=True):
 class HeartbeatVisibility(Section, frozen=True):
     """channels.*.heartbeat: what of heartbeats may be seen. With none of them there is no reason to beat there."""
 
+    ABOUT: ClassVar = """
+        showOk true: also that there was nothing is shown.
+        showAlerts false: what it found is not shown.
+        useIndicator With none of the three there is no heartbeat there.
+    """
     ok: bool = option(False, at="showOk")
     alerts: bool = option(True, at="showAlerts")
     indicator: bool = option(True, at="useIndicator")
@@ -162,6 +180,11 @@ def _start(value: str) -> str:
 
 
 class ActiveHours(Section, frozen=True):
+    ABOUT: ClassVar = """
+        start From when on the agent looks, such as 08:00.
+        end Until when.
+        timezone In which zone: user, local, or a name.
+    """
     start: Annotated[str, Written(str, _start, *TIME)] = ""
     end: Annotated[str, Written(str, _clock, *TIME)] = ""
     timezone: Text = ""
@@ -170,6 +193,23 @@ class ActiveHours(Section, frozen=True):
 class HeartbeatSettings(Section, frozen=True):
     """One agent's heartbeat. Times in seconds."""
 
+    ABOUT: ClassVar = """
+        activeHours When it looks; not set: always.
+        prompt What the agent is asked; by default to look at HEARTBEAT.md.
+        target Where it may write: none, last (the last chat), or a channel.
+        to To whom there.
+        accountId From which account.
+        directPolicy block: never into a direct chat.
+        model The model that is asked; by default the agent's.
+        session In which session; by default the main one.
+        lightContext true: with a small prompt.
+        isolatedSession true: each time in a session of its own.
+        includeReasoning true: with the model's thoughts.
+        ackMaxChars Words beside HEARTBEAT_OK that still count as nothing to say.
+        timeoutSeconds How long it may take.
+        skipWhenBusy true: not while another session works.
+        includeSystemPromptSection false: the prompt says nothing of heartbeats.
+    """
     every: MinutesText = option(1800.0, "How often the agent looks by itself for something to do; 0m is never.")
     prompt: Text = ""  # "" = ours
     target: Annotated[str, Written(str, lambda word: word.strip().lower() or "none")] = "none"  # none, last, a channel

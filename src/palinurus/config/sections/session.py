@@ -41,6 +41,11 @@ QueueMode: TypeAlias = Literal["steer", "followup", "collect", "steer-backlog", 
 
 
 class ResetSection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        mode daily, or idle.
+        atHour At which hour of the day.
+        idleMinutes After how long without a message.
+    """
     KNOWN: ClassVar = {"mode": Literal["daily", "idle"], "atHour": Hour, "idleMinutes": Size}
 
 
@@ -70,6 +75,15 @@ def _words(written: list[str]) -> Names:
 class SessionSettings(Section, frozen=True):
     """session"""
 
+    ABOUT: ClassVar = """
+        resetByType When conversations start anew, by kind of chat.
+        maintenance When old sessions go.
+        resetByChannel When conversations start anew, by channel.
+        identityLinks Ids of one person on several channels, by name.
+        idleMinutes The older spelling of reset.idleMinutes.
+        typingMode As agents.defaults.typingMode.
+        typingIntervalSeconds As agents.defaults.typingIntervalSeconds.
+    """
     scope: Literal["per-sender", "global"] = option(
         "per-sender", "per-sender keeps people apart, global puts everyone into one session."
     )
@@ -118,6 +132,12 @@ class BurstSettings(Section, frozen=True):
 class QueueSettings(Section, frozen=True):
     """messages.queue. Mode words as configured; `inbox/policy.py` knows what they mean. Times in seconds."""
 
+    ABOUT: ClassVar = """
+        debounceMs How long collected messages wait for more.
+        drop What goes when too many wait: old, new, or old ones with a summary.
+        byChannel The mode by channel.
+        debounceMsByChannel The wait by channel.
+    """
     mode: QueueMode = option("steer", "steer into the run, followup after it, collect into one, or interrupt it.")
     debounce: MillisOrNone = option(0.5, at="debounceMs")
     cap: Count = option(20, "How many messages may wait in one session.")
@@ -128,6 +148,14 @@ class QueueSettings(Section, frozen=True):
 
 
 class MessagesSection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        tts What is read aloud, at its older place.
+        groupChat What happens in groups.
+        ackReaction An emoji on messages that were taken.
+        ackReactionScope On which: group-mentions, group-all, direct, all or off.
+        removeAckAfterReply true: it goes with the answer.
+        visibleReplies message_tool: only what the message tool sends is seen; automatic: replies are.
+    """
     group_chat: GroupChatSection = GroupChatSection()
     queue: QueueSettings = option(QueueSettings(), "What happens to messages that arrive while a run is going on.")
     inbound: BurstSettings = option(BurstSettings(), "Messages that are written in one go.")
@@ -170,6 +198,11 @@ class CommandSettings(Section, frozen=True):
 class SkillEntry(Section, frozen=True):
     """skills.entries.<key>"""
 
+    ABOUT: ClassVar = """
+        apiKey The key that the skill needs.
+        enabled false: it is not used.
+        env Variables that its commands get.
+    """
     enabled: bool = True
     key: LooseSecret = option(Secret(), at="apiKey")  # becomes the skill's primaryEnv
     env: dict[str, Any] = {}
@@ -184,6 +217,12 @@ class SkillEntry(Section, frozen=True):
 class SkillSettings(Section, frozen=True):
     """skills. Paths are absolute."""
 
+    ABOUT: ClassVar = """
+        limits How many skills are looked at and told to the model, and how large they may be.
+        load extraDirs: more folders with skills; allowSymlinkTargets: where links in them may lead.
+        entries Settings of single skills, by name.
+        allowBundled The only ones of ours that are used; not set: all.
+    """
     entries: dict[str, SkillEntry] = {}
     bundled: Names | None = option(None, at="allowBundled")  # None = all
     extra: FolderList = option((), at="load:extraDirs")
@@ -205,6 +244,9 @@ class RecordSettings(Section, frozen=True):
 class LoggingSettings(Section, frozen=True):
     """logging"""
 
+    ABOUT: ClassVar = """
+        consoleStyle How the gateway shows its log: pretty, compact, or json.
+    """
     file: str = option("", "Where the log is written; by default in the state directory.")
     level: LogLevel = option("info", "How much is written to the log file.")
     console_level: LogLevel | None = option(None, "How much the gateway shows; by default as much as it writes.")

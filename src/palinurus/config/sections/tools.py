@@ -63,6 +63,16 @@ class ProcessSettings(Section, frozen=True):
 class ExecWords(Section, frozen=True):
     """tools.exec: which commands run, which are asked about; which models patch files."""
 
+    ABOUT: ClassVar = """
+        mode Both words at once: deny, allowlist, ask, auto or full.
+        security Which commands run outside the sandbox: deny (none), allowlist, or full.
+        ask When a person is asked: off, on-miss or always.
+        host Where commands run: auto, sandbox, gateway (this machine) or node.
+        safeBins Programs that need no question when they only read their input.
+        safeBinTrustedDirs Folders that these may lie in.
+        applyPatch.enabled false: no apply_patch.
+        applyPatch.allowModels The only models that get it.
+    """
     mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = option(None, closed="deny")
     security: Literal["deny", "allowlist", "full"] | None = option(None, closed="deny")
     ask: Literal["off", "on-miss", "always"] | None = option(None, closed="always")
@@ -77,6 +87,9 @@ class ExecWords(Section, frozen=True):
 class ExecSettings(VeiledSection, frozen=True):
     """tools.exec. Times in seconds."""
 
+    ABOUT: ClassVar = """
+        timeoutSeconds The newer spelling of timeoutSec.
+    """
     timeout: Annotated[float, Written(Size, lambda seconds: float(seconds) or UNLIMITED)] = option(
         1800.0, "How long a command may take, in seconds; 0 is no limit.", "timeoutSec"
     )
@@ -97,6 +110,10 @@ class ExecSettings(VeiledSection, frozen=True):
 
 
 class ElevatedSection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        enabled false: no command leaves the sandbox.
+        allowFrom Who may have commands leave it, by channel.
+    """
     enabled: bool = True
     allow_from: dict[str, tuple[str | int, ...]] | None = None
 
@@ -106,6 +123,11 @@ class ElevatedSection(Section, frozen=True):
 class MessageToolRules(Section, frozen=True):
     """tools.message: other chats than the one a turn answers. What is no yes or no counts as not written."""
 
+    ABOUT: ClassVar = """
+        crossContext.allowWithinProvider false: only into the chat of the turn.
+        crossContext.allowAcrossProviders true: any turn may write to other channels; not set: the owner's may.
+        broadcast.enabled false: nothing goes to several chats at once.
+    """
     within: bool = option(True, at="crossContext.allowWithinProvider")  # on the same channel
     across: bool | None = option(None, at="crossContext.allowAcrossProviders")  # None: for the owner only
     broadcast: bool = option(True, at="broadcast.enabled")  # several at once
@@ -151,6 +173,11 @@ class LoopSettings(Section, frozen=True):
 class AgentToolsSection(ToolProfileSection, frozen=True):
     """agents.list[].tools, and what `tools` can say as well."""
 
+    ABOUT: ClassVar = """
+        elevated Commands that leave the sandbox.
+        byProvider The same rules for models of one provider or one model.
+        toolsBySender The same rules for single people, by id.
+    """
     by_provider: dict[str, ToolProfileSection] = {}
     tools_by_sender: dict[str, ToolPolicySection] = {}
     elevated: ElevatedSection | None = None
@@ -239,6 +266,11 @@ class ToolsSettings(msgspec.Struct, frozen=True):
 class ToolsSection(AgentToolsSection, frozen=True):
     """tools"""
 
+    ABOUT: ClassVar = """
+        sessions.visibility Which sessions a session sees: self, tree (its sub-agents), agent or all.
+        agentToAgent.enabled true: agents may write to each other.
+        agentToAgent.allow Which agents; * is all.
+    """
     web: Annotated[Free, Unfilled(WebSettings)] = {}
     media: Annotated[Free, Unfilled(MediaSection)] = {}
     visibility: Visibility = option("tree", at="sessions.visibility", closed="self")

@@ -27,6 +27,9 @@ BEGIN = "palinurus-begins-here"
 class SecretProvider(Section, frozen=True):
     """secrets.providers.<name>"""
 
+    ABOUT: ClassVar = """
+        args What the program is called with.
+    """
     source: Literal["env", "file", "exec"] = option("env", "Where its secrets are: env, file or exec.")
     allowlist: Names | None = option(None, "The only variables that it gives.", closed=[])
     path: Text = option("", "The file; nobody else may read it.")
@@ -83,6 +86,9 @@ def _ask_shell(shell: str, home: str, path: str, timeout: float) -> dict[str, st
 class SecretsSection(Section, frozen=True):
     """secrets"""
 
+    ABOUT: ClassVar = """
+        resolution Taken as OpenClaw writes it; secrets are fetched when the config is loaded.
+    """
     providers: dict[str, SecretProvider] = option({}, "By the name that a reference gives as provider.")
     defaults: dict[str, str] = option({}, "Which provider is meant by a reference that names none, by source.")
 

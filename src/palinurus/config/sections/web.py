@@ -29,6 +29,11 @@ KEYLESS = ("searxng", "duckduckgo")
 class VisionMethod(Section, frozen=True):
     """tools.media.image.models[]: a model that looks at pictures. Seconds; 0: as all have it."""
 
+    ABOUT: ClassVar = """
+        provider The provider that looks at pictures.
+        model Its model.
+        timeoutSeconds How long it may take.
+    """
     provider: Lower = ""
     model: Text = ""
     timeout: Annotated[float, between(0, 3600)] = option(0.0, at="timeoutSeconds")
@@ -64,6 +69,19 @@ class PdfSettings(msgspec.Struct, frozen=True):
 class WebFetchSettings(Section, frozen=True):
     """tools.web.fetch"""
 
+    ABOUT: ClassVar = """
+        enabled false: no web_fetch.
+        maxChars How much of a page is read.
+        maxCharsCap The most that the agent may ask for.
+        maxResponseBytes How much is fetched at most.
+        timeoutSeconds How long it may take.
+        maxRedirects How many redirections are followed.
+        cacheTtlMinutes How long a page is kept.
+        userAgent What it says it is.
+        allowPrivate true: also addresses of the private network.
+        ssrfPolicy Ranges of addresses that are open besides, as OpenClaw writes them.
+        allowedHosts Hosts of the private network that may be fetched.
+    """
     enabled: ToldBool = True
     chars: Annotated[int, between(100, make=int)] = option(20_000, at="maxChars")  # when the model names no number
     chars_cap: Annotated[int, between(100, make=int)] = option(50_000, at="maxCharsCap")  # whatever it names
@@ -102,6 +120,11 @@ class WebFetchSettings(Section, frozen=True):
 class EngineSection(Section, frozen=True):
     """tools.web.search.<engine>"""
 
+    ABOUT: ClassVar = """
+        apiKey Its key.
+        baseUrl Its address, if it is another.
+        model Its model, where it has several.
+    """
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {"apiKey": SecretText, "baseUrl": str, "model": str}
 
@@ -109,6 +132,14 @@ class EngineSection(Section, frozen=True):
 class WebSearchSettings(Section, frozen=True):
     """tools.web.search"""
 
+    ABOUT: ClassVar = """
+        apiKey The key of the search engine.
+        enabled false: no web_search.
+        provider The search engine.
+        maxResults How many results.
+        timeoutSeconds How long it may take.
+        cacheTtlMinutes How long results are kept.
+    """
     enabled: ToldBool = True
     engine: Lower = option("duckduckgo", at="provider")
     key: Secret = option(Secret(), at=None)

@@ -34,6 +34,26 @@ RATE = 300  # of one hook, a minute
 class MappedHookSettings(Section, frozen=True):
     """One mapped hook. `path` "" fits every name; `source` must be the payload's own word, if set."""
 
+    ABOUT: ClassVar = """
+        secret What its payload is signed with.
+        token What callers of this one must send.
+        id Its name.
+        match.path The path below hooks.path that it answers at.
+        match.source Only payloads whose source is this.
+        action agent: a run; wake: a note for the main session.
+        name What the session is told that it came from.
+        messageTemplate The message, with {{paths}} into the payload.
+        sessionKey In which session; a template, too.
+        agentId Which agent.
+        wakeMode now, or next-heartbeat.
+        deliver false: the answer goes nowhere.
+        channel Where the answer goes: last, or a channel.
+        to To whom there.
+        signature How the payload is signed.
+        deliveryId A template of what makes two deliveries the same one.
+        ratePerMinute How many are taken in a minute.
+        allowUnsafeExternalContent true: what the caller sent stands in the owner's words.
+    """
     id: Text = ""
     path: Annotated[str, Written(str, lambda text: text.strip().strip("/"))] = option("", at="match.path")
     source: Text = option("", at="match.source")
@@ -123,6 +143,19 @@ def _agents(named: list[str]) -> Names | None:
 class WebhookSettings(Section, frozen=True):
     """hooks"""
 
+    ABOUT: ClassVar = """
+        internal Scripts that hear of events.
+        token What callers must send.
+        enabled true: the gateway takes webhooks (docs/webhooks.md).
+        path The path that they are at.
+        defaultSessionKey In which session their runs are.
+        allowRequestSessionKey true: a caller may name the session.
+        allowedSessionKeyPrefixes What such a name must begin with.
+        allowedAgentIds The only agents that can be asked; not set: all.
+        maxBodyBytes How large a payload may be.
+        mappings Hooks with a path of their own.
+        presets Hooks that are known by name: gmail.
+    """
     enabled: bool = False
     path: str = "/hooks"
     token: Secret = option(Secret(), at=None)
