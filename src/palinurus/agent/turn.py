@@ -17,6 +17,7 @@ import msgspec
 from palinurus.abort import Abort
 from palinurus.agent import hookcalls
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRun, Compactor
+from palinurus.agent.intents import IntentReader
 from palinurus.agent.loop import loop
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.plan.levels import resolve_show
@@ -97,6 +98,7 @@ class TurnServices(msgspec.Struct, frozen=True):
 class TurnRunner:
     def __init__(self, services: TurnServices) -> None:
         self._s = services
+        self._intents = IntentReader(services.model)
 
     async def turn(self, message: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
         """Run and settle one message. Returns when its outcome is on disk, or it was handed back (drain)."""
@@ -178,7 +180,7 @@ class TurnRunner:
             else:
                 ports = RunPorts(
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
-                    compactor=compactor, marks=s.preparer.marks, look=s.look,
+                    compactor=compactor, marks=s.preparer.marks, intents=self._intents, look=s.look,
                 )  # fmt: skip
                 async for event in await self._begin(plan, ports):
                     if now := speaker.feed(event):

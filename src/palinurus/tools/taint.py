@@ -72,7 +72,7 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
     judged = CallJudgement()
     if words and not paths and not taint.list_addresses(tool.name, args):
         judged = ctx.judge(tool, args)
-        words = "" if _passes(tool, args, judged, ctx) else words
+        words = "" if _passes(tool, args, judged, ctx) or await _is_wished(tool, judged, ctx) else words
     if words:
         rule = deciding.make_tool_rule(tool, args) if judged.values else None
         facts = tuple(value.fact for value in judged.values[:MAX_FACTS])
@@ -92,6 +92,12 @@ def _passes(tool: Tool, args: dict[str, Any], judged: CallJudgement, ctx: ToolCo
         return True
     known = bool(tool.origin) or tool.name in deciding.BUILTIN
     return ctx.settings.taint.mode == "judged" and known and judged.passes
+
+
+async def _is_wished(tool: Tool, judged: CallJudgement, ctx: ToolContext) -> bool:
+    """Does nothing but the owner's wish stand in doubt, and does a model read it as one?"""
+    doubtful = ctx.settings.taint.mode == "judged" and bool(tool.origin) and judged.lacks_only_wish
+    return doubtful and await ctx.is_asked_for(tool)
 
 
 async def _ask(ctx: ToolContext, title: str, shown: str, binding: dict[str, str], why: str) -> None:
