@@ -47,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # nohup, and shells that start this in the background, have these ignored, which what the tests start would inherit
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(0o077)  # as every command of ours has it (cli/args.py), and as what the tests start inherits it
     if config.getoption("--torture"):
         settings.load_profile("long")
     else:

@@ -13,7 +13,7 @@ from palinurus.agent.toolcalls import CALLS_KEPT
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
 from palinurus.core.types.events import AgentEnd, MessageEnd, MessageUpdate, RunEvent
 from palinurus.core.types.messages import UserMessage
-from palinurus.core.types.model import ModelFailure, ModelSpec, StreamDone, StreamFailed, StreamNotice
+from palinurus.core.types.model import ModelFailure, ModelSpec, StreamDone, StreamFailed, StreamNotice, StreamRetry
 from palinurus.core.types.tool import ToolOutput, make_output
 from palinurus.core.types.usage import TokenUsage
 from palinurus.testing.clock import FakeClock
@@ -220,3 +220,21 @@ async def test_every_fallback_is_asked_in_turn() -> None:
     assert [r.model.ref.model for r in model.requests] == ["a", "b", "c", "d"]
     thinker, _ = await think(ScriptedModel([fail("billing")] * 4), *models)
     assert thinker.failure is not None
+
+
+async def test_while_a_call_is_made_again_people_are_told_why_nothing_comes() -> None:
+    class Busy(ScriptedModel):
+        async def stream(self, request: Any, stop: Any) -> Any:
+            yield StreamRetry(ModelFailure("rate_limit", "too many requests"), 1, 6.0)
+            async for event in super().stream(request, stop):
+                yield event
+
+    notes = Diary()
+    _, events = await think(Busy([fail("server", "down"), say("from b")]), notes=notes)
+    told = [e.delta for e in events if isinstance(e, MessageUpdate) and e.kind == "status"]
+    assert told == [
+        "one/a: too many requests; trying again in 6 s (try 2)",
+        "one/a failed; asking two/b",
+        "two/b: too many requests; trying again in 6 s (try 2)",
+    ]
+    assert text(events) == "from b" and told[0] in [detail for _, detail in notes.steps]

@@ -1,6 +1,6 @@
 import pytest
 
-from palinurus.config.secrets import MASK, is_secret, mask_secrets, wrap_secrets
+from palinurus.config.secrets import MASK, is_secret, list_known_secrets, mask_secrets, wrap_secrets
 from palinurus.config.settings import Secret
 
 CANARY = "canary-3141592"
@@ -77,3 +77,9 @@ def test_wrap_hides_channel_secrets_and_keeps_them() -> None:
     assert found["botToken"] == Secret(CANARY)
     assert found["accounts"][0]["token"].reveal() == CANARY
     assert found["accounts"][0]["name"] == "a"
+
+
+def test_a_shell_s_own_variables_are_no_secrets() -> None:
+    """Every shell tells its commands the folder: blanked, the agent could name no file there."""
+    environ = {"PWD": "/home/ada", "OLDPWD": "/home/ada/work", "PASS": "a-long-password", "API_KEY": "sk-1234567"}
+    assert list_known_secrets(None, environ) == ("a-long-password", "sk-1234567")

@@ -18,6 +18,7 @@ import pytest
 from cli.place import SRC
 from flow.test_app import until
 from gateway.fakenode import answer, describe, node, pair
+from gateway.host import TOKEN
 from gateway.whole import Place, place
 from nursery import Child, nursery, run_program
 from palinurus.cli.doctor import check_nodes
@@ -121,6 +122,13 @@ async def test_a_second_home_is_paired_runs_what_was_approved_contained_and_is_r
         again = await asyncio.to_thread(run_program, "node", "run", env=env)
         assert again.returncode == 77 and "pair it again" in again.stderr
         assert (await site.call("node.list"))["nodes"] == []
+        told = await asyncio.to_thread(run_program, "node", "status", "--json", env=env)
+        assert json.loads(told.stdout)["paired"] is False
+        # with the gateway's token it may ask a person once more; the token it was paired with opens nothing again
+        env["PALINURUS_GATEWAY_TOKEN"] = TOKEN
+        asks = await asyncio.to_thread(run_program, "node", "run", env=env)
+        assert asks.returncode == 77 and "not approved" in asks.stderr
+        assert [one["displayName"] for one in (await site.call("node.pair.list"))["pending"]] == ["shed"]
 
 
 async def test_a_picture_of_a_device_reaches_the_model_and_the_person(tmp_path: Path) -> None:

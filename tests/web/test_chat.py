@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from palinurus.core.types.messages import UserMessage
-from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+from palinurus.core.types.model import ModelFailure, StreamRetry
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 from support import inbound
 from web.conftest import Visit
 from web.served import served
@@ -84,27 +85,94 @@ async def test_a_running_answer_streams_takes_in_more_and_can_be_stopped(page: A
     await page.wait_for_selector("[aria-label=Stop]", state="detached")
 
 
-async def test_editing_a_message_branches_and_leaves_the_other_conversation(page: Any, visit: Visit) -> None:
+async def test_a_message_is_said_anew_in_its_place_and_what_was_said_before_stays(page: Any, visit: Visit) -> None:
     model = ScriptedModel([lambda request: say(f"answer to {request.messages[-1].text}")], repeat=True)
     await visit(model)
     for text in ("alpha", "beta"):
         await write(page, text)
         await page.wait_for_selector(f".md >> text=answer to {text}")
     before = page.url
-    await page.locator(".row.user").nth(1).hover()
-    await page.locator("[aria-label='Edit and branch']").nth(1).click()
-    await page.fill("dialog.edit textarea", "gamma")
-    await page.click("dialog.edit .primary")
-    await page.wait_for_selector(".md >> text=answer to gamma")
-    assert page.url != before
-    assert await texts(page, ".bubble") == ["alpha", "gamma"]
-    await page.go_back()
-    await page.wait_for_selector(".md >> text=answer to beta")
+
+    async def edit(text: str, button: str) -> None:
+        await page.locator(".row.user").nth(1).hover()
+        await page.locator("[aria-label='Edit']").nth(1).click()
+        await page.fill("dialog.edit textarea", text)
+        await page.click(f"dialog.edit {button}")
+        await page.wait_for_selector(f".md >> text=answer to {text}")
+
+    await edit("gamma", ".primary")
+    await page.wait_for_selector(".versions >> text=2/2")
+    assert page.url == before and await texts(page, ".bubble") == ["alpha", "gamma"]
+    assert [m.text for m in model.requests[-1].messages] == ["alpha", "answer to alpha", "gamma"]
+    await page.click("[aria-label='Earlier version']")
+    await page.wait_for_selector(".versions >> text=1/2")
     assert await texts(page, ".bubble") == ["alpha", "beta"]
+    assert await texts(page, ".md") == ["answer to alpha", "answer to beta"]
+    await page.locator(".row.assistant").last.hover()
     await page.locator(".retry button").last.click()
     await page.locator(".retry [role=option]", has_text="Plain").click()
+    await page.wait_for_selector(".versions >> text=3/3")
     await page.wait_for_selector(".facts >> text=fake/plain")
     assert str(model.requests[-1].model.ref) == "fake/plain"
+    assert await texts(page, ".bubble") == ["alpha", "beta"] and page.url == before
+    await edit("delta", "[value=branch]")
+    assert page.url != before and await texts(page, ".bubble") == ["alpha", "delta"]
+    await page.go_back()
+    await page.wait_for_selector(".versions >> text=3/3")
+
+
+async def test_a_failed_run_says_so_until_it_is_tried_again(page: Any, visit: Visit) -> None:
+    await visit(ScriptedModel([fail("auth", "the key was refused"), say("now it works")]))
+    await write(page, "hello")
+    await page.wait_for_selector(".note.error >> text=the key was refused")
+    await page.reload()
+    await page.wait_for_selector(".note.error >> text=the key was refused")
+    assert await page.locator(".note.error").count() == 1 and await page.locator("div.note").count() == 1
+    await page.click(".mend >> text=Try again")
+    await page.wait_for_selector(".md >> text=now it works")
+    assert await texts(page, ".bubble") == ["hello"] and await page.locator(".note.error").count() == 0
+
+
+async def test_a_broken_stream_is_told_once_and_a_retry_as_it_happens(page: Any, visit: Visit) -> None:
+    gate = StreamGate()
+
+    class Busy(ScriptedModel):
+        async def stream(self, request: Any, stop: Any) -> Any:
+            if not self.requests:
+                yield StreamRetry(ModelFailure("rate_limit", "too many requests"), 1, 6.0)
+            async for event in super().stream(request, stop):
+                yield event
+
+    await visit(Busy([hold_at(fail("server", "it broke off", after="half of it"), gate, 0), say("whole")]))
+    await write(page, "go")
+    await page.wait_for_selector(".dots >> text=trying again in 6 s")
+    gate.open()
+    await page.wait_for_selector(".note.error >> text=it broke off")
+    await page.wait_for_selector(".row.assistant .bar")
+    assert await page.locator(".note.error").count() == 1
+    await page.click(".mend >> text=Try again")
+    await page.wait_for_selector(".md >> text=whole")
+
+
+async def test_what_waits_can_be_taken_back_and_changed(page: Any, visit: Visit) -> None:
+    gate = StreamGate()
+    await visit(ScriptedModel([hold_at(say("first second third"), gate, 1), say("second answer")]))
+    await write(page, "/queue followup")
+    await page.wait_for_selector(".row.note")
+    await write(page, "one")
+    await page.wait_for_selector(".md.streaming")
+    for text in ("not this", "but that"):
+        await write(page, text)
+        await page.locator(".wait >> text=Waiting").last.wait_for()
+    await page.locator(".row.user", has_text="not this").locator("[aria-label='Take back']").click()
+    await page.locator(".bubble", has_text="not this").wait_for(state="detached")
+    await page.locator(".row.user", has_text="but that").locator("[aria-label='Take back and edit']").click()
+    await page.locator(".bubble", has_text="but that").wait_for(state="detached")
+    assert await page.input_value(BOX) == "but that"
+    await write(page, "but this")
+    gate.open()
+    await page.wait_for_selector(".md >> text=second answer")
+    assert (await texts(page, ".bubble"))[-2:] == ["one", "but this"]
 
 
 async def test_keyboard_alone_reaches_everything(page: Any, visit: Visit) -> None:
@@ -171,6 +239,20 @@ async def test_an_approval_is_a_card_and_the_answer_counts(page: Any, tmp_path: 
         await page.wait_for_selector(".approval", state="detached")
         await page.click(".tool-head")
         assert "approved-output" in await page.locator(".tool-body .output").inner_text()
+
+
+async def test_changes_are_drawn_as_what_was_added_and_taken_away(page: Any, tmp_path: Path) -> None:
+    edit = {"path": "note.md", "edits": [{"oldText": "old words", "newText": "new words"}]}
+    async with served(tmp_path / "h", ScriptedModel([call_tools(("edit", edit)), say("changed")])) as site:
+        workspace = Path(site.app.settings.agents["main"].workspace)
+        (workspace / "note.md").write_text("first\nold words\nlast\n")
+        await page.goto(site.url)
+        await write(page, "change it")
+        await page.wait_for_selector(".md >> text=changed")
+        assert [t[-9:] for t in await texts(page, ".tool .diff .add")] == ["new words"]
+        assert [t[-9:] for t in await texts(page, ".tool .diff .del")] == ["old words"]
+        await page.reload()
+        await page.wait_for_selector(".tool .diff .add")
 
 
 async def test_sessions_are_listed_searched_renamed_and_marked_unread(page: Any, tmp_path: Path) -> None:

@@ -45,3 +45,31 @@ async def test_a_lost_line_resumes_in_the_middle_of_an_answer(page: Any, visit: 
     await page.wait_for_selector(".row.assistant .bar")
     assert await texts(page, ".md") == ["one two three four five six seven"]
     assert await texts(page, ".bubble") == ["count"]
+
+
+async def test_what_was_written_while_the_gateway_was_away_outlives_a_reload(page: Any, tmp_path: Path) -> None:
+    model = ScriptedModel([lambda request: say(f"answer to {request.messages[-1].text}")], repeat=True)
+    async with served(tmp_path / "h", model) as site:
+        port = site.gateway.port
+        await page.goto(site.url)
+        await write(page, "before")
+        await page.wait_for_selector(".md >> text=answer to before")
+    await page.wait_for_selector(".line")
+    name = "a.txt"
+    await page.set_input_files(".attach input", [{"name": name, "mimeType": "text/plain", "buffer": b"kept"}])
+    await page.wait_for_selector(".files li")
+    await write(page, "written while it was gone")
+    await page.wait_for_selector(".wait >> text=Sending")
+    await page.goto("about:blank")  # the tab is closed
+    async with served(tmp_path / "h", model, port) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector(".md >> text=answer to")
+        await page.locator(".md", has_text="written while it was gone").wait_for()
+        await page.wait_for_selector(".wait", state="detached")
+        assert len(await texts(page, ".bubble")) == 2
+        assert "a.txt" in model.requests[-1].messages[-1].text
+        await page.reload()
+        await page.wait_for_selector(".md >> text=answer to")
+        assert len(await texts(page, ".bubble")) == 2
+    asked = [m.text for m in model.requests[-1].messages if "gone" in m.text and "answer to" not in m.text]
+    assert len(asked) == 1 and len(model.requests) == 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from web.conftest import OPEN
-from web.served import served
+from web.served import opened, served
 from web.test_chat import write
 
 MARK = "window.__hit=1"
@@ -77,3 +78,25 @@ async def test_a_wrong_token_gets_the_sign_in_form_and_a_right_one_the_page(page
         await page.press("input[name=secret]", "Enter")
         await page.wait_for_selector("pal-composer textarea")
         assert "token" not in page.url
+
+
+async def test_the_link_with_the_token_works_in_the_tab_that_asks_for_it(page: Any, tmp_path: Path) -> None:
+    async with served(tmp_path / "h", ScriptedModel([say("x")])) as site:
+        address, _, fragment = site.url.partition("#")
+        await page.goto(address)
+        await page.wait_for_selector("input[name=secret]")
+        assert "missing" not in await page.inner_text(".login")  # nobody has done anything wrong yet
+        await page.evaluate(f"location.hash = {json.dumps(fragment)}")
+        await page.wait_for_selector("pal-composer textarea")
+        assert "token" not in page.url
+
+
+async def test_on_an_address_that_is_not_secure_the_page_says_what_to_do(browser: Any, tmp_path: Path) -> None:
+    async with served(tmp_path / "h", ScriptedModel([say("x")])) as site, opened(browser, 800, 600) as page:
+        # What a browser leaves out on plain http away from localhost.
+        await page.add_init_script(
+            "delete Crypto.prototype.randomUUID; Object.defineProperty(Crypto.prototype, 'subtle', {value: undefined})"
+        )
+        await page.goto(site.url)
+        await page.wait_for_selector("h1 >> text=This address is not secure enough")
+        assert "SSH tunnel" in await page.inner_text(".login")

@@ -3,6 +3,7 @@
 import { html, nothing, Part, store } from "./base";
 import { icon } from "./icons";
 import { BASE } from "./place";
+import { uuid } from "./text";
 
 const PAUSE = 600; // ms between two actions: one click is one action
 const LATE = 4000; // ms after which a document is shown that has not said it is ready
@@ -84,7 +85,7 @@ class Canvas extends Part {
     if (!here || Date.now() - this.acted < PAUSE) return; // nobody pressed anything there
     this.acted = Date.now();
     const text = (value: unknown) => (typeof value === "string" ? value.slice(0, 200) : "");
-    const params = { sessionKey: store.key, id: crypto.randomUUID(), name: text(told.name) || "action", surfaceId: text(told.surfaceId), sourceComponentId: text(told.sourceComponentId), context: told.context ?? {} };
+    const params = { sessionKey: store.key, id: uuid(), name: text(told.name) || "action", surfaceId: text(told.surfaceId), sourceComponentId: text(told.sourceComponentId), context: told.context ?? {} };
     if (await store.ask("canvas.action", params)) store.toast("Sent to the agent");
   }
 

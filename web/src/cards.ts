@@ -5,6 +5,7 @@ import { store, type Approval } from "./store";
 import { json, took } from "./text";
 import type { Tool } from "./transcript";
 
+const SHORT = 1_500; // characters of a change that is shown at once
 const LONGEST = 20_000; // characters of an output that are drawn
 const glyphs: [RegExp, string][] = [
   [/exec|process|bash|shell/, "terminal"], [/read|write|edit|patch|ls|grep|find|file/, "file"],
@@ -19,12 +20,16 @@ function summary(args: unknown): string {
   return name ? String(typeof record[name] === "string" ? record[name] : JSON.stringify(record[name])).split("\n")[0]! : "";
 }
 
+/** Lines with what was added and taken away in colour. */
+export const diff = (text: string): unknown =>
+  html`<pre tabindex="0" class="diff">${text.split("\n").map((line) => html`<span class=${/^\+(?!\+\+)/.test(line) ? "add" : /^-(?!--)/.test(line) ? "del" : ""}>${line}\n</span>`)}</pre>`;
+
 class ToolCard extends LitElement {
   static properties = { tool: { attribute: false }, state: {}, output: {}, open: { state: true } };
   tool!: Tool;
   state = "";
   output = "";
-  open = false;
+  open: boolean | null = null; // as nobody has said, short changes are shown
   private timer = 0;
 
   createRenderRoot(): HTMLElement {
@@ -48,7 +53,8 @@ class ToolCard extends LitElement {
     const glyph = glyphs.find(([pattern]) => pattern.test(tool.name))?.[1] ?? "tool";
     const words = { running: "running", done: "done", failed: "failed" }[tool.state];
     const asked = store.approvals.some((a) => !a.decision && a.request.sessionKey === store.key);
-    const open = this.open || (tool.state === "running" && Boolean(tool.output) && !asked);
+    const short = tool.diff && tool.diff.length < SHORT && this.open === null;
+    const open = this.open || short || (tool.state === "running" && Boolean(tool.output) && !asked);
     return html`<section class="tool ${tool.state}" aria-label="Tool ${tool.name}, ${words}">
       <button type="button" class="tool-head" aria-expanded=${open} @click=${() => (this.open = !open)}>
         ${icon(glyph)}<b>${tool.name}</b><code>${summary(tool.args)}</code>
@@ -63,6 +69,7 @@ class ToolCard extends LitElement {
     const cut = tool.output.length > LONGEST;
     const output = cut ? tool.output.slice(0, LONGEST) : tool.output;
     const args = tool.args && Object.keys(tool.args as object).length ? json(tool.args) : "";
+    if (tool.diff) return html`<div class="tool-body">${diff(tool.diff.slice(0, LONGEST))}${tool.state === "failed" ? html`<pre tabindex="0" class="output">${output}</pre>` : nothing}</div>`;
     return html`<div class="tool-body">
       ${args ? html`<h4>Arguments</h4><pre tabindex="0">${args}</pre>` : nothing}
       ${output || tool.state !== "running" ? html`<h4>Output</h4><pre tabindex="0" class="output">${output || "(nothing)"}${cut ? "\n… cut" : ""}</pre>` : nothing}
@@ -83,7 +90,7 @@ export function approvalCard(approval: Approval): unknown {
   return html`<section class="approval" role="group" aria-label="Approval: ${title}">
     <header>${icon("shield")}<b>${title}</b><span>${ask.agentId ?? ""}</span></header>
     ${ask.command ? html`<pre tabindex="0">${ask.command}</pre>` : nothing}
-    ${ask.description ? html`<p>${ask.description}</p>` : nothing}
+    ${ask.description && ask.description !== title ? diff(ask.description) : nothing}
     ${ask.cwd ? html`<p class="dim">in <code>${ask.cwd}</code></p>` : nothing}
     ${[...warnings].map((line) => html`<p class="warn">${line}</p>`)}
     <div class="actions">${(ask.allowedDecisions ?? ["allow-once", "deny"]).map((name: string) => {

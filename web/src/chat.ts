@@ -8,7 +8,7 @@ import { hints, spoken } from "./files";
 import { icon } from "./icons";
 import "./list";
 import type { List } from "./list";
-import { drawn, resend } from "./message";
+import { drawn, replace, resend } from "./message";
 import { picture, title } from "./sidebar";
 import { count, money } from "./text";
 import type { Item } from "./transcript";
@@ -129,16 +129,17 @@ class Chat extends Part {
 
   private editor(item: Item): unknown {
     const close = () => (this.edited = null);
-    return html`<dialog class="edit" aria-label="Edit and branch" @close=${close}>
+    return html`<dialog class="edit" aria-label="Edit" @close=${close}>
       <form method="dialog" @submit=${(e: SubmitEvent) => {
         e.preventDefault();
         const text = this.querySelector<HTMLTextAreaElement>("dialog.edit textarea")!.value.trim();
+        const apart = (e.submitter as HTMLButtonElement | null)?.value === "branch";
         close();
-        if (text) void resend(item, text);
+        if (text) void (apart ? resend(item, text) : replace(item, text));
       }}>
-        <h2>Edit and branch</h2><p class="dim">The conversation up to here is kept in a new branch, where your changed message is sent. This one stays as it is.</p>
+        <h2>Edit</h2><p class="dim">The conversation goes on from here with your changed message. What was said before stays, one click away.</p>
         <textarea rows="6" aria-label="Your message" .value=${hints(item.text) ? spoken(item.text) : item.text}></textarea>
-        <div class="actions"><button type="button" class="plain" @click=${close}>Cancel</button><button type="submit" class="primary">Send in a new branch</button></div>
+        <div class="actions"><button type="button" class="plain" @click=${close}>Cancel</button><button type="submit" class="plain" value="branch">Send in a new conversation</button><button type="submit" class="primary">Send</button></div>
       </form></dialog>`;
   }
 }

@@ -1,5 +1,6 @@
 // The gateway protocol from the browser's side: login, requests, events, coming back after a lost connection.
 import { device, savedToken, saveToken } from "./identity";
+import { uuid } from "./text";
 
 export type Link = "connecting" | "open" | "waiting" | "refused";
 export type Payload = Record<string, any>;
@@ -92,7 +93,7 @@ export class Client {
   /** Ask for something. `keep`: asked again after a lost connection, so it must be safe to ask twice. */
   request<T = any>(method: string, params: unknown = {}, keep = false): Promise<T> {
     return new Promise((done, fail) => {
-      const id = crypto.randomUUID();
+      const id = uuid();
       const entry: Waiting = { method, params, keep, done, fail, timer: 0 };
       if (this.link !== "open" && !keep) return fail(new Refusal("not connected", "OFFLINE"));
       this.waiting.set(id, entry);
@@ -108,10 +109,11 @@ export class Client {
 
   private ask(id: string, entry: Waiting): void {
     clearTimeout(entry.timer);
-    entry.timer = window.setTimeout(() => {
-      this.waiting.delete(id);
-      entry.fail(new Refusal(`${entry.method} took too long`, "TIMEOUT"));
-    }, PATIENCE);
+    if (!entry.keep) // the others are asked again when the line is found dead: a gateway that is slow may have taken them
+      entry.timer = window.setTimeout(() => {
+        this.waiting.delete(id);
+        entry.fail(new Refusal(`${entry.method} took too long`, "TIMEOUT"));
+      }, PATIENCE);
     this.send(id, entry.method, entry.params);
   }
 
@@ -153,7 +155,7 @@ export class Client {
       params.device = { id: own.id, publicKey: own.publicKey, signature, signedAt, nonce };
     }
     if (this.resume) params.resume = this.resume;
-    const id = crypto.randomUUID();
+    const id = uuid();
     const fail = (error: Error) => this.refused(error as Refusal);
     this.waiting.set(id, { method: "connect", params, keep: false, timer: 0, fail, done: (hello) => this.joined(hello) });
     this.send(id, "connect", params);

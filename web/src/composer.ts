@@ -42,6 +42,12 @@ class Composer extends Part {
     this.area.focus();
   }
 
+  /** What was taken back, to be changed. */
+  restore(text: string, files: Attachment[]): void {
+    this.files = files;
+    this.write([text, this.area.value].filter(Boolean).join("\n\n"));
+  }
+
   private grow(): void {
     const area = this.area;
     area.style.height = "auto";
@@ -163,7 +169,7 @@ class Composer extends Part {
       event.preventDefault();
       event.stopPropagation();
       void this.updateComplete.then(() => this.querySelector(".slash .at")?.scrollIntoView({ block: "nearest" }));
-    } else if (event.key === "Enter" && !event.shiftKey) {
+    } else if (event.key === "Enter" && !event.shiftKey && !matchMedia("(hover: none) and (pointer: coarse)").matches) { // a phone has no Shift
       event.preventDefault();
       this.send();
     } else if (event.key === "ArrowUp" && !this.area.value) {

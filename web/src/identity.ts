@@ -1,6 +1,5 @@
 // This browser as a device: an Ed25519 key that never leaves it, and the token the gateway gave it.
-const DB = "palinurus";
-const SHELF = "kept";
+import { get, put } from "./kept";
 
 export interface Device {
   id: string;
@@ -12,47 +11,6 @@ interface Stored {
   id: string;
   publicKey: string;
   key: CryptoKey;
-}
-
-const memory = new Map<string, unknown>(); // where IndexedDB is closed to us (private windows)
-
-function open(): Promise<IDBDatabase> {
-  return new Promise((done, fail) => {
-    const asked = indexedDB.open(DB, 1);
-    asked.onupgradeneeded = () => asked.result.createObjectStore(SHELF);
-    asked.onsuccess = () => done(asked.result);
-    asked.onerror = () => fail(asked.error);
-  });
-}
-
-async function shelf<T>(mode: IDBTransactionMode, act: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
-  const db = await open();
-  try {
-    return await new Promise<T>((done, fail) => {
-      const asked = act(db.transaction(SHELF, mode).objectStore(SHELF));
-      asked.onsuccess = () => done(asked.result);
-      asked.onerror = () => fail(asked.error);
-    });
-  } finally {
-    db.close();
-  }
-}
-
-async function get<T>(name: string): Promise<T | undefined> {
-  try {
-    return (await shelf("readonly", (store) => store.get(name))) as T | undefined;
-  } catch {
-    return memory.get(name) as T | undefined;
-  }
-}
-
-async function put(name: string, value: unknown): Promise<void> {
-  memory.set(name, value);
-  try {
-    await shelf("readwrite", (store) => store.put(value, name));
-  } catch {
-    // the copy in memory serves until the window closes
-  }
 }
 
 export const base64url = (bytes: ArrayBuffer): string =>

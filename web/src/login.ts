@@ -26,7 +26,7 @@ class Login extends Part {
         <label>Gateway ${word}<input name="secret" type="password" autocomplete="current-password" required autofocus aria-invalid=${wrong} aria-describedby="login-problem"></label>
         <p id="login-problem" class="warn" role="alert">${wrong ? `That ${word} is not the right one.` : ""}</p>
         <button type="submit" class="primary">Sign in</button>`}
-      ${refusal ? html`<p class="dim">${refusal.message}</p>` : nothing}
+      ${refusal && !code.endsWith("_MISSING") ? html`<p class="dim">${refusal.message}</p>` : nothing}
     </form></main>`;
   }
 

@@ -11,7 +11,14 @@ if (SEAM) for (const name of ["--accent", "--accent-strong"]) document.documentE
 store.client.token = tokenInAddress();
 store.begin = wanted;
 store.route();
+void store.restore();
 store.client.connect();
+addEventListener("hashchange", () => { // somebody opened the link with the token in this very tab
+  const token = tokenInAddress();
+  if (!token) return;
+  store.client.token = token;
+  store.client.connect();
+});
 
 // For people who script the page, and for its tests: the line to the gateway.
 (window as any).palinurus = store.client;

@@ -47,9 +47,33 @@ export async function resend(asked: Item, text: string, more: Payload = {}): Pro
   await store.branch(asked.entry, text, true, more, files);
 }
 
-function retry(item: Item, model: string): void {
+/** The same in its own place; the answers that were stay beside it. */
+export async function replace(asked: Item, text: string, more: Payload = {}): Promise<void> {
+  const files = await again(hints(asked.text) ? asked.item : undefined, asked.images);
+  await store.instead(asked.entry!, text, more, files);
+}
+
+/** Ask once more what an answer, or a failure, answers. */
+function retry(item: Item, more: Payload = {}): void {
   const asked = question(item);
-  if (asked) void resend(asked, hints(asked.text) ? spoken(asked.text) : asked.text, { model });
+  if (asked) void replace(asked, hints(asked.text) ? spoken(asked.text) : asked.text, more);
+}
+
+/** What can be done about a run that failed. */
+function mend(item: Item): unknown {
+  if (item !== store.talk.all().findLast((one) => !one.wait) || store.talk.running) return nothing;
+  return html`<p class="mend">${question(item) && store.client.has("sessions.rewind") ? html`<button type="button" class="plain small" @click=${() => retry(item)}>${icon("retry")} Try again</button>` : nothing}
+    <button type="button" class="plain small" @click=${() => store.go("setup")}>Change the model or its key</button></p>`;
+}
+
+/** What else was said in a message's place, to go to and fro. */
+function versions(item: Item): unknown {
+  const all = item.versions ?? [];
+  const at = all.indexOf(item.entry ?? "");
+  if (at < 0) return nothing;
+  const step = (to: number, label: string, sign: string) =>
+    html`<button type="button" class="ghost icon-only" aria-label=${label} ?disabled=${!all[to] || store.talk.running} @click=${() => void store.version(all[to]!)}>${sign}</button>`;
+  return html`<span class="versions">${step(at - 1, "Earlier version", "‹")}<span aria-label="Version ${at + 1} of ${all.length}">${at + 1}/${all.length}</span>${step(at + 1, "Later version", "›")}</span>`;
 }
 
 function buttons(item: Item): unknown {
@@ -65,8 +89,9 @@ function buttons(item: Item): unknown {
     ${can("sessions.branch") && item.entry ? act("branch", "Branch from here", () => void store.branch(item.entry, null, false)) : nothing}
     ${can("chat.why") && item.item ? act("why", "Why this answer", () => { store.panel = { kind: "why", item: item.item!, entry: item.entry }; store.changed(); }) : nothing}
     ${can("runs.trace") && item.item ? act("list", "Timeline", () => { store.panel = { kind: "trace", item: item.item! }; store.changed(); }) : nothing}
-    ${can("sessions.branch") && models.length && question(item)
-      ? html`<pal-menu class="retry" label="Retry with another model" shown="Retry" glyph="retry" .choices=${models} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => retry(item, e.detail)}></pal-menu>` : nothing}
+    ${can("sessions.rewind") && question(item) ? act("retry", "Try again", () => retry(item)) : nothing}
+    ${can("sessions.rewind") && models.length > 1 && question(item)
+      ? html`<pal-menu class="retry" label="Try again with another model" shown="" glyph="spark" .choices=${models} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => retry(item, { model: e.detail })}></pal-menu>` : nothing}
     <span class="facts">${facts.join(" · ")}</span>
   </footer>`;
 }
@@ -77,6 +102,11 @@ function pressed(item: Item): unknown {
   return html`<details class="pressed" ?data-bare=${!rest.length}><summary>${icon("canvas")} ${head!.replace("The person", "You").replace(/ \((component|surface) .*\)\.$/, "")}</summary>${rest.length ? html`<pre tabindex="0">${rest.join("\n")}</pre>` : nothing}</details>`;
 }
 
+async function back(item: Item, write = false): Promise<void> {
+  if (!(await store.takeBack(item.id.slice("sent:".length)))) store.toast("It is being answered already.");
+  else if (write) (document.querySelector("pal-composer") as any)?.restore(item.text, item.given ?? []);
+}
+
 function user(item: Item, edit: (item: Item) => void): unknown {
   if (item.text.startsWith("[Canvas] The person used ")) return pressed(item);
   return html`<div class="bubble ${item.wait ?? ""}">
@@ -85,22 +115,23 @@ function user(item: Item, edit: (item: Item) => void): unknown {
     </div>
     <footer class="bar">
       ${item.wait ? html`<span class="wait" title=${details[item.wait] ?? ""} role="status">${item.wait === "failed" || item.wait === "taken" ? nothing : html`<i class="spin" aria-hidden="true"></i>`}${waits[item.wait]}</span>` : nothing}
-      ${item.wait === "failed" ? act("retry", "Send again", () => { store.talk.mark(item.id.slice("sent:".length), null); void store.send(item.text, item.given); }) : nothing}
-      ${item.entry && store.client.has("sessions.branch") ? act("edit", "Edit and branch", () => edit(item)) : nothing}
-      ${act("copy", "Copy", () => void copy(item.text))}
+      ${item.wait === "failed" ? act("retry", "Send again", () => void back(item).then(() => store.send(item.text, item.given))) : nothing}
+      ${item.wait === "waiting" || item.wait === "failed" ? html`${act("edit", "Take back and edit", () => void back(item, true))}${act("close", "Take back", () => void back(item))}` : nothing}
+      ${item.entry && store.client.has("sessions.rewind") ? act("edit", "Edit", () => edit(item)) : nothing}
+      ${act("copy", "Copy", () => void copy(item.text))}${versions(item)}
     </footer>`;
 }
 
 export function drawn(item: Item, edit: (item: Item) => void): unknown {
   if (item.kind === "user") return user(item, edit);
-  if (item.kind === "note") return html`<div class="note ${item.tone}" role=${item.tone === "error" ? "alert" : "status"}><pal-md class="md" .text=${item.text}></pal-md></div>`;
+  if (item.kind === "note") return html`<div class="note ${item.tone}" role=${item.tone === "error" ? "alert" : "status"}><pal-md class="md" .text=${item.text}></pal-md>${item.tone === "error" ? mend(item) : nothing}</div>`;
   if (item.kind === "told") return html`<details class="summary told"><summary><span>${item.program}</span></summary><pre tabindex="0">${item.text}</pre></details>`;
   if (item.kind === "summary") return html`<details class="summary"><summary><span>Earlier conversation was summarised</span></summary><pal-md class="md" .text=${item.text}></pal-md></details>`;
   const live = Boolean(item.live);
   const over = store.talk.live?.over;
   return html`${item.blocks.map((one, at) => block(one, live && !over && at === item.blocks.length - 1))}
-    ${live && !over && item.blocks.at(-1)?.type !== "text" && !store.talk.busy ? html`<div class="dots" role="status" aria-label="The assistant is working"><i></i><i></i><i></i></div>` : nothing}
-    ${item.error ? html`<div class="note error" role="alert">${item.error}</div>` : nothing}
+    ${live && !over && item.blocks.at(-1)?.type !== "text" && !store.talk.busy ? html`<div class="dots" role="status" aria-label="The assistant is working"><i></i><i></i><i></i>${store.talk.live?.status ? html`<span>${store.talk.live.status}</span>` : nothing}</div>` : nothing}
+    ${item.error ? html`<div class="note error" role="alert">${item.error}${mend(item)}</div>` : nothing}
     ${item.stop === "aborted" ? html`<p class="dim">Stopped.</p>` : nothing}
     ${item.last ? buttons(item) : nothing}`;
 }

@@ -107,6 +107,8 @@ class Setup extends Part {
 
   private leave(text: string): void {
     store.go("chat", store.main);
+    void store.menus();
+    void store.load(); // who answers may have changed
     store.toast(text);
   }
 

@@ -1,7 +1,9 @@
 // What the page knows: the connection, the sessions, the open conversation, questions that wait. Views read it.
 import { Client, Refusal, type Payload } from "./client";
 import { data, picture, type Attachment } from "./files";
+import { drop, list, put } from "./kept";
 import { BASE } from "./place";
+import { uuid } from "./text";
 import { Transcript } from "./transcript";
 
 export interface Approval {
@@ -18,6 +20,18 @@ export interface Toast {
   tone: "info" | "error";
 }
 
+/** A message on its way; it is kept by the browser until the gateway has it. */
+interface Outgoing {
+  run: string;
+  key: string;
+  text: string;
+  files: Attachment[];
+  more: Payload;
+  at: number;
+  failed?: boolean; // the gateway would not take it
+}
+
+const OUTGOING = "outgoing:";
 const PAGE = 200; // messages of one look back
 const kept = (name: string): any => {
   try {
@@ -49,16 +63,19 @@ export class Store {
   drafts: Record<string, string> = kept("drafts") ?? {};
   seen: Record<string, number> = kept("seen") ?? {};
   children: Record<string, { text?: string; tool?: string }> = {}; // what running sub-agents say and do
-  panel: { kind: "why" | "trace"; item: string; entry?: string } | null = null;
+  panel: { kind: "why" | "trace" | "changes"; item: string; entry?: string } | null = null;
   canvas: { revision: number; title: string; path: string; kind: string } | null = null; // what the agent shows here
   canvasClosed = false; // by the person, until something new is shown
   oncanvas = new EventTarget(); // news of it
+  outgoing = new Map<string, Outgoing>();
   joins = 0;
+  guard: () => boolean = () => true; // whether the page in view may be left
   demo = false; // nobody chose a model yet
   onready: () => void = () => {}; // the gateway is there, and may be another than before
   begin: () => Promise<boolean> = async () => false; // whether a first run is wanted
   private listeners = new Set<() => void>();
   private queued = false;
+  private rewound = false; // what stands beside the newest message is known at the end of its run
   private lists = 0;
   private loads = 0;
   private held: (() => void)[] | null = null;
@@ -110,6 +127,7 @@ export class Store {
   }
 
   go(view: string, key = ""): void {
+    if (!this.guard()) return;
     const path = `${BASE}/${view === "chat" ? `chat/${encodeURIComponent(key || this.key || this.main)}` : view}`;
     if (path !== location.pathname) history.pushState(null, "", path);
     this.route();
@@ -135,6 +153,7 @@ export class Store {
     this.failed = "";
     this.canvas = null;
     this.canvasClosed = false;
+    for (const out of this.outgoing.values()) this.show(out);
     this.looked(key);
     if (this.client.link !== "open") return;
     if (before && before !== key) void this.client.request("sessions.messages.unsubscribe", { key: before }).catch(() => {});
@@ -215,13 +234,18 @@ export class Store {
     this.route();
     if (this.joins === 1 && this.view === "chat") void this.begin().then((yes) => yes && this.view === "chat" && this.go("setup"));
     if (!first && this.view === "chat") void this.load();
-    const quiet = <T>(method: string, params: unknown = {}) => client.request<T>(method, params).catch(() => null);
+    await this.menus();
+    this.onready();
+  }
+
+  /** What can be chosen: models, commands, agents. */
+  async menus(): Promise<void> {
+    const quiet = <T>(method: string) => this.client.request<T>(method, {}).catch(() => null);
     const [metadata, agents] = await Promise.all([quiet<Payload>("chat.metadata"), quiet<Payload>("agents.list")]);
     this.models = metadata?.models ?? [];
     this.commands = metadata?.commands ?? [];
     this.agents = agents?.agents ?? [];
     this.changed();
-    this.onready();
   }
 
   private async pending(): Promise<void> {
@@ -281,7 +305,12 @@ export class Store {
     }
     delete this.children[payload.sessionKey];
     if (payload.message?.command) void this.refresh(payload.sessionKey); // a directive may have changed a level
-    if (!here || !this.talk.end(payload)) return;
+    const look = here && this.talk.end(payload);
+    if (here && this.rewound) {
+      this.rewound = false;
+      void this.load();
+    }
+    if (!look) return;
     const talk = this.talk;
     // The lines on disk follow at once; if they do not, look.
     setTimeout(async () => {
@@ -316,10 +345,8 @@ export class Store {
       this.info = { ...row, defaults: this.info.defaults };
       this.looked(key);
     }
-    if (payload.reason === "reset" && key === this.key) {
-      this.canvas = null;
-      void this.load();
-    }
+    if (payload.reason === "reset" && key === this.key) this.canvas = null;
+    if (["reset", "rewind"].includes(payload.reason) && key === this.key) void this.load();
     const edge = payload.phase === "end" || payload.phase === "error";
     if (!old?.derivedTitle || edge) setTimeout(() => void this.list(), 300);
   }
@@ -336,23 +363,74 @@ export class Store {
 
   // --- acts -----------------------------------------------------------------------------------------------------
 
-  async send(text: string, attachments: Attachment[] = [], more: Payload = {}): Promise<void> {
-    const run = crypto.randomUUID();
-    const talk = this.talk;
-    const images = attachments.filter(picture).map(data);
-    talk.send(run, text, images, attachments);
+  async send(text: string, files: Attachment[] = [], more: Payload = {}): Promise<void> {
+    const out: Outgoing = { run: uuid(), key: this.key, text, files, more, at: Date.now() };
+    this.outgoing.set(out.run, out);
+    this.show(out);
+    void put(OUTGOING + out.run, out);
+    await this.deliver(out);
+  }
+
+  /** What was written before this page was opened and is not with the gateway yet. */
+  async restore(): Promise<void> {
+    for (const out of (await list<Outgoing>(OUTGOING)).sort((a, b) => a.at - b.at)) {
+      this.outgoing.set(out.run, out);
+      this.show(out);
+      if (!out.failed) void this.deliver(out);
+    }
+  }
+
+  private show(out: Outgoing): void {
+    if (out.key !== this.key) return;
+    this.talk.send(out.run, out.text, out.files.filter(picture).map(data), out.files);
+    if (out.failed) this.talk.mark(out.run, "failed");
     this.changed();
-    const sent = attachments.map((a) => ({ type: picture(a) ? "image" : "file", mimeType: a.mimeType, fileName: a.name, content: a.content, ...(a.voice ? { voice: true } : {}) }));
-    const params = { sessionKey: this.key, message: text, idempotencyKey: run, ...(sent.length ? { attachments: sent } : {}), ...more };
+  }
+
+  /** Bring it to the gateway. Asked twice it is taken once: the run's name is its key. */
+  private async deliver(out: Outgoing): Promise<void> {
+    const sent = out.files.map((a) => ({ type: picture(a) ? "image" : "file", mimeType: a.mimeType, fileName: a.name, content: a.content, ...(a.voice ? { voice: true } : {}) }));
+    const params = { sessionKey: out.key, message: out.text, idempotencyKey: out.run, ...(sent.length ? { attachments: sent } : {}), ...out.more };
     try {
       const answer = await this.client.request<Payload>("chat.send", params, true);
-      if (answer.aborted !== undefined) talk.mark(run, null);
-      else talk.mark(run, "waiting");
+      this.forget(out.run);
+      if (out.key === this.key) this.talk.mark(out.run, answer.aborted !== undefined || answer.status === "ok" ? null : "waiting");
     } catch (error) {
-      talk.mark(run, "failed");
+      out.failed = true;
+      void put(OUTGOING + out.run, out);
+      if (out.key === this.key) this.talk.mark(out.run, "failed");
       this.toast((error as Error).message, "error");
     }
     this.changed();
+  }
+
+  private forget(run: string): void {
+    this.outgoing.delete(run);
+    void drop(OUTGOING + run);
+  }
+
+  /** Take back a message that waits, here or at the gateway. Whether it could be. */
+  async takeBack(run: string): Promise<boolean> {
+    const here = this.outgoing.get(run)?.failed;
+    if (!here && !(await this.ask("chat.abort", { sessionKey: this.key, runId: run }))?.aborted) return false;
+    this.forget(run);
+    this.talk.mark(run, null);
+    this.changed();
+    return true;
+  }
+
+  /** Say something in the place of an earlier message; what was said there before stays beside it. */
+  async instead(entry: string, text: string, more: Payload = {}, files: Attachment[] = []): Promise<void> {
+    const key = this.key;
+    if (!(await this.ask("sessions.rewind", { key, entry, before: true })) || key !== this.key) return;
+    await this.load();
+    this.rewound = true;
+    await this.send(text, files, more);
+  }
+
+  /** Go to what else was said in a place. */
+  async version(entry: string): Promise<void> {
+    if (await this.ask("sessions.rewind", { key: this.key, entry, newest: true })) await this.load();
   }
 
   stop(): void {

@@ -53,3 +53,7 @@ export function day(ms: number): string {
   if (days <= 1) return "Yesterday";
   return days <= 7 ? "Last 7 days" : days <= 30 ? "Last 30 days" : "Older";
 }
+
+/** A random id. Browsers give `randomUUID` only to https and localhost. */
+export const uuid = (): string =>
+  crypto.randomUUID?.() ?? "10000000-1000-4000-8000-100000000000".replace(/[018]/g, (c) => (Number(c) ^ (crypto.getRandomValues(new Uint8Array(1))[0]! & (15 >> (Number(c) / 4)))).toString(16));

@@ -1,7 +1,7 @@
 // One conversation as the page shows it: what is on disk, what is being said, what waits. Events in, items out; no I/O.
 import type { Payload } from "./client";
 import { hints, type Attachment, type FileRef } from "./files";
-import { plain } from "./text";
+import { plain, uuid } from "./text";
 
 export interface Tool {
   id: string;
@@ -9,6 +9,7 @@ export interface Tool {
   args: unknown;
   output: string;
   images: string[];
+  diff?: string; // what it changed in a file
   state: "running" | "done" | "failed";
   started: number;
   ended: number;
@@ -36,6 +37,7 @@ export interface Item {
   item?: string; // the message it answers, in the inbox
   seq?: number;
   wait?: Wait;
+  versions?: string[]; // what was said in its place, itself among it
   last?: boolean; // the last of a turn: carries the buttons
 }
 
@@ -51,6 +53,7 @@ interface Live {
   run: string;
   blocks: Block[];
   over: boolean;
+  status?: string; // why nothing comes
 }
 
 const data = (block: Payload): string => `data:${block.mimeType};base64,${block.data}`;
@@ -105,7 +108,8 @@ export class Transcript {
   /** Begin again from what is on disk. */
   reset(answer: Payload): void {
     this.touch();
-    const notes = this.items.filter((item) => item.kind === "note" || (item.kind === "user" && !item.entry));
+    // What failed is told by the lines themselves.
+    const notes = this.items.filter((item) => (item.kind === "note" && item.tone !== "error") || (item.kind === "user" && !item.entry));
     this.items = [];
     this.known.clear();
     const running = [...this.tools.values()].filter((tool) => tool.state === "running");
@@ -152,7 +156,7 @@ export class Transcript {
     if (ours.id && this.known.has(ours.id)) return;
     if (ours.id) this.known.add(ours.id);
     this.touch();
-    const base = { id: ours.id ?? crypto.randomUUID(), entry: ours.id, seq: ours.seq, item: message.item, at: message.timestamp ?? 0 };
+    const base = { id: ours.id ?? uuid(), entry: ours.id, seq: ours.seq, item: message.item, at: message.timestamp ?? 0 };
     if (message.role === "toolResult") this.result(message);
     else if (message.role === "user") this.user(message, base);
     else if (message.role === "assistant") this.assistant(message, base);
@@ -173,7 +177,8 @@ export class Transcript {
     }
     // What files came along stands in the text; around a person's words there may be more that is not theirs.
     const shown = message.spoken && !hints(text) ? message.spoken : text;
-    this.items.push({ ...(base as Item), kind: "user", blocks: [], text: shown, images: pictures(message.content) });
+    this.items.push({ ...(base as Item), kind: "user", blocks: [], text: shown, images: pictures(message.content), versions: message.versions });
+    if (message.failed) this.items.push({ id: `failed:${base.id}`, kind: "note", blocks: [], text: message.failed, images: [], at: base.at, tone: "error" });
     const same = (p: Pending) => text.includes(p.said) && p.item.wait !== "failed";
     const at = this.pending.findIndex(same);
     if (at >= 0) this.pending.splice(at, 1);
@@ -192,6 +197,7 @@ export class Transcript {
     }
     const error = message.stopReason === "error" ? message.errorMessage || "The model failed." : undefined;
     const model = message.model && message.model !== "gateway-injected" ? `${message.provider}/${message.model}` : undefined;
+    if (error) this.items = this.items.filter((item) => !(item.kind === "note" && item.tone === "error" && item.text === error)); // told while it came
     if (blocks.length || error)
       this.items.push({ ...(base as Item), kind: "assistant", blocks, text: "", images: [], model, usage: message.usage, error, stop: message.stopReason });
     if (this.live) this.settled(blocks);
@@ -213,6 +219,7 @@ export class Transcript {
     const tool = this.tool(message.toolCallId, message.toolName, undefined);
     tool.output = plain(message.content);
     tool.images = pictures(message.content);
+    tool.diff = message.details?.diff;
     tool.state = message.isError ? "failed" : "done";
     tool.ended ||= message.timestamp ?? 0;
   }
@@ -242,6 +249,8 @@ export class Transcript {
     if (stream === "assistant") this.said(runId, told.text, Boolean(told.replace));
     if (stream === "thinking") this.thought(runId, told.delta ?? "");
     if (stream === "tool") this.called(runId, told, event.ts);
+    if (stream === "status") this.run(runId).status = told.text;
+    else if (this.live && stream !== "lifecycle") this.live.status = undefined;
   }
 
   private said(run: string, text: string, replace: boolean): void {
@@ -268,8 +277,10 @@ export class Transcript {
     if (told.phase === "result") {
       tool.output = plain(told.result?.content) || tool.output;
       tool.images = pictures(told.result?.content);
+      tool.diff = told.result?.details?.diff;
       tool.state = told.isError ? "failed" : "done";
       tool.ended = at;
+      if (told.durationMs) tool.started = at - told.durationMs; // the two events may travel together
     }
   }
 
@@ -295,7 +306,7 @@ export class Transcript {
   note(text: string, tone: "error" | "info"): void {
     this.touch();
     const last = this.items.at(-1);
-    if (last?.kind === "note" && last.text === text) return;
+    if ((last?.kind === "note" && last.text === text) || (last && last.error === text)) return;
     this.items.push({ id: `note:${++this.notes}`, kind: "note", blocks: [], text, images: [], at: Date.now(), tone });
   }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -76,3 +76,4 @@ class RunPorts(msgspec.Struct, frozen=True):
     marks: TaintMarks | None = None  # which remembered files were written under taint
     intents: IntentReader | None = None  # who reads the owner's words where the rules do not understand them
     look: CacheLook | None = None  # what was seen of a session's last request (by its id)
+    changed: Callable[[], Collection[str] | None] = lambda: None  # names of files the run changed; None: not known

@@ -22,6 +22,7 @@ from palinurus.core.types.model import (
     StreamDone,
     StreamFailed,
     StreamNotice,
+    StreamRetry,
     TextDelta,
     ThinkingDelta,
 )
@@ -65,7 +66,7 @@ class Thinker:
         return str(self.choice.model.ref)
 
     async def think(self, messages: Sequence[Message], taint: tuple[str, ...] = ()) -> AsyncIterator[RunEvent]:
-        """MessageStart, updates, MessageEnd. A failed try of which nothing was shown leaves no trace in the events."""
+        """MessageStart, updates, MessageEnd. Of a failed try that showed nothing the events have a status."""
         self._taint = taint
         compactor = self._ports.compactor
         compacts, limits = compactor is not None, self._plan.limits
@@ -94,6 +95,7 @@ class Thinker:
             self._ports.record.step(
                 "model again", f"{step}: {recovery.choice.model.ref} ({recovery.choice.level.level})"
             )
+            yield MessageUpdate(f"{failures[-1][0]} failed; asking {recovery.choice.model.ref}", "status")
             if step == "rotate" and self.failure.kind == "overloaded" and limits.auth.overloaded_wait:
                 with contextlib.suppress(Aborted):  # the next try notices it too
                     await self._ports.abort.wait(self._ports.clock.sleep(limits.auth.overloaded_wait))
@@ -121,6 +123,8 @@ class Thinker:
                 yield MessageUpdate(event.text, "thinking")  # type: ignore[union-attr]
             elif isinstance(event, StreamNotice):
                 self.notices.append(event.text)
+            elif isinstance(event, StreamRetry):
+                yield MessageUpdate(self._waits(event, str(choice.model.ref)), "status")
             elif isinstance(event, StreamDone | StreamFailed):
                 self._end(event)
         hookcalls.report_answer(ports.hooks, self._plan, request, self.reply, failure=self.failure)
@@ -132,6 +136,12 @@ class Thinker:
         )
         if self.failure is not None:  # calls that worked are in the ledger
             ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
+
+    def _waits(self, again: StreamRetry, model: str) -> str:
+        """What people read while a call is to be made again."""
+        text = f"{model}: {again.failure.message}; trying again in {again.wait:.0f} s (try {again.attempt + 1})"
+        self._ports.record.step("model again", text)
+        return text
 
     def _request(self, recovery: Recovery) -> ModelRequest:
         plan, choice = self._plan, recovery.choice
@@ -169,7 +179,8 @@ class Thinker:
         self.failure = event.failure if isinstance(event, StreamFailed) else None
         if self.failure is None and not event.message.calls and not event.message.text.strip():
             self.failure = EMPTY
-            self.reply = AssistantMessage((), stopReason="error", errorMessage=EMPTY.message, usage=event.message.usage)
+            nothing = {"content": (), "stopReason": "error", "errorMessage": EMPTY.message}
+            self.reply = msgspec.structs.replace(event.message, **nothing)
 
     def _answered(self, recovery: Recovery, failures: list[tuple[str, ModelFailure]]) -> None:
         self.notices += recovery.notices

@@ -133,8 +133,8 @@ def wrap_secrets(value: Any, path: Path = ()) -> Any:
 
 def list_known_secrets(settings: object, environ: Mapping[str, str]) -> tuple[str, ...]:
     """What is blanked wherever it turns up: secrets of the config, and variables whose names say that they hold one.
-    Short ones stand in ordinary words, too."""
-    named = (value for name, value in environ.items() if is_secret((name,)))
+    Short ones stand in ordinary words, too. PWD is the folder a shell was in, which no password is."""
+    named = (value for name, value in environ.items() if name != "PWD" and is_secret((name,)))
     found = dict.fromkeys((*collect_secrets(settings, named=True), *named))
     return tuple(sorted((one for one in found if len(one) >= LEAST), key=len, reverse=True))
 

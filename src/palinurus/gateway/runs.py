@@ -112,6 +112,8 @@ class RunView:
     def _update(self, event: events.MessageUpdate, now: int) -> list[RunPush]:
         if self._live is None:  # a command's answer has no run around it; its end carries the whole
             return []
+        if event.kind == "status":
+            return [self._agent("status", {"text": event.delta}, now)]
         pushes: list[RunPush] = []
         for kind, text in self._live.feed(event):
             if kind == "reasoning":
@@ -161,6 +163,7 @@ class RunView:
             "toolCallId": event.id,
             "meta": self._calls.get(event.id, (event.name, now))[0],
             "isError": event.is_error,
+            "durationMs": event.took_ms,  # ours: the two events may be pushed together
             "result": result,
         }
         status = "failed" if event.is_error else "completed"

@@ -116,7 +116,7 @@ class BlockSpeaker:
         self._growing = None
 
     def _update(self, event: MessageUpdate) -> None:
-        if self._blocks is None:
+        if self._blocks is None or event.kind == "status":
             return
         if self._growing is None:
             self._growing = GrowingMessage(self._blocks, self._allowed, enforce=self._tagged)

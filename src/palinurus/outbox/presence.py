@@ -15,6 +15,7 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.outbox.drafts import call_platform
 from palinurus.tasks import TaskSet
 
+_TYPING = {"thinking": "thinking", "text": "message"}  # what a mode waits for
 LONGEST = 600.0  # seconds of typing without any event: then the run is not what people should wait for
 
 
@@ -67,10 +68,11 @@ class RunPresence:
         self._heard = self._clock.monotonic()
         if isinstance(event, AgentEnd):
             self.stop()
-        elif isinstance(event, MessageUpdate) and self._typing is None and not self._over:
-            wanted = "thinking" if event.kind == "thinking" else "message"
-            if self._mode == wanted:
-                self._type()
+        elif self._typing is None and not self._over and isinstance(event, MessageUpdate) and self._waits_for(event):
+            self._type()
+
+    def _waits_for(self, event: MessageUpdate) -> bool:
+        return self._mode == _TYPING.get(event.kind)
 
     def stop(self) -> None:
         """No more typing."""

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from palinurus.core.spoken import read_spoken
 from palinurus.core.text import cut_line
-from palinurus.core.types.messages import AssistantMessage, ToolResult
+from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions.entries import (
     LEAF_TYPE,
@@ -115,6 +116,49 @@ def _visible(transcript: Transcript) -> list[int]:
     return parents
 
 
+def find_before(transcript: Transcript, ident: str) -> str | None:
+    """The entry that `ident` follows; None: it is the first."""
+    at = _position(transcript, ident)
+    parent = _visible(transcript)[at]
+    return None if parent == -1 else transcript.entries[parent].id
+
+
+def find_tip(transcript: Transcript, ident: str) -> str:
+    """The newest entry that was said after `ident`, directly or not; itself if there is none."""
+    first = _position(transcript, ident)
+    after, tip = {first}, ident
+    for at, parent in enumerate(transcript.parents()):
+        if parent in after:
+            after.add(at)
+            if not is_hidden(transcript.entries[at]):
+                tip = transcript.entries[at].id
+    return tip
+
+
+def list_versions(transcript: Transcript) -> dict[str, list[str]]:
+    """Messages of the current path in whose place something else was said too -> all of these, oldest first."""
+    if not any(isinstance(e, CustomEntry) and e.customType == LEAF_TYPE for e in transcript.entries):
+        return {}  # nobody ever went back
+    places: dict[int, list[str]] = {}
+    for at, parent in enumerate(_visible(transcript)):
+        entry = transcript.entries[at]
+        asked = entry.message if isinstance(entry, MessageEntry) else None
+        if isinstance(asked, UserMessage) and not read_spoken(asked).program:
+            places.setdefault(parent, []).append(entry.id)
+    active = {entry.id for entry in transcript.path_to_leaf()}
+    several = [ids for ids in places.values() if len(ids) > 1]
+    return {ident: ids for ids in several for ident in ids if ident in active}
+
+
+def _position(transcript: Transcript, ident: str) -> int:
+    """Of the last line with this id, the one the index knows. Raises NotFound."""
+    entries = transcript.entries
+    found = next((at for at in range(len(entries) - 1, -1, -1) if entries[at].id == ident), None)
+    if found is None:
+        raise NotFound(f"{transcript.path}: no entry {ident!r}")
+    return found
+
+
 def fork_transcript(transcript: Transcript, entry_id: str | None, ident: str, now: int) -> bytes:
     """A file of its own with the path from the root to `entry_id`: other branches stay behind, labels come along.
 
@@ -152,11 +196,7 @@ def _moved(transcript: Transcript, path: list[TranscriptEntry], now: int) -> lis
 def _path(transcript: Transcript, entry_id: str | None) -> list[TranscriptEntry]:
     if entry_id is None:
         return []
-    if transcript.entry(entry_id) is None:
-        raise NotFound(f"{transcript.path}: no entry {entry_id!r}")
-    parents = transcript.parents()
-    # the last line with an id is the one the index knows
-    at = next(i for i in range(len(parents) - 1, -1, -1) if transcript.entries[i].id == entry_id)
+    at, parents = _position(transcript, entry_id), transcript.parents()
     path: list[TranscriptEntry] = []
     while at != -1:
         path.append(transcript.entries[at])

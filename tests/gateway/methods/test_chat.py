@@ -16,7 +16,7 @@ from gateway.whole import KEY, gathered, named, place, until_over
 from palinurus.gateway.client import make_identity
 from palinurus.gateway.rpc import READ
 from palinurus.store.factory import open_reader
-from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 
 LONG = "one two three four five six seven eight nine ten"
 
@@ -231,3 +231,54 @@ async def test_a_run_of_before_the_restart_is_known_to_agent_wait(tmp_path: Path
             assert (known["runId"], known["status"], known["stopReason"]) == (name, "ok", "stop")
             assert known["endedAt"] >= known["startedAt"] > 0
         assert (await link.call("agent.wait", {"runId": "nobody"}))["timeoutPhase"] == "unknown-run"
+
+
+async def test_a_message_that_waits_can_be_taken_back(tmp_path: Path) -> None:
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say(LONG), gate, 2), say("after")], repeat=True)
+    async with place(tmp_path / "h", model, messages={"queue": {"mode": "followup"}}) as here:
+        await here.call("chat.send", sessionKey="main", message="first", idempotencyKey="k1")
+        await gathered(here.link, lambda f: f["event"] == "chat")
+        await here.call("chat.send", sessionKey="main", message="not this", idempotencyKey="k2")
+        await here.call("chat.send", sessionKey="main", message="but this", idempotencyKey="k3")
+        done = await here.call("chat.abort", sessionKey="main", runId="k2")
+        assert done == {"ok": True, "aborted": True, "runIds": ["k2"]}
+        (left,) = (await here.call("chat.history", sessionKey="main"))["queued"]
+        assert left["text"] == "but this"
+        gate.open()
+        await until_over(here.link, "k3")
+        seen = await here.call("chat.history", sessionKey="main")
+        assert (await here.call("chat.abort", sessionKey="main", runId="k2"))["aborted"] is False
+    assert [m["content"] for m in seen["messages"] if m["role"] == "user"] == ["first", "but this"]
+
+
+async def test_a_message_that_failed_says_so_for_as_long_as_it_stands_there(tmp_path: Path) -> None:
+    model = ScriptedModel([fail("auth", "the key was refused"), say("now it works")])
+    async with place(tmp_path / "h", model) as here:
+        await here.say("hello", "k1")
+        (asked,) = (await here.call("chat.history", sessionKey="main"))["messages"]
+        assert "the key was refused" in asked["failed"] and "versions" not in asked
+        await here.call("sessions.rewind", key="main", entry=asked["__openclaw"]["id"], before=True)
+        await here.say("hello", "k2")
+        again, answer = (await here.call("chat.history", sessionKey="main"))["messages"]
+    assert "failed" not in again and answer["content"][0]["text"] == "now it works"
+    assert again["versions"] == [asked["__openclaw"]["id"], again["__openclaw"]["id"]]
+    assert [m.text for m in model.requests[-1].messages] == ["hello"]  # the model sees it once
+
+
+async def test_one_goes_to_and_fro_between_what_was_said_in_one_place(tmp_path: Path) -> None:
+    model = ScriptedModel([say("about cats"), say("more cats"), say("about dogs"), say("still cats")])
+    async with place(tmp_path / "h", model) as here:
+        await here.say("cats?", "k1")
+        await here.say("more?", "k2")
+        first = (await here.call("chat.history", sessionKey="main"))["messages"][0]["__openclaw"]["id"]
+        await here.call("sessions.rewind", key="main", entry=first, before=True)
+        await here.say("dogs?", "k3")
+        dogs = (await here.call("chat.history", sessionKey="main"))["messages"]
+        await here.call("sessions.rewind", key="main", entry=first, newest=True)
+        cats = (await here.call("chat.history", sessionKey="main"))["messages"]
+        await here.say("and?", "k4")
+    assert dogs[0]["versions"] == cats[0]["versions"] == [first, dogs[0]["__openclaw"]["id"]]
+    assert [m["content"] for m in cats if m["role"] == "user"] == ["cats?", "more?"] and len(cats) == 4
+    said = [m.text for m in model.requests[-1].messages]
+    assert said == ["cats?", "about cats", "more?", "more cats", "and?"]

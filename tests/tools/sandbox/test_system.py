@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.tools.sandbox import system
+from palinurus.tools.sandbox.layout import cover_around
 
 
 def tree(root: Path) -> Path:
@@ -21,14 +22,14 @@ def tree(root: Path) -> Path:
 def test_a_clean_folder_is_one_path(tmp_path: Path) -> None:
     tree(tmp_path)
     assert system.cover_without_secrets(str(tmp_path), lambda entry: False) == [str(tmp_path)]
-    assert system.cover_around(str(tmp_path), ("/elsewhere",)) == [str(tmp_path)]
+    assert cover_around(str(tmp_path), ("/elsewhere",)) == [str(tmp_path)]
 
 
 def test_a_secret_is_cut_out_with_as_few_paths_as_possible(tmp_path: Path) -> None:
     tree(tmp_path)
     got = system.cover_without_secrets(str(tmp_path), lambda entry: entry.name == "d")
     assert got == [str(tmp_path / path) for path in ("a", "b/c/e", "f")]
-    assert system.cover_around(str(tmp_path), (str(tmp_path / "b/c/d"),)) == got
+    assert cover_around(str(tmp_path), (str(tmp_path / "b/c/d"),)) == got
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,7 @@ def test_what_programs_need_is_granted() -> None:
 
 def test_files_that_others_may_not_read_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "open").write_text("")
+    (tmp_path / "open").chmod(0o644)
     (tmp_path / "closed").write_text("")
     (tmp_path / "closed").chmod(0o600)
     assert system.cover_without_secrets(str(tmp_path), system._secret) == [str(tmp_path / "open")]
@@ -60,6 +62,8 @@ def test_a_private_file_that_comes_later_is_as_private(tmp_path: Path) -> None:
     deep = tmp_path / "app" / "conf.d"
     deep.mkdir(parents=True)
     (deep / "open").write_text("")
+    for path in (tmp_path, deep.parent, deep, deep / "open"):
+        path.chmod(0o755)
     paths = system.OpenPaths(str(tmp_path))
     first = paths.list()
     assert first == (str(tmp_path),) and paths.list() is first

@@ -10,6 +10,20 @@ class Agents extends Page {
   file: Payload | null = null;
   dirty = false;
 
+  connectedCallback(): void {
+    super.connectedCallback();
+    store.guard = () => !this.dirty || confirm("Leave without saving?");
+    addEventListener("beforeunload", this.unload);
+  }
+
+  disconnectedCallback(): void {
+    super.disconnectedCallback();
+    store.guard = () => true;
+    removeEventListener("beforeunload", this.unload);
+  }
+
+  private unload = (event: Event) => this.dirty && event.preventDefault();
+
   protected async fetch(): Promise<Payload> {
     const agents = await this.ask("agents.list");
     this.agent ||= agents.defaultId;

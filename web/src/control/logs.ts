@@ -1,12 +1,34 @@
 // The gateway's log, as it is written.
-import { html, Page, store, type Payload } from "../base";
+import { html, nothing, Page, store, type Payload } from "../base";
+
+interface Entry {
+  message: string;
+  time?: string;
+  level?: string;
+  subsystem?: string;
+  trace?: string;
+}
+
+const LEVELS = ["debug", "info", "warning", "error", "critical"];
+
+/** A line of the file; what is no JSON stands as it is. */
+function parsed(line: string): Entry {
+  try {
+    const found = JSON.parse(line);
+    if (typeof found?.message === "string") return found;
+  } catch {
+    // as it is
+  }
+  return { message: line };
+}
 
 class Logs extends Page {
-  static properties = { lines: { state: true }, filter: { state: true }, follow: { state: true } };
+  static properties = { lines: { state: true }, filter: { state: true }, least: { state: true }, follow: { state: true } };
   heading = "Logs";
   about = "What the gateway says about its own work.";
   lines: string[] = [];
   filter = "";
+  least = LEVELS[0]!;
   follow = true;
   private cursor: number | undefined;
   private timer = 0;
@@ -30,6 +52,7 @@ class Logs extends Page {
 
   protected tools(): unknown {
     return html`<input type="search" placeholder="Filter" aria-label="Filter the log" .value=${this.filter} @input=${(e: Event) => (this.filter = (e.target as HTMLInputElement).value)}>
+      <select aria-label="Least level" @change=${(e: Event) => (this.least = (e.target as HTMLSelectElement).value)}>${LEVELS.slice(0, 4).map((level) => html`<option value=${level} ?selected=${level === this.least}>${level === "debug" ? "all" : level}</option>`)}</select>
       <label class="check"><input type="checkbox" .checked=${this.follow} @change=${() => (this.follow = !this.follow)}> Follow</label>`;
   }
 
@@ -38,11 +61,17 @@ class Logs extends Page {
     if (this.follow && box) box.scrollTop = box.scrollHeight;
   }
 
+  private line(entry: Entry): unknown {
+    if (!entry.level) return html`<div>${entry.message}</div>`;
+    const tone = entry.level === "error" || entry.level === "critical" ? "bad" : entry.level === "warning" ? "warn" : "";
+    return html`<div class=${tone}><time title=${entry.time ?? ""}>${new Date(entry.time ?? "").toLocaleTimeString()}</time> <b>${entry.level}</b> <span class="dim">${entry.subsystem}</span> ${entry.message}${entry.trace ? html`<details><summary>Traceback</summary><pre>${entry.trace}</pre></details>` : nothing}</div>`;
+  }
+
   protected body(d: Payload): unknown {
     const needle = this.filter.toLowerCase();
-    const shown = this.lines.filter((line) => line.toLowerCase().includes(needle));
-    const tone = (line: string) => (/\b(ERROR|CRITICAL|error)\b/.test(line) ? "bad" : /\bWARN/i.test(line) ? "warn" : "");
-    return html`<div class="loglines" tabindex="0" role="log" aria-label="Log lines">${shown.map((line) => html`<div class=${tone(line)}>${line}</div>`)}${shown.length ? "" : html`<p class="dim">${this.lines.length ? "No line matches." : `Nothing is in ${d.file} yet.`}</p>`}</div>`;
+    const least = LEVELS.indexOf(this.least);
+    const shown = this.lines.filter((line) => line.toLowerCase().includes(needle)).map(parsed).filter((one) => !least || LEVELS.indexOf(one.level ?? "") >= least);
+    return html`<div class="loglines" tabindex="0" role="log" aria-label="Log lines">${shown.map((one) => this.line(one))}${shown.length ? "" : html`<p class="dim">${this.lines.length ? "No line matches." : `Nothing is in ${d.file} yet.`}</p>`}</div>`;
   }
 }
 customElements.define("pal-logs", Logs);

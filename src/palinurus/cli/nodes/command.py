@@ -54,13 +54,14 @@ def _show_state(settings: Any, asked: argparse.Namespace) -> int:
         "nodeId": identity(settings.home).id,  # type: ignore[operator]
         "gateway": state.url or None,
         "name": state.name or None,
-        "paired": bool(state.token),
+        "paired": bool(state.token) and not state.refused,
         "devices": sorted(settings.node_host.devices),
     }
     if asked.json:
         print(to_json(told, pretty=True))
     else:
-        known = f"{state.url}, {'paired' if state.token else 'not paired yet'}" if state.url else "none so far"
+        how = "paired" if told["paired"] else "refused us" if state.refused else "not paired yet"
+        known = f"{state.url}, {how}" if state.url else "none so far"
         print(f"node {told['nodeId'][:12]} {state.name}\ngateway: {strip_controls(known)}")
     return 0
 

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from palinurus import __version__
 from palinurus.backoff import Backoff
@@ -33,6 +34,7 @@ from palinurus.services.nodes.pairing import SHORT, digest_token
 
 FILE = "node.json"
 CODE_PREFIX = "oc-pair://"
+REPAIR = "pair it again: `pal nodes pair` there, then --code here"
 PLAIN = "plain ws:// beyond this machine would show the token to the network"
 PLAIN_FIX = "use wss:// (gateway.tls.enabled there), or an ssh tunnel to the same port of this machine"
 
@@ -44,6 +46,7 @@ class NodeState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     token: str = ""
     fingerprint: str = ""
     name: str = ""
+    refused: bool = False  # the token was taken away; it is shown again only where there is nothing else to show
 
 
 class NodeOptions(msgspec.Struct, frozen=True):
@@ -99,12 +102,13 @@ def plan_login(home: str, environ: Mapping[str, str], asked: NodeOptions) -> tup
         raise BadRequest(PLAIN, fix=PLAIN_FIX)
     same = url == known.url
     pinned = asked.fingerprint or (code.tls_fingerprint if code else "") or (known.fingerprint if same else "")
-    state = NodeState(url, known.token if same and not code else "", pinned, asked.name or known.name)
+    token, dead = (known.token, known.refused) if same and not code else ("", False)
+    state = NodeState(url, token, pinned, name=asked.name or known.name, refused=dead)
     shared = environ.get("PALINURUS_GATEWAY_TOKEN") or environ.get("OPENCLAW_GATEWAY_TOKEN") or ""
     if code is not None:
         secret, how = code.bootstrap_token, {"code": code.bootstrap_token}
         prove = f"code:{digest_token(secret)[:SHORT]}"
-    elif state.token:
+    elif state.token and not (dead and shared):
         secret, how, prove = state.token, {"device_token": state.token}, f"node:{load_identity(home).id}"
     elif shared:
         secret, how, prove = shared, {"token": shared}, "token"
@@ -174,10 +178,14 @@ class NodeRunner:
         except MethodError as error:
             if error.retryable or error.code == "UNAVAILABLE":
                 raise GatewayUnreachable(error.message) from None
-            fix = "pair it again: `pal nodes pair` there, then --code here; or `pal nodes approve`"
+            if "device_token" in credential:
+                await asyncio.to_thread(write_state, self._home, replace(state, refused=True))
+            asked = isinstance(error.details, dict) and error.details.get("requestId")
+            fix = f"`pal nodes approve {name}` there, then start it again" if asked else REPAIR
             raise Unauthorized(f"the gateway refused this node: {error.message}", fix=fix) from None
-        token = link.hello.get("auth", {}).get("deviceToken") or state.token
-        state = NodeState(state.url, token, state.fingerprint, state.name)
+        given = link.hello.get("auth", {}).get("deviceToken")
+        token = given or ("" if state.refused else state.token)
+        state = replace(state, token=token, refused=False)
         await asyncio.to_thread(write_state, self._home, state)
         self._asked = NodeOptions(state.url, state.name, "", state.fingerprint)  # a code is good for one time
         held = "held by a sandbox" if self._host.contained else "not contained: the gateway asks before each command"

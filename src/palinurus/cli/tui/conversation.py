@@ -267,6 +267,9 @@ class ScreenConversation:
         elif phase == "result":
             yield self._ended(data, (data.get("result") or {}).get("content"), at)
 
+    def _status(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
+        yield ConversationBlock(f"status:{run}", "note", strip_controls(str(data.get("text") or "")))
+
     def _compaction(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
         if data.get("phase") == "start":
             yield self.note("Making room in the conversation.")
@@ -330,4 +333,5 @@ _STREAMS: dict[str, Any] = {
     "thinking": ScreenConversation._thought,
     "tool": ScreenConversation._tool,
     "compaction": ScreenConversation._compaction,
+    "status": ScreenConversation._status,
 }

@@ -43,7 +43,7 @@ class LiveText:
                     self._sent.append(delta)
                     return [("text", delta)]
                 return self._slow(delta)
-            return [("reasoning", delta)] if self._reasoning and delta else []
+            return [("reasoning", delta)] if self._reasoning and delta and event.kind == "thinking" else []
         if type(event) is MessageStart:
             self._begin()
         elif type(event) is MessageEnd and isinstance(event.message, AssistantMessage):

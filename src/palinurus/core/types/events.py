@@ -31,10 +31,10 @@ class MessageStart(msgspec.Struct, frozen=True, tag="message_start"):
 
 
 class MessageUpdate(msgspec.Struct, frozen=True, tag="message_update"):
-    """An increment of the model's message. `kind` says of what."""
+    """An increment of the model's message. `kind` says of what; `status` is no part of it: why nothing comes yet."""
 
     delta: str
-    kind: Literal["text", "thinking"] = "text"
+    kind: Literal["text", "thinking", "status"] = "text"
 
 
 class MessageEnd(msgspec.Struct, frozen=True, tag="message_end"):

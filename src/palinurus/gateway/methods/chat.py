@@ -19,6 +19,8 @@ from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall,
 from palinurus.gateway.views import project_entry, project_history
 from palinurus.inbox.message import is_stop_word
 from palinurus.sessions.entries import MessageEntry
+from palinurus.sessions.transcript import Transcript
+from palinurus.sessions.tree import list_versions
 from palinurus.store.port import Acceptance, InboxRow
 
 Key = Annotated[str, Meta(min_length=1, max_length=512)]
@@ -156,6 +158,9 @@ async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]
 
 async def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
     runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
+    if run_id is not None and not runs and await _take_back(here, key, run_id):
+        here.broadcaster.announce_change(str(key), "abort")
+        return {"ok": True, "aborted": True, "runIds": [run_id]}
     for run in runs:
         run.stop = reason
     stopped = False
@@ -163,6 +168,13 @@ async def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, rea
         stopped = (await here.program.inbox.stop(str(key), reason)).ran
     here.broadcaster.announce_change(str(key), "abort")
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
+
+
+async def _take_back(here: MethodContext, key: SessionKey, run_id: str) -> bool:
+    """End a message that waits for its turn: it is never answered. False if none of that name waits."""
+    waiting = await here.program.store.list_waiting(str(key))
+    found = next((row.id for row in waiting if (shown := _queued(row)) and run_id == shown["runId"]), None)
+    return found is not None and await here.program.inbox.stop_item(found)
 
 
 async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
@@ -173,7 +185,7 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
     row = here.reader.row(seen)
     answer: dict[str, Any] = {
         "sessionKey": str(key),
-        "messages": project_history(transcript, asked.limit, asked.max_chars, asked.before) if transcript else [],
+        "messages": await _describe_history(here, transcript, asked) if transcript else [],
         "defaults": here.reader.defaults(seen.agent),
         "sessionInfo": row,
     }
@@ -188,6 +200,24 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
     if queued := [shown for row in await here.program.store.list_waiting(str(key)) if (shown := _queued(row))]:
         answer["queued"] = queued
     return answer
+
+
+async def _describe_history(
+    here: MethodContext, transcript: Transcript, asked: ChatHistoryParams
+) -> list[dict[str, Any]]:
+    """The messages. Ours: one of a person that failed says why (`failed`), and what else was said in its place
+    (`versions`)."""
+    shown = project_history(transcript, asked.limit, asked.max_chars, asked.before)
+    versions = list_versions(transcript)
+    for at, message in enumerate(shown):
+        if message["__openclaw"]["id"] in versions:
+            message["versions"] = versions[message["__openclaw"]["id"]]
+        alone = message["role"] == "user" and "program" not in message and message["item"]
+        if alone and (at + 1 == len(shown) or shown[at + 1]["role"] == "user"):
+            row = await here.program.store.item(message["item"])
+            if row is not None and row.outcome == "failed":
+                message["failed"] = row.note or "The run failed."
+    return shown
 
 
 def _queued(row: InboxRow) -> dict[str, Any] | None:

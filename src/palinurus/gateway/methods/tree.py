@@ -28,6 +28,11 @@ class SessionEntryParams(SessionKeyParams, frozen=True, kw_only=True):
     entry: NonEmpty
 
 
+class SessionRewindParams(SessionEntryParams, frozen=True, kw_only=True):
+    before: bool = False  # to what stands before the entry, so that it can be said anew
+    newest: bool = False  # to the end of what was said after it
+
+
 class SessionLabelParams(SessionEntryParams, frozen=True, kw_only=True):
     label: str | None = None  # None takes it away
 
@@ -71,10 +76,14 @@ async def _open(call: MethodCall, asked: SessionKeyParams) -> tuple[SessionSnaps
     return seen, transcript
 
 
-async def rewind_session(call: MethodCall, asked: SessionEntryParams) -> dict[str, Any]:
-    """Go on from an earlier entry; what came after it stays in the tree."""
+async def rewind_session(call: MethodCall, asked: SessionRewindParams) -> dict[str, Any]:
+    """Go on from an earlier entry, or from another branch; what came after it stays in the tree."""
     seen, transcript = await _open(call, asked)
     target = tree.find_entry(transcript, asked.entry)
+    if target is not None and asked.before:
+        target = tree.find_before(transcript, target)
+    elif target is not None and asked.newest:
+        target = tree.find_tip(transcript, target)
     await append_lines(call, seen, transcript, lambda now: transcript.branch_line(target, now), reason="rewind")
     return {"ok": True, "key": str(seen.key), "entryId": target, "messages": len(transcript.messages())}
 
@@ -125,7 +134,7 @@ async def clean_up_sessions(call: MethodCall, asked: NoParams) -> dict[str, Any]
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("sessions.rewind", WRITE, SessionEntryParams, rewind_session),
+    GatewayMethod("sessions.rewind", WRITE, SessionRewindParams, rewind_session),
     GatewayMethod("sessions.label", WRITE, SessionLabelParams, label_entry),
     GatewayMethod("sessions.fork", WRITE, SessionForkParams, fork_session),
     GatewayMethod("sessions.import", ADMIN, SessionImportParams, import_session),

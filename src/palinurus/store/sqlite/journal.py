@@ -19,14 +19,13 @@ import msgspec
 from palinurus import crashpoints
 from palinurus.errors import StateBroken, StateError, StateUnwritable
 from palinurus.patterns import decode_late
+from palinurus.store.lines import is_transcript_path
 from palinurus.store.port import TranscriptLine
-from palinurus.store.sqlite.lock import LOCK_NAME as LOCK
 
 log = logging.getLogger(__name__)
 
 TAIL = 1 << 20  # how much of a file's end is searched before the whole of it
 MANY = 2_000  # rows that force a sync although the store is not idle
-_OWN = ("state.db", LOCK)
 
 
 class _Entry(msgspec.Struct):
@@ -165,7 +164,7 @@ def insert_lines(conn: sqlite3.Connection, lines: Iterable[TranscriptLine]) -> l
     """Put lines into the journal table. Raises StateError for a path outside the state directory."""
     rows = []
     for line in lines:
-        if not _inside(line.path):
+        if not is_transcript_path(line.path):
             raise StateError(f"{line.path!r} is not a transcript path inside the state directory")
         done = conn.execute("INSERT INTO journal (path, id, data) VALUES (?, ?, ?)", (line.path, line.id, line.data))
         rows.append((done.lastrowid or 0, line))
@@ -175,11 +174,6 @@ def insert_lines(conn: sqlite3.Connection, lines: Iterable[TranscriptLine]) -> l
 def forget_lines(conn: sqlite3.Connection, synced: Iterable[tuple[str, int]]) -> None:
     """Delete the rows of files that are safe on disk."""
     conn.executemany("DELETE FROM journal WHERE path = ? AND seq <= ?", synced)
-
-
-def _inside(path: str) -> bool:
-    parts = path.split("/")
-    return "" not in parts and ".." not in parts and "\0" not in path and not parts[0].startswith(_OWN)
 
 
 def _write(full: str, data: bytes, glue: bool) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from palinurus.store import port
+from palinurus.store.lines import merge_trace
 from palinurus.store.port import InboxRow, ItemState, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 
 # Columns in the order of the struct's fields.
@@ -18,7 +19,6 @@ RECORD = "kind, key, data, at"
 SESSION = "key, agent, session_id, updated, data"
 
 _LAST = "\U0010ffff"
-_OPEN = {"pending": "waiting", "sending": "uncertain"}
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -114,28 +114,5 @@ def build_trace(conn: sqlite3.Connection, ident: str) -> list[TraceStep]:
     if row is None:
         return []
     spent = _list(conn, UsageRow, f"SELECT {SPENT} FROM spent WHERE item = ? ORDER BY seq", row.id)
-    calls = list(map(_model, spent))
-    steps = [TraceStep(row.id, row.at, "accepted", row.session)]
-    for step in _list(conn, TraceStep, "SELECT item, at, what, detail FROM steps WHERE item = ? ORDER BY n", row.id):
-        # the order of the steps is sure, their times are not (clocks are set back); calls come with the end of the turn
-        while calls and (calls[0].at < step.at or step.what == "settled"):
-            steps.append(calls.pop(0))
-        steps.append(step)
-    last = max(step.at for step in steps)
-    for part in list_replies(conn, row.id):
-        if part.state in _OPEN:
-            steps.append(TraceStep(row.id, max(last, part.at), _OPEN[part.state], _open(part)))
-    return steps
-
-
-def _open(part: OutboxRow) -> str:
-    tried = f", {part.attempts} tried" if part.attempts else ""
-    error = f": {part.error}" if part.error else ""
-    return f"{part.channel} {part.target} {part.id}{tried}{error}"
-
-
-def _model(call: UsageRow) -> TraceStep:
-    cost = "" if call.cost is None else f", ${call.cost:.6f}"
-    cached = f" ({call.cache_read} cached)" if call.cache_read else ""
-    tokens = f"{call.input + call.cache_read + call.cache_write} in{cached}, {call.output} out"
-    return TraceStep(call.item, call.at, "model", f"{call.provider}/{call.model}: {tokens}, {call.ms} ms{cost}")
+    steps = _list(conn, TraceStep, "SELECT item, at, what, detail FROM steps WHERE item = ? ORDER BY n", row.id)
+    return merge_trace(row, steps, spent, list_replies(conn, row.id))

@@ -203,13 +203,12 @@ class InboxSuite:
 
     # --- append and absorb -------------------------------------------------------------------------------------
 
-    async def test_append_reaches_the_file(self, store: Store, tmp_path: Path) -> None:
-        held = await self.accept_and_claim(store)
+    async def test_append_is_read_in_its_order(self, store: Store) -> None:
+        held, other = await self.accept_and_claim(store), "agents/main/sessions/other.jsonl"
         await store.append(held, [make_line("e1"), make_line("e2")])
-        await store.append(held, [make_line("e3"), make_line("x1", "agents/main/sessions/other.jsonl")])
-        home = tmp_path / "home"
-        assert (home / FILE).read_bytes() == b"".join(make_line(e).data + b"\n" for e in ("e1", "e2", "e3"))
-        assert (home / "agents/main/sessions/other.jsonl").read_bytes() == make_line("x1").data + b"\n"
+        await store.append(held, [make_line("e3"), make_line("x1", other)])
+        assert await store.read_tail(FILE, 0) == b"".join(make_line(e).data + b"\n" for e in ("e1", "e2", "e3"))
+        assert await store.read_tail(other, 0) == make_line("x1").data + b"\n"
 
     @pytest.mark.parametrize("path", ["../out.jsonl", "/etc/x", "a//b", "state.db", "gateway.lock", "a/../../b", ""])
     async def test_lines_stay_inside(self, store: Store, path: str) -> None:
@@ -217,7 +216,7 @@ class InboxSuite:
         with pytest.raises(StateError):
             await store.append(held, [make_line("e1", path)])
 
-    async def test_absorbed_with_the_line_or_not_at_all(self, store: Store, tmp_path: Path) -> None:
+    async def test_absorbed_with_the_line_or_not_at_all(self, store: Store) -> None:
         held = await self.accept_and_claim(store)
         await store.accept(make_item("m2"), claim=False)
         await store.append(held, [make_line("e1")], absorb=["m2"])
@@ -229,7 +228,7 @@ class InboxSuite:
         with pytest.raises(StaleClaim):
             await store.append(held, [make_line("e2")], absorb=["m3", "m2"])
         assert [row.id for row in await store.list_waiting("agent:main:a")] == ["m3"]
-        assert b"e2" not in (tmp_path / "home" / FILE).read_bytes()
+        assert b"e2" not in await store.read_tail(FILE, 0)
         await store.settle(held, Settlement("answered"))
         after = await claim_one(store, "main")
         assert after is not None
@@ -237,7 +236,7 @@ class InboxSuite:
 
     # --- settle ------------------------------------------------------------------------------------------------
 
-    async def test_settle_is_all_of_it(self, store: Store, tmp_path: Path) -> None:
+    async def test_settle_is_all_of_it(self, store: Store) -> None:
         held = await self.accept_and_claim(store)
         row = SessionRow("agent:main:a", "main", "s", 5, data=b"{}")
         await store.settle(
@@ -254,7 +253,7 @@ class InboxSuite:
         done = await store.item("m1")
         assert done is not None
         assert (done.state, done.outcome, done.note) == ("done", "answered", "hi")
-        assert (tmp_path / "home" / FILE).read_bytes() == make_line("e1").data + b"\n"
+        assert await store.read_tail(FILE, 0) == make_line("e1").data + b"\n"
         assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r1"]
         assert await store.session("agent:main:a") == row
         assert await store.list_usage(0) == [make_ledger_call("m1", 5)]
@@ -322,7 +321,7 @@ class InboxSuite:
         assert (row.outcome, row.note) == ("answered", "first")
         assert await store.list_due_replies("fake", 9999) == []
 
-    async def test_a_settlement_that_fails_leaves_nothing(self, store: Store, tmp_path: Path) -> None:
+    async def test_a_settlement_that_fails_leaves_nothing(self, store: Store) -> None:
         held = await self.accept_and_claim(store)
         broken = msgspec.structs.replace(make_reply_part("r2"), channel=None)  # no store takes a reply to nowhere
         twice = Settlement(
@@ -337,7 +336,7 @@ class InboxSuite:
         assert row.state == "running"
         assert await store.list_due_replies("fake", 9999) == []
         assert await store.list_usage(0) == []
-        assert not (tmp_path / "home" / FILE).exists()
+        assert await store.read_tail(FILE, 0) == b""
         await store.settle(held, Settlement("failed"))
 
     async def test_a_cancelled_caller_does_not_undo(self, store: Store) -> None:

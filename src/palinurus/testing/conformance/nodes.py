@@ -38,12 +38,15 @@ SESSION = "agent:main:a"
 class NodesSuite(InboxSuite):
     """Two nodes and one state."""
 
-    def share(self, store: Store) -> Store:
+    async def share(self, store: Store) -> Store:
         raise NotImplementedError
+
+    async def catch_up(self, *stores: Store) -> None:
+        """What was changed before is news to these now; a store over a network says how."""
 
     @pytest.fixture
     async def other(self, store: Store) -> AsyncIterator[Store]:
-        other = self.share(store)
+        other = await self.share(store)
         await other.recover()
         yield other
         await other.close()
@@ -119,6 +122,7 @@ class NodesSuite(InboxSuite):
         await store.settle(held, Settlement("answered", "all of it"))
         row = await other.item("m1")
         assert row is not None and (row.outcome, row.note) == ("aborted", "no")
+        await self.catch_up(store)
         assert StoreNews("stopped", "m1", SESSION, "no") in heard and StoreNews("ended", "m2", SESSION, "main") in heard
 
     # --- news --------------------------------------------------------------------------------------------------
@@ -136,6 +140,7 @@ class NodesSuite(InboxSuite):
         (again,) = await store.claim("main")
         await store.yield_back(again)
         await store.put_record("device", "d1", b"1")
+        await self.catch_up(store, other)
         told = [(news.what, news.key, news.detail) for news in heard]
         assert told == [
             ("queued", "m2", "main"),
@@ -150,6 +155,7 @@ class NodesSuite(InboxSuite):
         assert own == [] and {news.session for news in heard[:6]} == {SESSION, ""}
         end()
         await store.put_record("device", "d1", None)
+        await self.catch_up(store, other)
         assert len(heard) == len(told)
 
     async def test_what_failed_is_no_news(self, store: Store, other: Store) -> None:
@@ -160,6 +166,7 @@ class NodesSuite(InboxSuite):
             await store.append(held, [make_line("e1")], absorb=["nobody"])
         assert await store.dismiss([Dismissal("nobody", "aborted", "no")]) == DismissedMessages()
         assert not await store.put_record("device", "d1", b"2", expect=b"1")
+        await self.catch_up(other)
         assert heard == []
 
     # --- who does what -----------------------------------------------------------------------------------------
@@ -168,7 +175,7 @@ class NodesSuite(InboxSuite):
         held = (await other.accept(make_item("m1"), claim=True)).claim
         assert held is not None
         assert await store.list_running() == [] and [row.id for row in await other.list_running()] == ["m1"]
-        third = self.share(store)
+        third = await self.share(store)
         assert await third.recover() == []
         await third.close()
         await other.append(held, [make_line("e1")])  # it still runs
@@ -179,11 +186,12 @@ class NodesSuite(InboxSuite):
 
     async def test_what_is_granted_to_one_is_granted_to_no_other_until_that_is_gone(self, store: Store) -> None:
         heard: list[StoreNews] = []
-        other, third = self.share(store), self.share(store)
+        other, third = await self.share(store), await self.share(store)
         third.watch(heard.append)
         assert await other.grant("clock") and await other.grant("clock")
         assert not await third.grant("clock") and await third.grant("channel/x") and not await store.grant("clock")
         await other.close()
+        await self.catch_up(third)
         assert StoreNews("released", "clock") in heard
         assert await third.grant("clock") and not await store.grant("clock")
         await third.close()
@@ -208,7 +216,7 @@ class NodesSuite(InboxSuite):
         assert await other.read_tail(FILE, 3 * len(first)) == b"" == await other.read_tail(FILE, 10**6)
 
     async def test_a_node_that_leaves_closes_nothing_for_the_others(self, store: Store) -> None:
-        other = self.share(store)
+        other = await self.share(store)
         await other.close()
         await other.close()
         assert (await store.accept(make_item("m1"), claim=True)).claim is not None

@@ -1,0 +1,370 @@
+"""The connections of one node to its fleet: changes go out in batches, one statement each; the lease is renewed; news
+of other nodes come in.
+
+Nothing is open between two statements, so a node that freezes holds up nobody. A batch has a number: after a lost
+connection it is sent again, and the server answers what it gave the first time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from typing import Any, TypeVar
+
+import msgspec
+
+from palinurus import late
+from palinurus.clock import Clock
+from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritable
+from palinurus.store import port
+from palinurus.store.news import NewsListener, StoreNews
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+VERSION = 1  # of the tables and functions
+LEASE = 15.0  # seconds a node is believed in without a word
+SCHEMA = "palinurus"
+CHANNEL = "palinurus_news"
+AGAIN = 0.1  # seconds before a lost connection is tried again, at first
+_REFUSED: dict[str, type[StateError]] = {"PAL01": port.StaleClaim, "PAL02": port.SessionFull, "PAL03": port.SlotTaken}
+_LOST = "PAL04"
+_APPLY = "SELECT apply_changes($1, $2, $3, $4, $5::jsonb, $6::bytea[], $7)"
+
+
+class FleetMember(msgspec.Struct, frozen=True):
+    """A node as it joins. `lost` is told why, if the others go on without it; `ended` is called when it is closed.
+    `database_time`: moments are those of the server, so that nodes agree; otherwise those of the clock."""
+
+    name: str
+    lease: float = LEASE
+    lost: Callable[[str], None] = lambda why: None
+    ended: Callable[[], None] = lambda: None
+    database_time: bool = True
+
+
+class ChangeOp(msgspec.Struct):
+    """A change on its way: the server's `op`, its bytes, and who waits for it."""
+
+    op: dict[str, Any]
+    blobs: list[bytes]
+    done: asyncio.Future[Any]
+
+
+class FleetLink:
+    """Made by `connect_fleet`. One per node."""
+
+    def __init__(self, driver: Any, url: str, clock: Clock, member: FleetMember) -> None:
+        self.node = member.name
+        self.member = member
+        self.epoch = 0
+        self.lost: StateBroken | None = None  # why this node is none of the fleet any more
+        self.reads: Any = None  # asyncpg's pool
+        self._driver = driver
+        self._url = url
+        self._clock = clock
+        self._lease = member.lease
+        self._writer: Any = None
+        self._bus: Any = None
+        self._bus_free = asyncio.Lock()
+        self._queue: list[ChangeOp] = []
+        self._number = 0
+        self._seen = 0  # news up to this one were told
+        self._listeners: list[NewsListener] = []
+        self._wake = asyncio.Event()
+        self._poke = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
+
+    # --- coming and going --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect, bring the tables up to date, join. Raises StateUnwritable, StateBroken."""
+        options = {"server_settings": {"search_path": SCHEMA, "application_name": f"palinurus {self.node}"[:60],
+                                       "idle_in_transaction_session_timeout": str(int(self._lease * 500))}}  # fmt: skip
+        self._options = options
+        try:
+            self._writer = await self._connect()
+            await install_schema(self._writer)
+            self._bus = await self._connect()
+            self.reads = await self._driver.create_pool(self._url, min_size=1, max_size=4, **options)
+            about = msgspec.json.encode({}).decode()
+            self.epoch = await self._bus.fetchval(
+                "SELECT join_fleet($1, make_interval(secs => $2), $3::jsonb)", self.node, self._lease, about
+            )
+            self._seen = await self._bus.fetchval("SELECT coalesce(max(rev), 0) FROM news")
+            await self._bus.add_listener(CHANNEL, lambda *told: self._poke.set())
+        except (OSError, self._driver.PostgresError, self._driver.InterfaceError) as error:
+            raise StateUnwritable(f"the fleet's database: {error}", fix="check store.url and the server") from None
+        self._tasks = [asyncio.ensure_future(run()) for run in (self._write, self._renew, self._hear)]
+
+    async def _connect(self) -> Any:
+        return await self._driver.connect(self._url, **self._options)
+
+    async def stop(self) -> None:
+        """Finish what is queued, leave the fleet."""
+        if self._closing:
+            return
+        self._closing = True
+        self._wake.set()
+        writer, *others = self._tasks
+        with contextlib.suppress(asyncio.CancelledError):
+            await writer
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        with contextlib.suppress(OSError, self._driver.PostgresError, self._driver.InterfaceError):
+            if self.lost is None:
+                await self._bus.execute("SELECT leave_fleet($1, $2)", self.node, self.epoch)
+                await self._bus.execute(f"NOTIFY {CHANNEL}")
+        for conn in (self._writer, self._bus):
+            conn.terminate()
+        self.reads.terminate()
+
+    # --- changes -----------------------------------------------------------------------------------------------
+
+    def put(self, op: dict[str, Any], blobs: list[bytes]) -> asyncio.Future[Any]:
+        """Queue a change. It happens even if the caller stops waiting. Raises StateError after `stop`."""
+        if self.lost is not None:
+            raise StateBroken(self.lost.message, fix=self.lost.fix)
+        if self._closing:
+            raise StateError("the store is closed")
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queue.append(ChangeOp(op, blobs, done))
+        self._wake.set()
+        return done
+
+    async def _write(self) -> None:
+        while self.lost is None:
+            await self._wake.wait()
+            self._wake.clear()
+            ops, self._queue = self._queue, []
+            if ops:
+                await self._batch(ops)
+            elif self._closing:
+                return
+            if self._closing:
+                self._wake.set()
+        _refuse(self._queue, self.lost)
+
+    async def _batch(self, ops: list[ChangeOp]) -> None:
+        self._number += 1
+        told, blobs = _encode(ops)
+        try:
+            try:
+                answer = await self._insist(lambda: self._send(told, blobs, guarded=False))
+            except self._driver.PostgresError as error:
+                if error.sqlstate == _LOST:
+                    raise
+                # One change is refused, and took the others along: each by itself.
+                answer = await self._insist(lambda: self._send(told, blobs, guarded=True))
+        except self._driver.PostgresError as error:
+            if error.sqlstate == _LOST:
+                self._lose(str(error))
+            _refuse(ops, self.lost or StateError(f"the fleet's database: {error}"))
+        except StateError as error:
+            _refuse(ops, error)
+        else:
+            self._tell(ops, msgspec.json.decode(answer))
+
+    async def _send(self, told: str, blobs: list[bytes], *, guarded: bool) -> Any:
+        now = None if self.member.database_time else self._clock.now()
+        return await self._writer.fetchval(_APPLY, self.node, self.epoch, self._number, now, told, blobs, guarded)
+
+    async def _insist(self, run: Callable[[], Awaitable[T]]) -> T:
+        """Try until there is an answer; a connection that broke is made anew. Raises StateError once the lease is
+        over: then others have taken over."""
+        wait = AGAIN
+        while True:
+            try:
+                if self._writer.is_closed():
+                    self._writer = await self._connect()
+                return await run()
+            except (OSError, self._driver.InterfaceError, self._driver.PostgresConnectionError,
+                    self._driver.CannotConnectNowError, self._driver.AdminShutdownError) as error:  # fmt: skip
+                self._writer.terminate()
+                if self.lost is not None:
+                    raise StateBroken(self.lost.message, fix=self.lost.fix) from None
+                log.warning("the fleet's database cannot be reached (%s); trying again in %.1f s", error, wait)
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, 2.0)
+
+    def _tell(self, ops: list[ChangeOp], answer: dict[str, Any]) -> None:
+        for one, result in zip(ops, answer["results"], strict=True):
+            if one.done.done():
+                continue  # whoever waited was cancelled; it happened all the same
+            if isinstance(result, dict) and "refused" in result:
+                kind = _REFUSED.get(result["refused"], StateError)
+                one.done.set_exception(kind(result["message"]))
+            else:
+                one.done.set_result(result)
+        if answer["news"]:
+            self._poke_others()
+
+    def _poke_others(self) -> None:
+        task = asyncio.ensure_future(self._quietly(f"NOTIFY {CHANNEL}"))
+        self._tasks.append(task)
+        task.add_done_callback(lambda done: self._tasks.remove(done) if done in self._tasks else None)
+
+    async def _quietly(self, sql: str) -> None:
+        async with self._bus_free:
+            with contextlib.suppress(OSError, self._driver.PostgresError, self._driver.InterfaceError):
+                await self._bus.execute(sql)
+
+    async def read(self, run: Callable[[Any], Awaitable[T]]) -> T:
+        """What `run` reads; asked again if the connection broke. Raises StateError."""
+        for wait in (AGAIN, 1.0, None):
+            try:
+                return await run(self.reads)
+            except (OSError, self._driver.InterfaceError, self._driver.PostgresConnectionError,
+                    self._driver.CannotConnectNowError, self._driver.AdminShutdownError) as error:  # fmt: skip
+                if wait is None or self._closing:
+                    raise StateError(f"the fleet's database cannot be reached: {error}") from None
+                await self._clock.sleep(wait)
+            except self._driver.PostgresError as error:
+                raise StateError(f"the fleet's database: {error}") from None
+        raise AssertionError("the last try returns or raises")
+
+    # --- the lease ---------------------------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        now = self._clock.monotonic
+        until = now() + self._lease
+        while True:
+            await self._clock.sleep(self._lease / 3)
+            try:
+                async with self._bus_free, asyncio.timeout(max(0.1, until - now())):
+                    if self._bus.is_closed():
+                        self._bus = await self._connect()
+                        await self._bus.add_listener(CHANNEL, lambda *told: self._poke.set())
+                    began = now()
+                    alive = await self._bus.fetchval(
+                        "SELECT renew_lease($1, $2, make_interval(secs => $3), '{}')",
+                        self.node,
+                        self.epoch,
+                        self._lease,
+                    )
+            except (OSError, TimeoutError, self._driver.PostgresError, self._driver.InterfaceError) as error:
+                log.warning("the lease could not be renewed: %s", error)
+                self._bus.terminate()
+                alive = now() < until
+            else:
+                until = began + self._lease if alive else until
+            if not alive:
+                return self._lose("its lease is over")
+            self._poke.set()  # news whose word was lost are found now
+
+    def _lose(self, why: str) -> None:
+        if self.lost is None:
+            self.lost = StateBroken(f"node {self.node} is out of the fleet: {why}", fix="start it again")
+            log.critical("%s; nothing more is done here", self.lost.message)
+            self._wake.set()
+            self.member.lost(why)
+
+    # --- news --------------------------------------------------------------------------------------------------
+
+    def watch(self, listener: NewsListener) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    async def _hear(self) -> None:
+        while True:
+            await self._poke.wait()
+            self._poke.clear()
+            with contextlib.suppress(OSError, self._driver.PostgresError, self._driver.InterfaceError):
+                await self.pull()
+
+    async def pull(self) -> None:
+        """Tell the listeners what others did since the last time."""
+        found = await self.reads.fetch("SELECT rev, node, said FROM news WHERE rev > $1 ORDER BY rev", self._seen)
+        for rev, node, said in found:
+            if rev <= self._seen:
+                continue  # two looked at once
+            self._seen = rev
+            for one in msgspec.json.decode(said, type=list[tuple[Any, str, str, str]]) if node != self.node else ():
+                self._hand(StoreNews(*one))
+
+    def _hand(self, news: StoreNews) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(news)
+            except Exception:  # border: whoever cannot hear must not keep others from it
+                log.exception("news of the store could not be heard")
+
+
+async def connect_fleet(url: str, clock: Clock, member: FleetMember) -> FleetLink:
+    """See `open_postgres_store`."""
+    link = FleetLink(load_driver(), url, clock, member)
+    await link.start()
+    return link
+
+
+def load_driver() -> Any:
+    """asyncpg. Raises BadRequest where it is not installed."""
+    try:
+        return late.load_part("asyncpg")
+    except ModuleNotFoundError:
+        raise BadRequest("a store on PostgreSQL needs asyncpg", fix="pal extras add fleet") from None
+
+
+async def install_schema(conn: Any) -> None:
+    """Make the tables if there are none. Raises StateBroken if they are of a newer version."""
+    async with conn.transaction():
+        await conn.execute("SELECT pg_advisory_xact_lock(7001, 0)")
+        await conn.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        if await conn.fetchval("SELECT to_regclass('meta')") is None:
+            for name in ("tables.sql", "functions.sql"):
+                await conn.execute(resources.files(__package__).joinpath(name).read_text())
+            await conn.execute("INSERT INTO meta VALUES ('version', $1)", str(VERSION))
+        found = int(await conn.fetchval("SELECT value FROM meta WHERE key = 'version'"))
+    if found > VERSION:
+        raise StateBroken(
+            f"the fleet's database was made by a newer Palinurus (schema {found}, this one knows {VERSION})",
+            fix="update Palinurus on this node",
+        )
+
+
+def _encode(ops: list[ChangeOp]) -> tuple[str, list[bytes]]:
+    """The batch as JSON and its bytes. Each change counts its own from 1; here they follow one another."""
+    blobs: list[bytes] = []
+    made = []
+    for one in ops:
+        made.append(_shift(one.op, len(blobs)))
+        blobs += one.blobs
+    told = msgspec.json.encode(made)
+    if b"\\u0000" in told:  # PostgreSQL's text cannot hold it
+        told = msgspec.json.encode(_without_zero(made))
+    return told.decode(), blobs
+
+
+class BlobPlace(int):
+    """The place of a change's bytes among its own, from 1."""
+
+
+def _shift(value: Any, by: int) -> Any:
+    if isinstance(value, BlobPlace):
+        return int(value) + by
+    if isinstance(value, dict):
+        return {key: _shift(one, by) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shift(one, by) for one in value]
+    return value
+
+
+def _without_zero(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if isinstance(value, dict):
+        return {key: _without_zero(one) for key, one in value.items()}
+    return [_without_zero(one) for one in value] if isinstance(value, list) else value
+
+
+def _refuse(ops: list[ChangeOp], error: StateError | None) -> None:
+    assert error is not None
+    for one in ops:
+        if not one.done.done():
+            one.done.set_exception(type(error)(error.message, fix=error.fix))
