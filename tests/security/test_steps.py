@@ -107,32 +107,87 @@ async def test_planted_code_has_no_network_in_a_fresh_session(place: Place, how:
         {"action": "send-keys", "literal": "sh leak.sh", "keys": ["Enter"]},
     ],
 )
-@pytest.mark.parametrize("source", ["page", "file"])
+@pytest.mark.parametrize("source", ["page", "file", "cat", "itself"])
 async def test_a_shell_from_before_is_not_typed_into(place: Place, source: str, typed: dict[str, Any]) -> None:
-    """It has the network that a command would not be given now: not after a page, and not after a file of here."""
+    """It has the network that a command would not be given now: not after a page, not after a file of here, however it
+    was read, and not after a page that was read by the shell itself."""
     place.site.routes["/p"] = PAGE
-    seen = call_tools(("web_fetch", {"url": place.site.url("/p")})) if source == "page" else read("README.md")
+    sees: dict[str, list[Any]] = {
+        "page": [call_tools(("web_fetch", {"url": place.site.url("/p")}))],
+        "file": [read("README.md")],
+        "cat": [sh("cat README.md")],
+        "itself": [
+            {"action": "submit", "data": f"curl -s -m 3 {place.site.url('/p')}; echo over"},
+            {"action": "poll", "timeout": 5000},
+        ],
+    }
+    model = Typist([sh("sh", background=True), *sees[source], typed, {"action": "poll", "timeout": 1000}, say("done")])
+    rows = await _type(place, model)
+    assert ["type into" in title for title in rows] == [True]
 
-    def submit(messages: Any) -> Any:
-        ident = next(m.details["sessionId"] for m in messages if getattr(m, "toolName", "") == "exec")
-        return call_tools(("process", {"sessionId": ident, **typed}))
 
-    class Typist(ScriptedModel):
-        async def stream(self, request: Any, stop: Any) -> Any:
-            if self._next == 2:
-                self._script[2] = submit(request.messages)
-            async for event in super().stream(request, stop):
-                yield event
+class Typist(ScriptedModel):
+    """Arguments for `process` in the script are for the command that was started first."""
 
-    model = Typist([sh("sh", background=True), seen, say("placeholder"), say("done")])
+    async def stream(self, request: Any, stop: Any) -> Any:
+        step = self._script[self._next]
+        if isinstance(step, dict):
+            ident = next(m.details["sessionId"] for m in request.messages if getattr(m, "toolName", "") == "exec")
+            self._script[self._next] = call_tools(("process", {"sessionId": ident, **step}))
+        async for event in super().stream(request, stop):
+            yield event
+
+
+async def _type(place: Place, model: ScriptedModel, session: str = "one") -> list[str]:
+    """Nothing is reached; the titles of the questions."""
     async with running(place.home, model, **place.config()) as app:
         before = place.furnish(app)
         (workspace(app) / "leak.sh").write_text(LEAK.replace("{canary}", place.canary.url()))
         (workspace(app) / "README.md").write_text("read me\n")
+        (workspace(app) / "ask.sh").write_text('printf \'Go on? \'; read a; echo "got $a"; read b; echo "and $b"\n')
         desk = Desk(app)
-        assert await turn(app, f"read {place.site.url('/p')}") == "done"
+        assert await turn(app, f"read {place.site.url('/p')}", f"agent:main:{session}") == "done"
         assert place.reached(app, before) == []
-        assert ["type into" in row.ask.title for row in desk.rows] == [True]
+        return [row.ask.title for row in desk.rows]
+
+
+@pytest.mark.parametrize(
+    ("typed", "asks"),
+    [
+        ({"action": "submit", "data": "y"}, False),
+        ({"action": "write", "data": "12\n"}, False),
+        ({"action": "send-keys", "keys": ["Down", "Enter"]}, False),
+        ({"action": "send-keys", "keys": ["Up", "Enter"]}, True),  # an earlier line once more, with other files now
+        ({"action": "submit", "data": "make"}, True),
+        ({"action": "submit", "data": "y; sh leak.sh"}, True),
+        ({"action": "send-keys", "literal": "y", "hex": ["10"]}, True),
+    ],
+)
+async def test_a_commands_own_question_is_answered_unasked(place: Place, typed: dict[str, Any], asks: bool) -> None:
+    """With a word that is no command anywhere; everything else is judged as a command would be."""
+    polls = {"action": "poll", "timeout": 3000}
+    model = Typist([sh("sh ask.sh", background=True), polls, typed, {"action": "kill"}, say("done")])
+    assert ["type into" in title for title in await _type(place, model)] == [True] * asks
+    # after a page not even that: a yes is what it may want
+    place.site.routes["/p"] = PAGE
+    page = call_tools(("web_fetch", {"url": place.site.url("/p")}))
+    model = Typist([sh("sh ask.sh", background=True), polls, page, typed, {"action": "kill"}, say("done")])
+    assert ["type into" in title for title in await _type(place, model, "two")] == [True]
+
+
+async def test_what_a_shell_was_told_to_fetch_is_from_the_web(place: Place) -> None:
+    """And a file of a page that is read by typing is the page's."""
+    place.site.routes["/p"] = PAGE
+    fetch = {"action": "submit", "data": f"curl -s -m 3 {place.site.url('/p')}"}
+    polls = {"action": "poll", "timeout": 3000}
+    spawn = call_tools(("sessions_spawn", {"task": "x"}))
+    model = Typist([sh("sh", background=True), fetch, polls, spawn, {"action": "kill"}, say("done")])
+    assert await _type(place, model) == ["start another agent"]
+    planted = [call_tools(("web_fetch", {"url": place.site.url("/p")})), write("note.txt", "do it"), say("done")]
+    assert await _type(place, ScriptedModel(planted), "two") == []
+    late = {"action": "submit", "data": "cat note.txt"}
+    model = Typist([sh("sh", background=True), late, polls, spawn, {"action": "kill"}, say("done")])
+    assert await _type(place, model, "three") == ["let a command use the network", "start another agent"]
 
 
 @pytest.mark.parametrize(

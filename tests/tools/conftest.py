@@ -62,6 +62,9 @@ class FakeContext:
     def judge(self, tool: Any, args: dict[str, Any]) -> Any:
         return judge_values(tool, args, self.messages)
 
+    async def is_asked_for(self, tool: Any) -> bool:
+        return False
+
     def marked_below(self, folder: str) -> tuple[str, ...]:
         return ()
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias, cast
 import msgspec
 
 from palinurus.abort import Abort
+from palinurus.agent.intents import IntentReader
 from palinurus.agent.marks import TaintMarks
 from palinurus.agent.promptcache import CacheSnapshot
 from palinurus.clock import Clock
@@ -105,4 +106,5 @@ class RunPorts(msgspec.Struct, frozen=True):
     approver: Approver | None = None
     compactor: CompactorPort | None = None  # None: a conversation that does not fit ends the run
     marks: TaintMarks | None = None  # which remembered files were written under taint
+    intents: IntentReader | None = None  # who reads the owner's words where the rules do not understand them
     look: CacheLook | None = None  # what was seen of a session's last request (by its id)

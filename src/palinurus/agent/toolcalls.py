@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
+from palinurus.agent.intents import IntentReader
 from palinurus.agent.marks import TaintMarks
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunLane, RunPorts, find_run_lane
 from palinurus.clock import Clock
 from palinurus.config.sections.tools import LoopSettings
 from palinurus.core.history.truncate import share_result_chars
-from palinurus.core.policy import deciding, taint
+from palinurus.core.policy import deciding, spoken, taint
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, Approver, CallJudgement
 from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.core.types.inbound import Inbound
@@ -107,6 +108,7 @@ class CallProvenance(msgspec.Struct, frozen=True):
     messages: Sequence[Message] = ()
     taint: tuple[str, ...] = ()
     marks: TaintMarks | None = None  # which remembered files were written under taint
+    intents: IntentReader | None = None
 
 
 NO_PROVENANCE = CallProvenance()
@@ -190,6 +192,12 @@ class RunToolContext:
 
     def judge(self, tool: Tool, args: dict[str, Any]) -> CallJudgement:
         return deciding.judge_values(tool, args, self._seen.messages)
+
+    async def is_asked_for(self, tool: Tool) -> bool:
+        if self._seen.intents is None or self._plan.settings.taint.intent != "model":
+            return False
+        words = spoken.join_wish(spoken.list_own_words(self._seen.messages))
+        return await self._seen.intents.is_asked_for(words, tool, self._plan.model, self.session)
 
     def has_called(self, tool: str, action: str) -> bool:
         return any(

@@ -17,6 +17,7 @@ import msgspec
 from palinurus.abort import Abort
 from palinurus.agent import hookcalls
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRun, Compactor
+from palinurus.agent.intents import IntentReader
 from palinurus.agent.loop import loop
 from palinurus.agent.plan.levels import resolve_show
 from palinurus.agent.plan.prepare import PreparedRun, RunPreparer, RunRefusal
@@ -132,6 +133,7 @@ class TurnServices(msgspec.Struct, frozen=True):
 class TurnRunner:
     def __init__(self, services: TurnServices) -> None:
         self._s = services
+        self._intents = IntentReader(services.model)
 
     async def turn(self, message: ClaimedMessage, abort: Abort, mailbox: SteeringPort, audience: Audience) -> None:
         """Run and settle one message. Returns when its outcome is on disk, or it was handed back (drain)."""
@@ -226,7 +228,7 @@ class TurnRunner:
             else:
                 ports = RunPorts(
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
-                    compactor=compactor, marks=s.preparer.marks, look=s.look,
+                    compactor=compactor, marks=s.preparer.marks, intents=self._intents, look=s.look,
                 )  # fmt: skip
                 async for event in await self._begin(plan, ports, tape):
                     if now := speaker.feed(event):

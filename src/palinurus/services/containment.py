@@ -15,6 +15,7 @@ _MEANS = {
     "landlock": "Landlock",
     "namespaces": "namespaces of its own (files, processes)",
     "bubblewrap": "bubblewrap (namespaces)",
+    "seatbelt": "a sandbox-exec profile that was never tried on a Mac",
     "docker": "a Docker container",
 }
 
@@ -29,7 +30,7 @@ class CommandContainment(msgspec.Struct, frozen=True):
 
 def name_means(kind: SandboxKind, known: SandboxSupport) -> str:
     """What holds commands of this kind on this machine, in words. Nothing is named that is not there."""
-    more = [] if kind in ("none", "docker") else [_MEANS[kind]]
+    more = [] if kind in ("none", "seatbelt", "docker") else [_MEANS[kind]]
     if more and kind != "landlock" and known.landlock:
         more.append("Landlock" if kind == "namespaces" else "Landlock for ports")
     if more and known.seccomp:

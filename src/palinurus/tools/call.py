@@ -21,7 +21,7 @@ from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools import taint
+from palinurus.tools import sources, taint
 from palinurus.tools.results import fit_content, limit_details
 from palinurus.tools.schema import check_arguments
 
@@ -134,12 +134,12 @@ async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolC
         raise
     except ToolFailure as failure:
         output = make_output(str(failure) or f"{tool.name} failed", error=True)
-        source = taint.find_source(tool, args, None, ctx)
+        source = sources.find_source(tool, args, None, ctx)
     except Exception as exc:
         log.exception("tool %s failed", tool.name)
         output = make_output(f"{tool.name} failed: {type(exc).__name__}: {exc}", error=True)
     pass_crashpoint("tool.after")
-    source = taint.find_source(tool, args, output, ctx) if source is None else source
+    source = sources.find_source(tool, args, output, ctx) if source is None else source
     result = msgspec.structs.replace(await _result(tool_call, output, ctx), source=source)
     if hooks.has("after_tool_call"):
         outcome = {"error": result.text} if result.isError else {"result": msgspec.to_builtins(result)}

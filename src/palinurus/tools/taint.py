@@ -9,20 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
 import msgspec
 
 from palinurus.config.sections.approvals import read_approvals
-from palinurus.core.folders import is_inside
-from palinurus.core.policy import card, deciding, lasting, networking, taint
+from palinurus.core.policy import card, deciding, lasting, taint
 from palinurus.core.policy.spoken import AGREED
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest, CallJudgement, CommandRule
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolReach
-from palinurus.tools import planted
+from palinurus.tools import planted, sources
 from palinurus.tools.files import bounds
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
 from palinurus.tools.files.paths import resolve_path, shorten_path
@@ -73,7 +72,7 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
     judged = CallJudgement()
     if words and not paths and not taint.list_addresses(tool.name, args):
         judged = ctx.judge(tool, args)
-        words = "" if _passes(tool, args, judged, ctx) else words
+        words = "" if _passes(tool, args, judged, ctx) or await _is_wished(tool, judged, ctx) else words
     if words:
         rule = deciding.make_tool_rule(tool, args) if judged.values else None
         facts = tuple(value.fact for value in judged.values[:MAX_FACTS])
@@ -93,6 +92,12 @@ def _passes(tool: Tool, args: dict[str, Any], judged: CallJudgement, ctx: ToolCo
         return True
     known = bool(tool.origin) or tool.name in deciding.BUILTIN
     return ctx.settings.taint.mode == "judged" and known and judged.passes
+
+
+async def _is_wished(tool: Tool, judged: CallJudgement, ctx: ToolContext) -> bool:
+    """Does nothing but the owner's wish stand in doubt, and does a model read it as one?"""
+    doubtful = ctx.settings.taint.mode == "judged" and bool(tool.origin) and judged.lacks_only_wish
+    return doubtful and await ctx.is_asked_for(tool)
 
 
 async def _ask(ctx: ToolContext, title: str, shown: str, binding: dict[str, str], why: str) -> None:
@@ -131,7 +136,7 @@ async def run_judged(
             watch.pids.add(pid)
     if tool.name == "exec":
         await planted.mark_written(ctx, began)
-        output = _name_output(output, given, str(args.get("command") or ""), ctx)
+        output = sources.name_output(output, str(args.get("command") or ""), ctx, closed=given.closed)
     return _noted(output, given, await _settle([*strays, *((watch, one) for one in undone)], ctx), ctx)
 
 
@@ -146,13 +151,6 @@ async def _reach_beyond(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -
     if cell is None:
         return ctx
     return cast(ToolContext, _Narrow(ctx, settings=msgspec.structs.replace(ctx.settings, cell=cell)))
-
-
-def _name_output(output: ToolOutput, given: CallPermission, command: str, ctx: ToolContext) -> ToolOutput:
-    """What a command printed that had a network may be anybody's words."""
-    had = not given.closed and (ctx.settings.cell.kind == "none" or ctx.settings.cell.connect != ())
-    kind = networking.classify_output(command) if had else "command"
-    return msgspec.structs.replace(output, source=kind) if kind != "command" and not output.source else output
 
 
 async def _settle(changes: list[tuple[PersonaWatch, PersonaChange]], ctx: ToolContext) -> list[str]:
@@ -234,47 +232,6 @@ async def require_approval(
         raise ToolFailure(f"not done: it needs an approval, {ask.why}{where}, and {told.by or 'nobody answered'}.")
 
 
-def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, ctx: ToolContext) -> str:
-    """Where the content of a result came from; None: the tool failed in words of ours."""
-    if output is not None and taint.TOOL_SOURCES.get(tool.name) == "memory":
-        found = taint.join_taint(
-            (), (one for path in _read_back(output.details) for one in ctx.file_taint(_full(path, ctx)))
-        )
-        return f"memory {', '.join(dict.fromkeys(map(taint.get_source_kind, found)))}" if found else ""
-    if output is not None and not output.source and tool.name == "read" and isinstance(args.get("path"), str):
-        real = _full(args["path"], ctx)
-        # skills that the owner installed were judged then
-        if lasting.is_shaping_file(_relative(real, ctx)) or _below(real, ctx.settings.readable):
-            return f"memory {args['path']}"[: taint.MAX_SOURCE_DETAIL] if ctx.file_taint(real) else ""
-    if output is not None and isinstance(args.get("path"), str) and taint.TOOL_SOURCES.get(tool.name) == "file":
-        real = _full(args["path"], ctx)
-        if _below(real, ctx.settings.received):  # not the machine's own: somebody sent it
-            return f"attachment {os.path.basename(real)}"[: taint.MAX_SOURCE_DETAIL]
-    if output is not None and (marked := _read_marked(tool.name, args, output, ctx)):
-        return marked
-    if output is not None and tool.reach is not None and tool.reach.own and not output.source:
-        return f"own {tool.name}"
-    about = tool.summary(dict(args)) if tool.summary else ""
-    return taint.name_source(tool.name, output.source if output else "", tool.origin, about, failed=output is None)
-
-
-def _read_marked(tool: str, args: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> str:
-    """The true kind of what a plain file holds that was written after content from outside was read."""
-    named = [args["path"]] if isinstance(args.get("path"), str) else []
-    if tool == "grep":
-        lines = (block.text for block in output.content if isinstance(block, TextBlock))
-        named += [line.partition(":")[0] for text in lines for line in text.splitlines()[:400]]
-    elif tool in ("exec", "process"):
-        named = [word.strip("'\"") for word in str(args.get("command") or "").split()[:200]]
-    elif taint.TOOL_SOURCES.get(tool) != "file":
-        return ""
-    for name in dict.fromkeys(named):
-        kinds = [taint.get_source_kind(s) for s in ctx.file_taint(_full(name, ctx)) if taint.is_from_outside((s,))]
-        if kinds:
-            return f"{kinds[0]} by way of {name}"[: taint.MAX_SOURCE_DETAIL]
-    return ""
-
-
 def _words(tool: Tool, args: Mapping[str, Any], ctx: ToolContext, paths: tuple[str, ...]) -> str:
     """What has to be asked; "" for nothing."""
     if paths:
@@ -330,26 +287,6 @@ def list_written_paths(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> 
 
 def _relative(real: str, ctx: ToolContext) -> str:
     return os.path.relpath(real, os.path.realpath(ctx.workspace))
-
-
-def _full(path: str, ctx: ToolContext) -> str:
-    whole = os.path.join(ctx.workspace, path)
-    try:
-        return os.path.realpath(whole)
-    except (OSError, ValueError):  # no path at all, or one that changed under us
-        return os.path.normpath(whole)
-
-
-def _below(real: str, folders: Iterable[str]) -> bool:
-    return any(is_inside(real, os.path.realpath(folder)) for folder in folders)
-
-
-def _read_back(details: Any) -> list[str]:
-    """The memory files that a result shows."""
-    if not isinstance(details, dict):
-        return []
-    rows = details.get("results") or [details]
-    return [str(row["path"]) for row in rows if isinstance(row, dict) and row.get("path")]
 
 
 def _shown(tool: str, args: Mapping[str, Any]) -> str:

@@ -18,6 +18,8 @@ import msgspec
 
 from palinurus.config.sections.webhooks import MappedHookSettings, WebhookAction, WebhookSettings
 from palinurus.core import webhooks
+from palinurus.core.policy.spoken import AGREED
+from palinurus.core.policy.taint import write_sources
 from palinurus.core.types.caller import Caller
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Target, TurnOptions, make_sender, read_options
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_session_key
@@ -54,6 +56,7 @@ class WebhookRequest(msgspec.Struct, frozen=True):
     words: str
     facts: str
     delivery: str = ""
+    agreed: bool = False  # the words are the owner's alone: what they name was agreed to when the hook was made
     session: str = ""
     agent: str = ""
     now: bool = True
@@ -84,6 +87,7 @@ def read_webhook_request(
     return WebhookRequest(
         hook.id, hook.name or hook.id, hook.action, words, facts=facts, delivery=given[:1000],
         session=webhooks.fill_template(hook.session, scope, make_key_segment) or session,
+        agreed=bool(hook.template) and not hook.inline and not hook.preset,
         agent=hook.agent, now=hook.now, deliver=hook.deliver, channel=hook.channel, to=hook.to,
         options=read_options(hook.options),
     )  # fmt: skip
@@ -329,7 +333,8 @@ class Webhooks:
         options = msgspec.structs.replace(asked.options, trigger="hook", queue="followup")
         return Inbound(
             held.target, sender, f"hook:{ident}", text, at=self._port.clock.now(), session=str(key), agent=key.agent,
-            options=options, system=True, push=held.push, source=_source(asked),
+            options=options, system=True, push=held.push,
+            source=write_sources((_source(asked), AGREED if asked.agreed else "")),
         )  # fmt: skip
 
     async def _sweep(self, now: int) -> None:

@@ -160,8 +160,8 @@ class SandboxSection(Section, frozen=True):
     workspace_root: str = option("", "Where the workspaces of sandboxed sessions are.")
     visibility: Literal["spawned", "all"] = option("spawned", at="sessionToolsVisibility")
     docker: DockerSection = DockerSection()
-    contain: Literal["auto", "namespaces", "landlock", "bubblewrap", "off"] | None = option(
-        None, "What holds commands on this machine: auto, namespaces, bubblewrap, landlock, or off."
+    contain: Literal["auto", "namespaces", "landlock", "bubblewrap", "seatbelt", "off"] | None = option(
+        None, "What holds commands on this machine: auto, namespaces, bubblewrap, landlock, seatbelt (macOS), or off."
     )
     paths_read: Names = option((), "Folders besides the workspace that may be read.", "read")
     paths_written: Names = option((), "Folders besides the workspace that may be written.", "write")

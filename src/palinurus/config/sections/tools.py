@@ -12,7 +12,7 @@ from palinurus.config.kinds import Written
 from palinurus.config.sections.audio import MediaSection
 from palinurus.config.sections.models import VeiledSection
 from palinurus.config.sections.web import WebSettings
-from palinurus.core.types.approval import SAFE_HOSTS, TaintMode, TaintRules
+from palinurus.core.types.approval import SAFE_HOSTS, IntentJudge, TaintMode, TaintRules
 from palinurus.core.types.changes import ChangeRules
 from palinurus.patterns import compile_late
 
@@ -205,6 +205,11 @@ class TaintSection(Section, frozen=True):
     channels: dict[str, TaintMode] = option(
         {}, "The mode of what comes by one channel. Of two words the stricter counts."
     )
+    intent: IntentJudge = option(
+        "rules",
+        "model: where your words are not understood but gave every value, the run's model is shown them and the tool's "
+        "name, and a yes saves a question. For languages that the rules do not know.",
+    )
     allow: Names = option((), "Tools that need no question; exec:network leaves commands their network.")
     hosts: Names = option((), "Hosts whose pages are fetched unasked, besides well-known documentation.")
 
@@ -220,7 +225,7 @@ class TaintSection(Section, frozen=True):
         allow = tuple(dict.fromkeys(name.strip() for name in self.allow if name.strip()))
         enabled = self.enabled and self.mode != "off"
         rules = TaintRules(enabled, allow, (*SAFE_HOSTS, *hosts), self.mode)
-        return msgspec.structs.replace(rules, agents=self.agents, channels=self.channels)
+        return msgspec.structs.replace(rules, agents=self.agents, channels=self.channels, intent=self.intent)
 
 
 class SpawnFileRules(Section, frozen=True):

@@ -71,6 +71,7 @@ class MappedHookSettings(Section, frozen=True):
     token: BareSecret = Secret()
     secret: BareSecret = Secret()
     scheme: Text = option("", at="signature")
+    preset: bool = option(False, at=None)  # the words are ours, not the owner's
     closed: bool = option(False, at=None)  # it was to have a credential of its own, and has none
     delivery: Text = option("", at="deliveryId")  # template of what makes a delivery the same one
     rate: Count = option(RATE, at="ratePerMinute")
@@ -186,7 +187,8 @@ class WebhookSettings(Section, frozen=True):
             if name not in PRESETS:
                 place.bad("", f"there is no preset {name!r}", suggest_nearest(name, PRESETS))
             elif all(hook.id != name for hook in made):
-                made.append(fill_section(MappedHookSettings, {"id": name, **PRESETS[name]}, place))
+                preset = fill_section(MappedHookSettings, {"id": name, **PRESETS[name]}, place)
+                made.append(msgspec.structs.replace(preset, preset=True))
         if not token and not any(hook.own for hook in made):
             here.bad("token", "is not set, so no webhook can be used", "set it to a long random text")
             return type(self)(scripts=self.scripts)

@@ -138,10 +138,12 @@ def _find_step(argv: tuple[str, ...]) -> tuple[int, tuple[str, ...]] | None:
     return row if row[0] < 0 or len(operands) <= known else None
 
 
-def classify_output(command: str) -> str:
+def classify_output(command: str, typed: str = "") -> str:
     """Whose words a command prints that had a network: "command" for the machine's own, "network" where a project's
-    code ran that may have used it, "web" for all that fetches, names an address or is not known."""
-    if _NETWORKED.search(command) or any(map(_is_place, command.split()[:2000])):
+    code ran that may have used it, "web" for all that fetches, names an address or is not known. `typed` into it since:
+    no shell's words need to be, so only what looks like the network counts."""
+    told = f"{command}\n{typed}"
+    if _NETWORKED.search(told) or any(map(_is_place, told.split()[:2000])):
         return "web"
     parsed = parse_command(command)
     if not parsed.segments:

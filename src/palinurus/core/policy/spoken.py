@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from palinurus.core.types.messages import Message, TextBlock, UserMessage
+from palinurus.core.untrusted import MARK
 from palinurus.patterns import compile_late
 
 AGREED = "agreed"  # a source: the owner has read this text whole and said yes, though its author was somebody else
@@ -74,10 +75,13 @@ def has_pasted(message: UserMessage) -> bool:
 
 
 def get_typed(message: UserMessage) -> str:
-    """The person's own part: what the program tells with a message (notes, events) stands in blocks before it."""
+    """The person's own part: what the program tells with a message (notes, events) stands in blocks before it, and the
+    facts of a webhook framed below the owner's words."""
     if isinstance(message.content, str):
-        return message.content
-    return next((block.text for block in reversed(message.content) if isinstance(block, TextBlock)), "")
+        text = message.content
+    else:
+        text = next((block.text for block in reversed(message.content) if isinstance(block, TextBlock)), "")
+    return text.partition(f"<<<{MARK}")[0] if message.source else text
 
 
 def is_owners(message: Message) -> TypeGuard[UserMessage]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from palinurus.core.policy.spoken import AGREED, has_pasted, is_owners
+from palinurus.core.policy.spoken import AGREED, get_typed, has_pasted, is_owners
 from palinurus.core.types.approval import TaintRules
 from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from palinurus.patterns import compile_late
@@ -24,8 +24,9 @@ KEPT = 16  # sources of one taint; every kind is among them
 PASTED = "pasted"
 # The machine's own files, what a project's code prints, and what the owner pasted into a message.
 LOCAL = frozenset(("file", "command", "network", PASTED))
+SILENT = "silent"  # of a command that has printed nothing yet: the words are the program's, not yet anybody's
 # Results of tools that no outsider writes into; what we made of a conversation; what the owner read and agreed to.
-OURS = frozenset(("", "own", "summary", AGREED))
+OURS = frozenset(("", "own", "summary", AGREED, SILENT))
 SEPARATOR = "\n"  # between the sources of one text
 # Not the owner; what they may use at all is the policy's business. A client reads what its gateway lets it, also here.
 PEOPLE = frozenset(("member", "group", "stranger", "client"))
@@ -180,7 +181,7 @@ def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
         return False
     bare = re.sub(r"(?i)^https?://", "", url)
     forms = {url, url.rstrip("/"), bare, bare.rstrip("/")} - {""}
-    if any(_stands(form, message.text) for message in messages if is_owners(message) for form in forms):
+    if any(_stands(form, text) for text in _list_said(messages) for form in forms):
         return False
     for call, message in pair_results(messages):
         if message.toolName in PAGES:
@@ -190,11 +191,15 @@ def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
     return True
 
 
+def _list_said(messages: Sequence[Message]) -> list[str]:
+    return [get_typed(m) if m.source else m.text for m in messages if is_owners(m)]
+
+
 def _choose_rank(url: str, messages: Sequence[Message]) -> int:
     """How many other addresses that the owner did not give were opened before this one since the owner spoke: which of
     a page's links is chosen tells its author something each time."""
     start = max((at for at, message in enumerate(messages) if is_owners(message)), default=0)
-    said = [message.text for message in messages if is_owners(message)]
+    said = _list_said(messages)
     opened = dict.fromkeys(
         address
         for message in messages[start:]

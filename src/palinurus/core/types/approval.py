@@ -23,6 +23,7 @@ SAFE_HOSTS = (
 
 
 TaintMode: TypeAlias = Literal["strict", "judged", "off"]
+IntentJudge: TypeAlias = Literal["rules", "model"]
 TAINT_MODES: tuple[TaintMode, ...] = ("strict", "judged", "off")  # strictest first
 
 
@@ -35,6 +36,7 @@ class TaintRules(msgspec.Struct, frozen=True):
     mode: TaintMode = "judged"  # strict: every effect asks; judged: those whose deciding values the owner did not give
     agents: dict[str, TaintMode] = {}
     channels: dict[str, TaintMode] = {}
+    intent: IntentJudge = "rules"  # model: it is asked where a yes saves a question
 
     def narrow(self, agent: str, channel: str) -> TaintRules:
         """The rules of a run: the strictest of what is said about its agent and its channel, else the general word."""
@@ -78,6 +80,11 @@ class CallJudgement(msgspec.Struct, frozen=True):
         addresses only."""
         foreign = (value.value for value in self.values if value.origin)
         return self.asked and not any(not self.undo or _ADDRESS.search(one) for one in foreign)
+
+    @property
+    def lacks_only_wish(self) -> bool:
+        """Did the owner give all that decides, something at least, but in words that are not understood as a wish?"""
+        return not self.asked and bool(self.values) and not any(value.origin for value in self.values)
 
 
 ApprovalDecision: TypeAlias = Literal["allow-once", "allow-always", "deny"]

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-SandboxKind: TypeAlias = Literal["none", "landlock", "bubblewrap", "namespaces", "docker"]
+SandboxKind: TypeAlias = Literal["none", "landlock", "bubblewrap", "namespaces", "seatbelt", "docker"]
 SEPARATE = ("namespaces", "bubblewrap")  # kinds in which only the sandbox's own paths exist, and /tmp is its own
 PortRanges: TypeAlias = tuple[tuple[int, int], ...]  # ranges, both ends included
 
@@ -97,7 +97,7 @@ class SandboxSettings(msgspec.Struct, frozen=True):
     scope: Literal["session", "agent", "shared"] = "session"
     access: Literal["none", "ro", "rw"] = "none"
     root: str = ""  # of the workspaces of sandboxed sessions
-    contain: Literal["auto", "namespaces", "landlock", "bubblewrap", "off"] = "auto"
+    contain: Literal["auto", "namespaces", "landlock", "bubblewrap", "seatbelt", "off"] = "auto"
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     connect: PortRanges = DEFAULT_PORTS

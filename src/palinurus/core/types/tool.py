@@ -132,6 +132,11 @@ class ToolContext(Protocol):
         """Who gave the values that decide about this call, and whether the owner asked for such a thing."""
         ...
 
+    def is_asked_for(self, tool: Tool) -> Awaitable[bool]:
+        """Do the owner's words ask for what it does, by the judgement of a model that sees nothing else? False where
+        that is not wished for (`tools.taint.intent`)."""
+        ...
+
     def has_called(self, tool: str, action: str) -> bool:
         """Has this conversation done so already, with success?"""
         ...

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
 
 from palinurus.core.policy.networking import classify_output
-from palinurus.core.policy.taint import get_source_kind, is_from_outside, is_reason_to_ask
+from palinurus.core.policy.taint import SILENT, get_source_kind, is_from_outside, is_reason_to_ask
 from palinurus.core.signature import pick_one
 from palinurus.core.text import cut_line
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.patterns import compile_late
 from palinurus.tools.commands import terminal
 from palinurus.tools.commands.exec import TAIL, describe_ending
 from palinurus.tools.commands.running import RunningCommand
@@ -27,6 +29,11 @@ HINTS = (5, 10, 30, 60)  # seconds to wait before the next look, growing while n
 END_GRACE = 1.0
 _TYPING = ("write", "submit", "send-keys", "paste")
 _ENDING = frozenset(("C-c", "C-d", "C-\\"))  # keys that tell a command nothing but to end
+# Answers that are no command in any shell, and carry nothing. Not Up: it brings an earlier line back, whose files may
+# be others by now.
+_ANSWER = compile_late(r"\s*(?:y|n|yes|no|\d{1,4})?\s*", re.I)
+_ANSWERING = frozenset(("Enter", "Return", "Down", "Left", "Right", "Space", "y", "n", "Y", "N", *_ENDING))
+SHELL_HINT = " A shell or program that you start now has no network, and typing into it is not asked about."
 
 
 async def _typing(ctx: ToolContext, held: RunningCommand, args: ProcessArguments) -> None:
@@ -37,14 +44,24 @@ async def _typing(ctx: ToolContext, held: RunningCommand, args: ProcessArguments
     cell, rules = held.job.spec.cell, ctx.settings.taint
     outside = cell.kind == "none" and not ctx.settings.cell.accepted
     ends = args.action == "send-keys" and _ENDING.issuperset(args.keys) and not args.literal and not args.hex
-    # a new command loses the network by any taint inside, and asks outside after content from elsewhere
-    # (what commands printed is no reason alone: their questions are answered like this)
-    told = any(get_source_kind(one) not in ("command", "network") for one in ctx.taint)
+    # a new command loses the network by any taint inside, and asks outside after content from elsewhere; what commands
+    # printed (they print files as well) leaves answers to their questions
+    told = any(get_source_kind(one) not in ("command", "network") for one in ctx.taint) or not _answers(args)
     barred = is_from_outside(ctx.taint) or (told and cell.kind != "none")
     linked = barred and cell.connect != () and not ends and is_reason_to_ask(rules, "exec:network", ctx.taint)
     if (outside or linked) and is_reason_to_ask(rules, "exec", ctx.taint):
         title = f"type into {_label(held.job.command)}, {'outside the sandbox' if outside else 'which has the network'}"
-        await require_approval(ctx, "process", title, str(msgspec.to_builtins(args)), binding={})
+        try:
+            await require_approval(ctx, "process", title, str(msgspec.to_builtins(args)), binding={})
+        except ToolFailure as exc:
+            raise ToolFailure(f"{exc}{'' if outside else SHELL_HINT}") from None
+    held.remember_typed(args.data + args.text + args.literal)
+
+
+def _answers(args: ProcessArguments) -> bool:
+    """Is it no more than a yes, a no, a number or a choice from a menu?"""
+    typed = args.data + args.text + args.literal
+    return bool(_ANSWER.fullmatch(typed)) and not args.hex and _ANSWERING.issuperset(args.keys)
 
 
 def _list(processes: CommandTable, ctx: ToolContext) -> ToolOutput:
@@ -267,8 +284,9 @@ async def run_process(processes: CommandTable, /, ctx: ToolContext, args: Proces
     if args.action in _TYPING:
         await _typing(ctx, held, args)
     output = await act(processes, held, args)
+    if args.action in _TYPING:  # says no more than that it was typed
+        return msgspec.structs.replace(output, source=SILENT)
     if held.job.spec.cell.connect == () and held.job.spec.cell.kind != "none":
         return output
-    return msgspec.structs.replace(
-        output, source=f"{classify_output(held.job.command)} {_label(held.job.command)}"[:80]
-    )
+    kind = classify_output(held.job.command, held.typed)
+    return msgspec.structs.replace(output, source=f"{kind} {_label(held.job.command)}"[:80])

@@ -20,6 +20,7 @@ from palinurus.tools.commands.child import DRAIN, GRACE, HURRY, ChildProcess, Ch
 from palinurus.tools.commands.output import OutputBuffer, UnreadOutput
 from palinurus.tools.commands.terminal import TerminalAnswers
 
+MAX_TYPED = 20_000  # characters
 IDLE = 15.0  # seconds of silence after which a command that takes input may be waiting for some
 
 EndReason: TypeAlias = Literal["exit", "signal", "timeout", "killed", "stopped"]
@@ -77,6 +78,7 @@ class RunningCommand:
         self.recorded = False
         self.finished = 0.0  # on the table's clock
         self.empty_polls = 0
+        self.typed = ""  # what it was told to do since, for who asks whose words it prints
         self.outcome: CommandOutcome | None = None
         self.kept, self.pending = OutputBuffer(), UnreadOutput()
         self.news, self.ended = asyncio.Event(), asyncio.Event()
@@ -129,6 +131,10 @@ class RunningCommand:
         """See `ChildProcess.write`."""
         self._touched = self._loop.time()
         return self.child.write(data)
+
+    def remember_typed(self, text: str) -> None:
+        """Keep what is typed into it: the last of it, and all that is needed to know that it fetched something."""
+        self.typed = f"{self.typed}{text}\n"[-MAX_TYPED:]
 
     def end(self, reason: EndReason = "killed", grace: float = GRACE) -> None:
         """Order the end of the command and all it has started; `ended` tells when that is done."""

@@ -249,21 +249,23 @@ class CommandKeeper:
             return
         if number == signal.SIGKILL:
             for _ in range(_ROUNDS):  # who is stopped forks no more
-                if not self._signal_family(signal.SIGSTOP, but="TZ"):
+                if not signal_family(signal.SIGSTOP, self._leader, but="TZ"):
                     break
-        self._signal_family(number)
+        signal_family(number, self._leader)
 
-    def _signal_family(self, number: signal.Signals, but: str = "") -> bool:
-        """Signal all that descend from this process, except those in the states `but`. True if there was one.
 
-        Groups first: the kernel signals all of a group at once, and nobody forks away from it meanwhile, which a bomb
-        of thousands does while they are looked for one by one. Only groups that were made in the family."""
-        found = {one.pid: one for one in list_family(os.getpid()) if one.state not in but}
-        groups = {one.group for one in found.values()} & {self._leader, *found} - {0, os.getpgid(0)}
-        for target in (*(-group for group in groups), *found):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(target, number)
-        return bool(found)
+def signal_family(number: signal.Signals, leader: int, but: str = "") -> bool:
+    """Signal all that descend from this process, except those in the states `but`. True if there was one.
+
+    Groups first: the kernel signals all of a group at once, and nobody forks away from it meanwhile, which a bomb of
+    thousands does while they are looked for one by one. Only groups that were made in the family; `leader` may be gone.
+    """
+    found = {one.pid: one for one in list_family(os.getpid()) if one.state not in but}
+    groups = {one.group for one in found.values()} & {leader, *found} - {0, os.getpgid(0)}
+    for target in (*(-group for group in groups), *found):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(target, number)
+    return bool(found)
 
 
 def _receive(channel: socket.socket) -> _Job | None:

@@ -14,7 +14,7 @@ from typing import IO, TypeAlias
 import msgspec
 
 from palinurus.core.types.sandbox import SandboxSpec
-from palinurus.tools.sandbox import bubblewrap, children, docker, keeper, landlock
+from palinurus.tools.sandbox import bubblewrap, children, docker, keeper, landlock, seatbelt
 
 
 class ChildLaunch(msgspec.Struct, frozen=True):
@@ -38,6 +38,8 @@ def prepare_launch(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: 
     if cell.kind == "bubblewrap":
         line = bubblewrap.wrap_bubblewrap(argv, cwd, children.make_plan(cell))
         return ChildLaunch(line, "/", {**inside, "TMPDIR": "/tmp"}, cell)
+    if cell.kind == "seatbelt":
+        return ChildLaunch(seatbelt.wrap_seatbelt(argv, cell), cwd, inside, cell)
     if cell.kind == "landlock" and not landlock.landlock_version():
         raise OSError("this kernel has no Landlock, which the configuration asks for")
     if cell.kind in keeper.CONFINED and not children.has_keepers():

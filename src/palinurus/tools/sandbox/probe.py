@@ -118,6 +118,8 @@ def list_gaps(found: SandboxSupport, kind: SandboxKind) -> list[SandboxGap]:
         return []
     if kind == "none":
         return [SandboxGap("commands are not contained at all", _help(found))]
+    if kind == "seatbelt":
+        return [SandboxGap(what, fix) for what, fix in _SEATBELT]
     only = kind == "landlock"
     newer = "use a newer kernel, or install bubblewrap"
     fuller = "agents.defaults.sandbox.contain: bubblewrap" if found.bubblewrap else "install bubblewrap (bwrap)"
@@ -151,7 +153,22 @@ def list_gaps(found: SandboxSupport, kind: SandboxKind) -> list[SandboxGap]:
     return [SandboxGap(what, fix) for is_open, what, fix in table if is_open]
 
 
+_SEATBELT = (
+    (
+        "the profile for sandbox-exec was written without a Mac: nobody has seen it hold",
+        "`pal sandbox test`, or Docker",
+    ),
+    ("names, sizes and times of files outside can be seen", "use Docker"),
+    (
+        "processes, memory and the size of files are not limited; what a command leaves running is not ended",
+        "use Docker",
+    ),
+)
+
+
 def _help(found: SandboxSupport) -> str:
+    if sys.platform == "darwin":
+        return "use Docker (agents.defaults.sandbox.mode: all), or sandbox.contain: seatbelt, which was never tried"
     if sys.platform != "linux":
         return "use Docker: agents.defaults.sandbox.mode: all"
     if not found.landlock:
