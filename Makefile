@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-mutants torture-soak torture-gate compat dojo clean
+.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-gate compat dojo clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -57,7 +57,7 @@ config-report: $(VENV)/.dev  ## what becomes of the keys that OpenClaw documents
 bench: $(VENV)/.dev  ## measured figures next to their targets; ARGS=--gate: is anything dearer than it was; ARGS=--readme
 	@$(BIN)/python bench/run.py $(ARGS)
 
-PART ?= sweep long mutants soak gate
+PART ?= sweep long slow faults mutants soak gate
 torture: $(addprefix torture-,$(PART))  ## kill -9 everywhere, long tests, mutants of the shells, a soak, AgentDojo; PART=mutants ARGS=dispatch picks
 
 torture-sweep: $(VENV)/.dev  # kill -9 at every point of every scenario, in one piece; says at its end what was lost
@@ -65,6 +65,12 @@ torture-sweep: $(VENV)/.dev  # kill -9 at every point of every scenario, in one 
 
 torture-long: $(VENV)/.dev  # the other long tests, and properties with more examples
 	@$(BIN)/python -m pytest -n 2 --torture -m "torture or hypothesis" --ignore=tests/crash $(ARGS)
+
+torture-slow: $(VENV)/.dev  # whole flows on a store that takes its time, as one over a network does; SEED=7
+	@$(BIN)/python -m pytest -n 2 -q --slow-store $(or $(SEED),1) tests/flow $(ARGS)
+
+torture-faults: $(VENV)/.dev  # each fix of the faults once proved is taken back: which test notices; ARGS: numbers of faults
+	@$(BIN)/python tests/torture/faults.py $(ARGS)
 
 torture-mutants: $(VENV)/.dev  # which changes to the durable shells no test notices; ARGS: names of files, --every N, --jobs 2
 	@$(BIN)/python tests/torture/hunt.py $(ARGS)

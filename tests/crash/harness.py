@@ -36,7 +36,8 @@ class Asked(NamedTuple):
 
 
 class World:
-    def __init__(self, root, model_url, nursery, defaults=None, config=None):
+    def __init__(self, root, model_url, nursery, defaults=None, config=None, limit=LIMIT):
+        self._limit = limit
         self._nursery = nursery
         self._device = make_identity()  # the same before and after a crash, or a key of a message is another's
         config = {"agents": {"defaults": {"maxConcurrent": 8, **(defaults or {})}}, **(config or {})}
@@ -82,7 +83,7 @@ class World:
         assert got == code, self.tail(f"the gateway ended with {got}, not {code}")
 
     async def _gone(self):
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(self._limit):
             while not self.dead:
                 await asyncio.sleep(0.01)
 
@@ -102,7 +103,7 @@ class World:
 
     async def _until(self, condition):
         """True when the condition came true, False when the gateway died first."""
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(self._limit):
             while not self.dead:
                 if await condition():
                     return True
@@ -127,7 +128,7 @@ class World:
         }
         body = {"model": "openclaw", "stream": asked.stream, "messages": [{"role": "user", "content": asked.text}]}
         try:
-            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(LIMIT)) as http:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(self._limit)) as http:
                 async with http.post(self._url("/v1/chat/completions"), json=body, headers=headers) as response:
                     data = await response.read()
                     if response.status in (500, 502) and b"budgets." in data:  # the second: it was told before
@@ -145,7 +146,7 @@ class World:
         """Stop what runs in a session. `stopped` says whether that was acknowledged."""
         headers = {"authorization": f"Bearer {TOKEN}"}
         try:
-            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(LIMIT)) as http:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(self._limit)) as http:
                 async with http.post(self._url(f"/sessions/agent:main:{session}/kill"), headers=headers) as response:
                     self.stopped = (await response.json())["aborted"]
         except (aiohttp.ClientError, ConnectionError):

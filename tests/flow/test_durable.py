@@ -162,6 +162,7 @@ async def test_a_transcript_file_that_takes_no_more_lines_makes_nobody_forget(tm
     async with running(home, ScriptedModel([say("a1"), say("a2")])) as app:
         await ask(app, "q1")
         (file,) = (home / SESSIONS).iterdir()
+        await app.store.complete_file(str(file.relative_to(home)))
         handle = freeze(file)
         await ask(app, "q2")
     assert b"q2" not in file.read_bytes()
@@ -201,6 +202,7 @@ async def test_a_session_whose_transcript_is_not_whole_is_not_deleted(tmp_path: 
     async with running(home, ScriptedModel([say("a1"), say("a2")])) as app:
         await ask(app, "q1", session="other")
         (file,) = (home / SESSIONS).iterdir()
+        await app.store.complete_file(str(file.relative_to(home)))
         handle = freeze(file)
         await ask(app, "q2", session="other")
         key = SessionKey("main", "other")

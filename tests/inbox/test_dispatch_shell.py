@@ -14,12 +14,16 @@ import pytest
 from msgspec.structs import replace
 
 from inbox.test_dispatch import MAIN, Control, Reader, Turns, World, until, world
+from palinurus.abort import Abort
+from palinurus.agent.mailbox import Mailbox
+from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import SystemClock
 from palinurus.config.sections.session import QueueMode, QueueSettings
 from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
+from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import DiskFull, NotFound, QueueFull, StateError
 from palinurus.inbox import queue
 from palinurus.inbox.dispatch import BOUND, Dispatcher
@@ -399,6 +403,32 @@ async def test_one_message_is_stopped_whether_it_runs_or_waits(tmp_path: Path) -
         w.turns.gate("b").set()
         assert await w.dispatcher.stop_item(run)
         assert (await w.outcome(run)).outcome == "aborted" and (await w.outcome(two)).outcome == "answered"
+
+
+class _SlowToTell(Turns):
+    """Their end is on disk before they say it."""
+
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        await super().turn(claimed, abort, mailbox, audience)
+        await self.gate("told").wait()
+        audience.show(AgentEnd((), "stop", TokenUsage()))
+
+
+async def test_who_waits_for_a_message_that_runs_here_has_heard_its_last_event(tmp_path: Path) -> None:
+    """A heartbeat once took what the settled row says for what the model had said last."""
+    async with flaky(tmp_path, _SlowToTell) as (w, _):
+        w.turns.gate("run").set()
+        seen: list[RunEvent] = []
+        first = (await w.dispatcher.submit(inbound("run"), seen.append)).id
+        async with asyncio.timeout(60):
+            while (row := await w.store.item(first)) is None or row.state != "done":
+                await asyncio.sleep(0.002)
+        waiting = asyncio.ensure_future(w.dispatcher.wait(first))
+        assert (await w.dispatcher.wait(first, 0.01)).state == "done"  # whoever has no time is told what is on disk
+        await asyncio.wait((waiting,), timeout=0.05)
+        assert not waiting.done() and seen == []
+        w.turns.gate("told").set()
+        assert (await waiting).outcome == "answered" and len(seen) == 1
 
 
 async def test_waiting_for_nothing_is_not_found(tmp_path: Path) -> None:

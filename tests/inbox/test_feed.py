@@ -97,6 +97,20 @@ class Notes:
         self.seen.append(f"ended {item}")
 
 
+async def test_nothing_is_kept_of_messages_that_have_ended() -> None:
+    """One entry for each steered message stayed for good once."""
+    feeds = RunFeeds()
+    for item in ("a", "b"):
+        feeds.report_accepted(item, "agent:main:main", inbound("hi"))
+    feeds.report_started("a", "agent:main:main", inbound("hi"))
+    feeds.merge("b", "a")
+    feeds.watch("b", lambda event: None)()
+    assert feeds.is_awaited("a") and feeds.is_awaited("b")
+    feeds.report_ended("a")
+    assert not feeds.is_awaited("a") and not feeds.is_awaited("b")
+    assert not any(vars(feeds).values())
+
+
 async def test_a_message_that_became_part_of_a_run_ends_with_it_for_followers_too() -> None:
     feeds, ended = RunFeeds(), list[str]()
 

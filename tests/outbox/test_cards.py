@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from palinurus.store.factory import open_store
 from palinurus.tasks import TaskSet
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
+from palinurus.testing.slowstore import slow_down
 
 ASK = ApprovalRequest("exec", "main", "s", "r", "c", "exec", "run a command", "touch X")
 SHOWN = card.write_approval_card(ASK, "0123456789")
@@ -68,6 +70,20 @@ async def test_a_decision_is_written_on_the_card(tmp_path: Path, early: bool) ->
     assert isinstance(edit, EditAction) and edit.message_id == "m1" and edit.buttons == () and edit.plain
     assert edit.text.endswith("\n— deny by me") and "touch X" in edit.text and "/approve" not in edit.text
     assert await store.list_records(KIND) == []
+    await store.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_decision_while_the_card_is_put_on_record_is_written_on_it_once(tmp_path: Path, seed: int) -> None:
+    store = slow_down(await open_store(str(tmp_path), FakeClock()), seed)
+    channel, helpers = FakeChannel(abilities=ChannelAbilities(acts=frozenset(("edit",)))), TaskSet("a sign of life")
+    cards = ApprovalCards(store, {"fake": channel}, helpers)
+    cards.on_shown(REPLY, "m1")
+    while not await store.list_records(KIND):
+        await asyncio.sleep(0)
+    cards.on_decided("q1", "deny by me")
+    await helpers.settle()
+    assert len(channel.acts) == 1 and await store.list_records(KIND) == []
     await store.close()
 
 

@@ -12,15 +12,17 @@ import pytest
 
 from outbox.test_deliver import CLOCK, OTHER, Picky, reply, world
 from palinurus.clock import Clock
+from palinurus.core.speech import SpokenText
 from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import DiskFull
 from palinurus.outbox import send
-from palinurus.outbox.deliver import Deliverer, _RowTimes
+from palinurus.outbox.deliver import Deliverer, DeliveryAids, _RowTimes
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import OutboxRow
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
+from palinurus.testing.slowstore import share_store
 
 
 class Cutting(FakeChannel):
@@ -133,6 +135,65 @@ async def test_who_is_signed_out_waits_until_somebody_signs_in(tmp_path: Path) -
         await w.say(reply("hello", "1"))
         await w.settled(1)
     assert channel.texts == ["hello"] and len(channel.sends) == 2
+
+
+class Nameless(Picky):
+    """A platform that gives its messages no ids."""
+
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+        done = await super().send(reply)
+        return done if isinstance(done, SendFailure) else SendReceipt("")
+
+
+async def test_a_message_without_an_id_that_went_out_at_the_second_try_is_not_taken_for_lost(tmp_path: Path) -> None:
+    troubles = [SendFailure("later", "down", 0.01)]
+    async with world(tmp_path, Nameless(lambda reply: troubles.pop() if troubles else None)) as w:
+        await w.say(reply("hello", "1"))
+        trace = await w.settled(1)
+    assert [what for what, _ in trace if what in ("sent", "failed")] == ["sent"]
+    assert [what for what, _ in trace].count("reply queued") == 1  # and no notice
+
+
+async def test_when_it_is_tried_again_is_on_disk(tmp_path: Path) -> None:
+    async with world(tmp_path, Picky(lambda reply: SendFailure("later", "down", 3600.0))) as w:
+        begun = CLOCK.now()
+        await w.say(reply("hello", "1"))
+        async with asyncio.timeout(60):
+            while (row := await w.store.reply("item.1")) is None or not row.error:
+                await asyncio.sleep(0.005)
+        assert begun + 3_600_000 <= row.due <= CLOCK.now() + 3_600_000
+
+
+async def test_what_cannot_be_said_aloud_is_given_up_with_the_reason(tmp_path: Path) -> None:
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+
+        async def voice(reply: Reply) -> Reply | str:
+            return "no voice" if reply.text == "mute" else msgspec.structs.replace(reply, text="spoken")
+
+        deliverer = Deliverer(w.store, {"fake": w.channel}, Hooks(), CLOCK, DeliveryAids(voice=voice))
+        deliverer.start()
+        await w.say(reply("mute", "1", speak=SpokenText("mute")), reply("hello", "2", speak=SpokenText("hello")))
+        deliverer.wake_all()
+        trace = await w.settled(2)
+        await deliverer.stop()
+    assert next(detail for what, detail in trace if what == "failed").endswith("no voice")
+    assert w.channel.texts == ["spoken"]
+
+
+async def test_one_node_speaks_for_a_channel(tmp_path: Path) -> None:
+    async with world(tmp_path, FakeChannel()) as w:
+        await w.say(reply("hello", "1"))
+        await w.settled(1)
+        other = share_store(w.store)
+        assert not await other.grant("channel/fake") and await other.grant("channel/another")
+        assert w.deliverer.speaks_for("fake") and not w.deliverer.speaks_for("another")
+        second = Deliverer(other, {"fake": w.channel}, Hooks(), CLOCK)
+        second.start()
+        await w.say(reply("again", "2"))
+        await w.settled(2)
+        assert not second.speaks_for("fake") and w.channel.texts == ["hello", "again"]
+        await second.stop()
+        await other.close()
 
 
 async def test_a_stopped_deliverer_sends_nothing_more(tmp_path: Path) -> None:

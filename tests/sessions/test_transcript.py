@@ -315,6 +315,32 @@ def test_rollback_forgets_everything_since_the_mark() -> None:
     assert len(transcript.add(UserMessage("e"), "", NOW)) == 2  # the header has not reached the disk either
 
 
+def test_a_compaction_that_did_not_reach_the_disk_takes_nothing_away() -> None:
+    transcript = new()
+    first = transcript.add(UserMessage("a"), "i1", NOW)[-1]
+    transcript.add(UserMessage("b"), "i1", NOW)
+    mark = transcript.mark()
+    lines = transcript.add_entry(CompactionEntry(summary="short", firstKeptEntryId=first.id), NOW)
+    assert len(said(transcript)) == 3
+    transcript.rollback(mark, lines)
+    assert said(transcript) == ["a", "b"]
+    with pytest.raises(NotFound):
+        transcript.branch(lines[-1].id)
+
+
+def test_what_is_taken_back_after_a_move_of_the_leaf_is_as_it_was() -> None:
+    transcript = new()
+    first = transcript.add(UserMessage("a"), "i1", NOW)[-1]
+    transcript.add(UserMessage("b"), "i1", NOW)
+    transcript.branch(first.id)
+    mark = transcript.mark()
+    transcript.rollback(mark, transcript.add(UserMessage("c"), "i1", NOW))
+    assert said(transcript) == ["a"]
+    mark = transcript.mark()
+    transcript.rollback(mark, transcript.branch_line(None, NOW))
+    assert said(transcript) == ["a"]
+
+
 def test_what_a_run_hangs_on_is_not_taken_from_under_it() -> None:
     """A note could not be written because a run had begun, and that has written behind it already."""
     transcript = new()
@@ -471,6 +497,34 @@ async def test_a_transcript_in_use_is_never_loaded_twice(tmp_path: Path) -> None
     held.add(UserMessage("not on file yet"), "", NOW)
     await transcripts.load("agents/main/sessions/other.jsonl")
     assert await transcripts.load(PATH) is held
+
+
+async def test_a_transcript_that_lies_elsewhere_is_read_through_its_link(tmp_path: Path) -> None:
+    there = tmp_path / "there.jsonl"
+    there.write_bytes(raw("00000001", None, "hello") + b"\n")
+    (tmp_path / "here.jsonl").symlink_to(there)
+    assert said(await Transcripts(str(tmp_path)).load("here.jsonl")) == ["hello"]
+
+
+async def test_what_another_node_has_added_is_read_on_once(tmp_path: Path) -> None:
+    one, two, three = (raw(f"0000000{n + 1}", None if n == 0 else f"0000000{n}", "abc"[n]) + b"\n" for n in range(3))
+    asked: list[int] = []
+    rests = [one, b"", two, three, three]
+
+    async def tail(path: str, after: int) -> bytes:
+        asked.append(after)
+        await asyncio.sleep(0)
+        return rests.pop(0)
+
+    transcripts = Transcripts(str(tmp_path), tail=tail)
+    held = await transcripts.load("a.jsonl")
+    assert said(held) == ["a"] == said(await transcripts.load("a.jsonl"))
+    assert said(await transcripts.load("a.jsonl")) == ["a", "b"]
+    both = await asyncio.gather(
+        transcripts.load("a.jsonl"), transcripts.load("a.jsonl")
+    )  # who is second has it already
+    assert both[0] is held and said(held) == ["a", "b", "c"] and held.size == len(one + two + three)
+    assert asked == [0, len(one), len(one), len(one + two), len(one + two)]
 
 
 async def test_a_file_that_cannot_be_opened_says_so(tmp_path: Path) -> None:

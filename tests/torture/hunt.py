@@ -4,7 +4,8 @@
 
 For every file of TARGETS: its tests are collected once, run once to see which lines each passes, and then, for every
 mutant, a fork of that process changes the code, in memory and in a copy of the tree for the processes that tests start,
-and runs the tests that pass the changed line, until one fails. Prints killed, survived and equivalent (`targets` says
+and runs the tests that pass the changed line, until one fails. What survives is shown to the wider tests of the file in
+the same way. Prints killed, survived and equivalent (`targets` says
 why nobody can notice those; they are not run), and the survivors. A file is left after `--minutes`: its mutants come in
 an order that is shuffled, always in the same way, so that those that were tried are a fair sample.
 """
@@ -41,7 +42,7 @@ from torture.mutate import HITS, Mutant, make_hand_mutant, make_mutants, mark_li
 from torture.targets import EQUIVALENT, HAND, TARGETS  # noqa: E402
 
 MOST = 5.0  # seconds of processor time that the tests of others may take for a mutant
-SLACK = 4.0  # seconds a test may take besides five times what it took without a mutant
+SLACK = 4.0  # seconds a test may take besides five times what it took without a mutant, if nobody else is at work
 STUCK = "killed (stuck)"
 
 
@@ -74,9 +75,11 @@ class Hunter:
         tests = pickle.loads(found) if found else []
         passed: dict[str, Passed] = {}
         for nodeid, (fine, one) in tests:
-            passed[nodeid] = one
-            self.red += [] if fine else [nodeid]
-        if self.red or not passed:
+            if fine:
+                passed[nodeid] = one
+            else:  # it judges nobody, and the run is no good
+                self.red.append(nodeid)
+        if not passed:
             return True
         original, end = self.file.read_text(), time.monotonic() + self.seconds
         for mutant in self.mutants:
@@ -100,7 +103,7 @@ class Hunter:
         for item in items:
             hits.clear()
             begun, worked = time.monotonic(), time.process_time()
-            fine = run_test(item)
+            fine = run_test(item) or run_test(item)  # once may be the machine's
             took = time.monotonic() - begun, time.process_time() - worked
             yield item.nodeid, (fine, Passed(frozenset(hits), *took))
 
@@ -109,7 +112,9 @@ class Hunter:
     def _judge(
         self, mutant: Mutant, items: list[pytest.Item], passed: dict[str, Passed], module: types.ModuleType
     ) -> str:
-        chosen = choose_tests(mutant, [item.nodeid for item in items], passed, TARGETS[self.target].processes)
+        chosen = choose_tests(
+            mutant, [item.nodeid for item in items if item.nodeid in passed], passed, TARGETS[self.target].processes
+        )
         if not chosen:
             return "survived (no test comes by)"
         by_id = {item.nodeid: item for item in items}
@@ -122,7 +127,8 @@ class Hunter:
                     return
                 tell(b".")
 
-        said = self._in_fork(work, [5 * passed[nodeid].seconds + SLACK for nodeid in chosen])
+        slack = SLACK * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        said = self._in_fork(work, [5 * passed[nodeid].seconds + slack for nodeid in chosen])
         if said is None:
             return STUCK
         if b"!" in said:
@@ -244,7 +250,7 @@ def list_functions(module: types.ModuleType) -> Iterator[types.FunctionType]:
 
 
 def collect_mutants(target: str, every: int, by_hand: bool) -> list[Mutant]:
-    """Those of a file that are hunted."""
+    """Those of a file that are hunted: each `every`-th, with those made by hand."""
     source = (ROOT / "src" / "palinurus" / target).read_text()
     hand = [make_hand_mutant(target, source, old, new) for file, old, new in HAND if file == target]
     made = [] if by_hand or TARGETS[target].by_hand else make_mutants(target, source)[::every]
@@ -260,12 +266,15 @@ def hunt_one(target: str, options: argparse.Namespace) -> int:
     """In a process of its own, with a copy of the package first in its path. Prints one line a mutant."""
     copy = Path(os.environ["PYTHONPATH"].partition(os.pathsep)[0])
     found = collect_mutants(target, options.every, options.hand)
+    if options.left:
+        left = Path(options.left).read_text().splitlines()
+        found = [mutant for mutant in found if mutant.name in left]
     for mutant in filter(is_equivalent, found):
         print(f"equivalent\t{mutant.name}")
     mutants = [mutant for mutant in found if not is_equivalent(mutant)]
     hunter = Hunter(target, mutants, copy, sys.stdout, options.minutes * 60)
     row = TARGETS[target]
-    tests = [str(HERE.parent / name) for name in row.tests]
+    tests = [str(HERE.parent / name) for name in (row.wide if options.left else row.tests)]
     with open(os.devnull, "w") as nothing:
         out, sys.stdout = sys.stdout, nothing
         pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-x", *tests], plugins=[hunter])
@@ -275,8 +284,10 @@ def hunt_one(target: str, options: argparse.Namespace) -> int:
     return 1 if hunter.red or hunter.judged < len(mutants) else 0
 
 
-def start_one(target: str, options: argparse.Namespace, base: Path) -> subprocess.Popen[str]:
+def start_one(target: str, options: argparse.Namespace, base: Path, left: str = "") -> subprocess.Popen[str]:
+    """`left`: a file with the names of mutants that survived the file's own tests."""
     copy = base / target.replace("/", ".")
+    shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "palinurus", copy / "palinurus", ignore=shutil.ignore_patterns("static"))
     temp = copy / "tmp"
     temp.mkdir()
@@ -293,6 +304,7 @@ def start_one(target: str, options: argparse.Namespace, base: Path) -> subproces
         target,
         *("--every", str(options.every), "--minutes", str(options.minutes)),
         *(["--hand"] if options.hand else []),
+        *(["--left", left] if left else []),
     ]
     return subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
@@ -307,6 +319,18 @@ def read_verdicts(process: subprocess.Popen[str]) -> Iterator[str]:
     process.wait()
 
 
+def look_wider(target: str, out: list[str], options: argparse.Namespace, base: Path) -> list[str]:
+    """The verdicts, with those of the wider tests for what survived the file's own."""
+    survived = [line for line in out if line.startswith("survived")]
+    if not survived or not TARGETS[target].wide:
+        return out
+    left = base / "left"
+    left.write_text("\n".join(line.partition("\t")[2] for line in survived))
+    return [line for line in out if line not in survived] + list(
+        read_verdicts(start_one(target, options, base, str(left)))
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("words", nargs="*", help="only files whose name has one of these")
@@ -316,6 +340,7 @@ def main() -> int:
     parser.add_argument("--hand", action="store_true", help="only the mutants made by hand")
     parser.add_argument("--list", action="store_true", help="say which there are")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--left", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         return hunt_one(options.one, options)
@@ -336,7 +361,7 @@ def hunt_all(wanted: list[str], options: argparse.Namespace, base: Path) -> int:
         while left and len(going) < options.jobs:
             going.append((left[0], time.monotonic(), start_one(left.pop(0), options, base)))
         target, begun, process = going.pop(0)
-        out = list(read_verdicts(process))
+        out = look_wider(target, list(read_verdicts(process)), options, base)
         shutil.rmtree(base / target.replace("/", "."), ignore_errors=True)
         rows = [line.partition("\t") for line in out if "\t" in line]
         count = Counter(verdict.split()[0] for verdict, _, _ in rows)

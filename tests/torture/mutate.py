@@ -41,11 +41,15 @@ def _root_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def _is_crashpoint(text: str) -> bool:
+    return "crashpoint" in text or text.startswith(("tx.before.append(", "tx.after.append("))
+
+
 def _drop_statement(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     match node:
         case ast.Expr(ast.Constant() | ast.Yield()):
             return
-        case ast.Expr(value) if _root_name(value) in QUIET or "crashpoint" in ast.unparse(value):
+        case ast.Expr(value) if _root_name(value) in QUIET or _is_crashpoint(ast.unparse(value)):
             return
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript(), *_]) | ast.Expr() | ast.AugAssign() | ast.Delete():
             yield "dropped", ast.Pass()
@@ -63,7 +67,7 @@ def _turn_condition(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     match node:
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) if not isinstance(test, ast.Constant):
             yield "condition negated", _with(node, test=ast.UnaryOp(ast.Not(), test))
-        case ast.Assert():
+        case ast.Assert() | ast.BoolOp(values=[ast.Attribute(attr="strerror"), *_]):  # how it is said to people
             return
         case ast.BoolOp(op, values):
             for at in range(len(values)):

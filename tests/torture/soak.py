@@ -36,7 +36,7 @@ from palinurus.testing import home as homes
 from palinurus.testing.telegram.server import CHATS, FakeTelegram
 
 HOOK = "hook-token"
-SETTLED = 600.0  # seconds for everything to end
+SETTLED = 600.0  # seconds for a start, and for everything to end: others may need the machine
 GROWTH, MORE_FILES, LOG_BYTES = 1.25, 20, 20 << 20  # what may grow while nobody kills it, and the size of the log
 
 
@@ -318,7 +318,7 @@ async def soak(root: Path, minutes: float, seed: int, model_url: str) -> list[st
             "hooks": {"enabled": True, "token": HOOK},
             "session": {"dmScope": "per-channel-peer"},
         }
-        world = World(root, model_url, nurseries.nursery(), None, config)
+        world = World(root, model_url, nurseries.nursery(), None, config, limit=SETTLED)
         it = Soak(world, telegram, seed)
         assert await world.up(), world.tail("the gateway does not start")
         it.up.set()

@@ -138,9 +138,13 @@ def _named(name: str, mime: str) -> str:
 
 
 def _write(path: str, data: bytes) -> None:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    names = [os.path.dirname(path)]  # folders that get a name with it
+    while not os.path.isdir(names[-1]):
+        names.append(os.path.dirname(names[-1]))
+    os.makedirs(names[0], mode=0o700, exist_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())
-    sync_folder(os.path.dirname(path))  # its name, too: the message that has it is about to be accepted
+    for folder in names:  # the message that has it is about to be accepted
+        sync_folder(folder)

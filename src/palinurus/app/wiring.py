@@ -126,9 +126,7 @@ class AppParts:
         self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
         if self.settings.mcp.servers:
             self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
-        self._transcripts = Transcripts(
-            self.settings.home, journal=self.store.list_journal_lines, tail=self.store.read_tail
-        )
+        self._transcripts = Transcripts(self.settings.home, tail=self.store.read_tail)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
         self._wire_chats()

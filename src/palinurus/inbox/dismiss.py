@@ -126,8 +126,8 @@ class MessageDismisser:
             asyncio.get_running_loop().call_later(AGAIN, self.begin, session)
             raise
         run = self._running.get(session)
-        if run is not None and run.mark is not None and run.marked is None:
-            run.marked = run.claim.id in done.marked
+        if run is not None and run.claim.id in done.marked:
+            run.marked = True
         doomed = [row for row in self._book.list_doomed(session) if only is None or row.id in only]
         doomed = doomed if waiting is not None else []  # it was not asked about what waits
         known = {row.id for row in doomed} | ({run.claim.id} if run is not None else set())
@@ -204,7 +204,7 @@ class MessageDismisser:
             while True:
                 rows = [row for row in self._book.list_doomed(session) if row.id not in tried]
                 run = self._running.get(session)
-                mark = run.mark if run is not None and run.marked is None else None
+                mark = run.mark if run is not None and not run.marked else None
                 if not rows and mark is None:
                     return
                 tried.update(row.id for row in rows)
@@ -212,7 +212,7 @@ class MessageDismisser:
                 ends = [_make_dismissal(row, to_outgoing_rows(notices[row.id], row.id, self._now())) for row in rows]
                 done = await self._store.dismiss([*ends, mark] if mark is not None else ends)
                 if run is not None and mark is not None:
-                    run.marked = mark.id in done.marked
+                    run.marked = True
                 self._over(session, rows, done, notices)
         except StateError:
             asyncio.get_running_loop().call_later(AGAIN, self.begin, session)

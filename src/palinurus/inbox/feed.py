@@ -46,6 +46,7 @@ class RunFeeds:
         self._guests: dict[str, list[str]] = {}  # by run: messages that became part of it
         self._followers: list[RunFollower] = []
         self._here: set[str] = set()  # messages that were accepted here and have not ended
+        self._running: set[str] = set()  # messages whose run is here: its last event is still to come
 
     def follow(self, follower: RunFollower) -> Callable[[], None]:
         """Show everything to `follower` from now on. Returns the function that ends it."""
@@ -60,6 +61,7 @@ class RunFeeds:
 
     def report_started(self, item: str, session: str, inbound: Inbound) -> None:
         """A message's turn begins."""
+        self._running.add(item)
         for follower in self._followers:
             follower.on_started(item, session, inbound)
 
@@ -99,6 +101,7 @@ class RunFeeds:
         if last is not None:
             self.show(item, last)
         self._sinks.pop(item, None)
+        self._running.discard(item)
         for name in (item, *self._guests.pop(item, ())):
             self._here.discard(name)
             for follower in self._followers:
@@ -129,7 +132,8 @@ class RunFeeds:
                 return
 
     async def outcome(self, item: str, store: Store, timeout: float | None = None) -> InboxRow | None:
-        """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing).
+        """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing). Of a run
+        that is here watchers have seen the last event by then.
 
         Follows a message that became part of another's run. None: no such message.
         """
@@ -139,7 +143,7 @@ class RunFeeds:
             end = self.end(item)
             try:
                 row = await store.item(item)
-                if row is None or row.state == "done":
+                if row is None or (row.state == "done" and item not in self._running):
                     return row
                 left = None if deadline is None else deadline - now()
                 if row.state != "absorbed":

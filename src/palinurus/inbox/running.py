@@ -128,7 +128,7 @@ def make_refused_end(outcome: TurnOutcome, note: str, now: int) -> AgentEnd:
 class ActiveRun:
     """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end.
 
-    `mark` is the end that somebody who stopped it wants on disk; `marked` whether it is (False: it had ended before).
+    `mark` is the end that somebody who stopped it wants on disk; `marked` once it is there, or the run ended first.
     """
 
     __slots__ = (
@@ -147,7 +147,7 @@ class ActiveRun:
         self.late = 0
         self.over = False
         self.mark: Dismissal | None = None
-        self.marked: bool | None = None
+        self.marked = False
 
 
 class RunAudience:
@@ -188,8 +188,9 @@ def keep_deadline(run: ActiveRun, seconds: float, grace: float, give_up: Callabl
 
     def late() -> None:
         run.late += 1
-        if run.over or run.task is None:
+        if run.over:
             return
+        assert run.task is not None, run.claim.id  # it was begun before
         log.error("message %s: the run is still going after its deadline", run.claim.id)
         run.task.cancel()
         if run.late > 1:

@@ -5,7 +5,9 @@ Which message a card is, is on record, so that a card that was shown before a re
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -45,6 +47,7 @@ class ApprovalCards:
         self._channels = channels
         self._tasks = tasks
         self._decided: dict[str, str] = {}  # words by question, of this process
+        self._mending: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by question
 
     def on_shown(self, reply: Reply, message_id: str) -> None:
         """A message was shown; those that are no cards are nobody's business here."""
@@ -73,16 +76,17 @@ class ApprovalCards:
             await self._mend(question)
 
     async def _mend(self, question: str) -> None:
-        card = await self._records.get(question)
-        if card is None:  # not shown yet, or set right already
-            return
-        channel = self._channels.get(card.target.channel)
-        if channel is not None:
-            text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided.get(question, CLOSED)}"
-            gone = self._removes(card.target) and "delete" in channel.abilities.acts
-            act = DeleteAction(card.message_id) if gone else EditAction(card.message_id, text, plain=True)
-            await call_platform(channel.act(card.target, act))
-        await self._records.drop(question)
+        async with self._mending.setdefault(question, asyncio.Lock()):  # shown and decided at once: one of them does it
+            card = await self._records.get(question)
+            if card is None:  # not shown yet, or set right already
+                return
+            channel = self._channels.get(card.target.channel)
+            if channel is not None:
+                text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided.get(question, CLOSED)}"
+                gone = self._removes(card.target) and "delete" in channel.abilities.acts
+                act = DeleteAction(card.message_id) if gone else EditAction(card.message_id, text, plain=True)
+                await call_platform(channel.act(card.target, act))
+            await self._records.swap(question, card, None)  # if it is another by now, who put that there comes next
 
 
 def parse_question_id(client_id: str) -> str:

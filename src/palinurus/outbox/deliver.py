@@ -358,7 +358,6 @@ class _Worker:
             return
         said = Reply(reply.target, LOST_TEXT, row.id + LOST, "notice")
         await self._store.post_replies(to_outgoing_rows((said,), row.item, self._clock.now()))
-        self.wake.set()
 
     async def _over(self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None) -> None:
         self._sender.over(row.id)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from palinurus.core.policy import taint
-from palinurus.core.types.card import CARD, CallCard, read_cards
+from palinurus.core.types.card import CARD, EVIDENCE, CallCard, EvidenceFinding, read_cards, read_findings
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.patterns import compile_late
 from palinurus.sessions.entries import MessageEntry
@@ -90,11 +90,17 @@ def describe_run(facts: RunFacts) -> dict[str, Any]:
         },
         "memories": [found for result in results if result.toolName in _MEMORY for found in _list_memories(result)],
         "skills": _list_skills(answers),
+        "evidence": [msgspec.to_builtins(one) for one in _read_findings(facts)],
         "taint": list(last.taint if last else taint.collect_taint(facts.said)),
         "cost": {**sum_spent(facts.calls), "calls": len(facts.calls)},
         "time": _describe_time(facts),
         "calls": [msgspec.to_builtins(card) for card in (*cards, *facts.aside)],
     }
+
+
+def _read_findings(facts: RunFacts) -> list[EvidenceFinding]:
+    """Claims of its answers that nothing bore out."""
+    return read_findings(step.detail for step in facts.steps if step.what == EVIDENCE)
 
 
 def sum_spent(calls: Sequence[UsageRow]) -> dict[str, Any]:
@@ -281,6 +287,14 @@ def _say_outside(told: dict[str, Any], _: str = "") -> list[str]:
     return [f"outside  {', '.join(told['taint'])[:400] or 'nothing here came from outside'}"]
 
 
+def _say_claims(told: dict[str, Any], _: str = "") -> list[str]:
+    return [
+        f'doubtful "{claim["said"]}": {claim["fact"]}' + (" (the model was asked again)" if found.get("asked") else "")
+        for found in told["evidence"]
+        for claim in found["claims"]
+    ]
+
+
 def _say_cost(told: dict[str, Any], _: str = "") -> list[str]:
     cost = told["cost"]
     price = f"${cost['totalCost']:.4f}" if cost["missingCostEntries"] < cost["calls"] else "no price known"
@@ -333,11 +347,11 @@ TOPICS: dict[str, tuple[Say, ...]] = {
     "memory": (_say_memory, _say_outside),
     "cost": (_say_cost, _say_calls, _say_time),
     "silence": (_say_silence,),
-    "short": (_say_model, _say_level, _say_tools, _say_cost, _say_time, _say_end),
-    "reply": (_say_model, _say_memory, _say_outside, _say_tools, _say_end),
+    "short": (_say_model, _say_level, _say_tools, _say_claims, _say_cost, _say_time, _say_end),
+    "reply": (_say_model, _say_memory, _say_outside, _say_tools, _say_claims, _say_end),
     "run": (
-        _say_model, _say_level, _say_prompt, _say_tools, _say_cache, _say_memory, _say_outside, _say_cost, _say_calls,
-        _say_time, _say_end,
+        _say_model, _say_level, _say_prompt, _say_tools, _say_claims, _say_cache, _say_memory, _say_outside, _say_cost,
+        _say_calls, _say_time, _say_end,
     ),
 }  # fmt: skip
 

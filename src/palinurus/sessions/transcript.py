@@ -39,7 +39,6 @@ from palinurus.sessions.entries import (
     to_message,
 )
 from palinurus.sessions.scan import BadPiece, scan_transcript
-from palinurus.store.lines import join_journal
 from palinurus.store.port import TranscriptLine
 
 _ROOT = -1
@@ -201,12 +200,10 @@ class Transcript:
             del self._index[entry.id]
             if entry.item:
                 self._items[entry.item].pop()
-                if not self._items[entry.item]:
-                    del self._items[entry.item]
         del self.entries[mark.entries :], self._parents[mark.entries :]
         self._leaf, self.header, self.size = mark.leaf, mark.header, mark.size
         self._tuple = None
-        self._stale = self._stale or self._build != mark.build
+        self._stale = self._build != mark.build  # what was said is what it was at the mark, or was put together anew
         if not self._stale:
             del self._said[mark.said :]
 
@@ -278,11 +275,11 @@ class Transcript:
             previous = self._leaf
 
 
-def read_transcript(file: str, path: str = "", cwd: str = "", journal: Sequence[TranscriptLine] = ()) -> Transcript:
+def read_transcript(file: str, path: str = "", cwd: str = "") -> Transcript:
     """Load `file`; one that does not exist gives an empty transcript. Broken content is never fatal.
 
-    `path` is the name relative to home that its lines will carry; `journal` the lines that may not be in the file yet,
-    read before it. Raises StateUnwritable when the file cannot be opened or is none (a pipe, a device).
+    `path` is the name relative to home that its lines will carry. Raises StateUnwritable when the file cannot be opened
+    or is none (a pipe, a device).
     """
     transcript = Transcript(path or file, cwd)
     data = b""
@@ -294,7 +291,7 @@ def read_transcript(file: str, path: str = "", cwd: str = "", journal: Sequence[
     except OSError as exc:
         reason = exc.strerror or "not a regular file"
         raise StateUnwritable(f"{file}: {reason}", fix="check who owns the file and its mode") from exc
-    transcript.fill(join_journal(data, journal))
+    transcript.fill(data)
     return transcript
 
 
@@ -321,8 +318,9 @@ def set_aside(transcript: Transcript, file: str) -> str:
 
 
 class Transcripts:
-    """The transcripts in use, least recently used ones dropped; `forget` is for files replaced from outside. `journal`
-    gives the lines of a path that may not be in its file yet, `tail` what another node has added since: see `Store`."""
+    """The transcripts in use, least recently used ones dropped; `forget` is for files replaced from outside. `tail`
+    gives what a transcript holds beyond so many bytes, all of it and what another node has added since: see
+    `Store.read_tail`. Without it files are read, for who looks where nobody writes."""
 
     def __init__(
         self,
@@ -330,11 +328,9 @@ class Transcripts:
         max_cached: int = 64,
         max_bytes: int = _CACHED_BYTES,
         *,
-        journal: Callable[[str], Awaitable[Sequence[TranscriptLine]]] | None = None,
         tail: Callable[[str, int], Awaitable[bytes]] | None = None,
     ) -> None:
         self._home = home
-        self._journal = journal
         self._tail = tail
         self._max = max_cached
         self._max_bytes = max_bytes
@@ -370,14 +366,15 @@ class Transcripts:
 
     async def _read(self, relpath: str, cwd: str) -> Transcript:
         file = os.path.join(self._home, relpath)
-        # before the file: rows go only after their lines are in it
-        rows = await self._journal(relpath) if self._journal else ()
-        try:
-            large = os.path.getsize(file) > _INLINE
-        except OSError:
-            large = False
-        given = (file, relpath, cwd, rows)
-        transcript = await asyncio.to_thread(_load, *given) if large else _load(*given)
+        if self._tail is not None:
+            transcript, data = Transcript(relpath, cwd), await self._tail(relpath, 0)
+            if len(data) > _INLINE:
+                await asyncio.to_thread(_fill, transcript, data, file)
+            else:
+                _fill(transcript, data, file)
+        else:
+            transcript = await asyncio.to_thread(read_transcript, file, relpath, cwd)
+            set_aside(transcript, file)
         self._live[relpath] = transcript
         return transcript
 
@@ -390,8 +387,7 @@ class Transcripts:
             weight -= dropped.size
 
 
-def _load(file: str, relpath: str, cwd: str, journal: Sequence[TranscriptLine]) -> Transcript:
-    transcript = read_transcript(file, relpath, cwd, journal)
+def _fill(transcript: Transcript, data: bytes, file: str) -> None:
+    transcript.fill(data)
     transcript.messages()
     set_aside(transcript, file)
-    return transcript

@@ -33,7 +33,6 @@ Reason: TypeAlias = Literal["old", "cron", "many", "archive", "orphan", "left ov
 HOUR, DAY = 3_600_000, 86_400_000
 YOUNG = HOUR  # an unreferenced file this young may belong to a session that is just being made
 
-_STATELESS = compile_late(r"openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _RESULT = compile_late(r"\.jsonl\.result-[0-9a-f]{16}$", re.ASCII)
 _SIDE = compile_late(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", re.ASCII)
 _LEFT = compile_late(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:(?:part|import)-\d+|\d+\.[0-9a-f]{8}\.tmp)$", re.ASCII)
@@ -169,12 +168,7 @@ def is_protected(key: SessionKey) -> bool:
 
 def is_made_by_program(key: SessionKey) -> bool:
     """Was it a job, a webhook, a sub-agent or a request that named no session that began it?"""
-    return key.kind in ("cron", "hook", "subagent") or is_stateless(key)
-
-
-def is_stateless(key: SessionKey) -> bool:
-    """Was it made up for an HTTP request that named no session?"""
-    return _STATELESS.fullmatch(key.rest) is not None
+    return key.kind in ("cron", "hook", "subagent") or key.unnamed
 
 
 def compute_high_water(limit: int) -> int:

@@ -343,13 +343,9 @@ class Store(Protocol):
         """Make transcript lines durable that belong to no run. Raises StaleClaim if the session `idle` has one."""
         ...
 
-    async def list_journal_lines(self, path: str) -> list[TranscriptLine]:
-        """The last lines of a transcript: those that may not be in its file yet, in their order."""
-        ...
-
     async def read_tail(self, path: str, after: int) -> bytes:
-        """The lines of a transcript beyond its first `after` bytes; empty if it has no more: whoever has read that much
-        has read all. Raises StateUnwritable."""
+        """The lines of a transcript beyond its first `after` bytes, with all that is committed; empty if it has no
+        more: whoever has read that much has read all. Raises StateUnwritable."""
         ...
 
     async def complete_file(self, path: str) -> None:

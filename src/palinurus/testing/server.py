@@ -168,13 +168,19 @@ class ModelServer:
     """
 
     def __init__(
-        self, script: Iterable[ServerStep] = (), *, default: ServerStep = follow_markers, chunk: int = 8
+        self,
+        script: Iterable[ServerStep] = (),
+        *,
+        default: ServerStep = follow_markers,
+        chunk: int = 8,
+        remember: bool = True,  # False: a soak asks for gigabytes
     ) -> None:
         self._script = list(script)
         self._default = default
         self._chunk = chunk
         self._http = LoopbackHttp({EVERY_REQUEST: self._handle})
         self._closing = asyncio.Event()
+        self._remember = remember
         self.requests: list[ModelServerRequest] = []
         self.open = 0
         self.failed = 0
@@ -222,7 +228,8 @@ class ModelServer:
         except msgspec.DecodeError:
             body = {}
         asked = ModelServerRequest(request.path, api, {k.lower(): v for k, v in request.headers.items()}, body)
-        self.requests.append(asked)
+        if self._remember:
+            self.requests.append(asked)
         answer = _answer(self._script.pop(0) if self._script else self._default, asked)
         self.open += 1
         try:
@@ -312,7 +319,7 @@ def read_script(data: bytes) -> list[ServerStep]:
 
 async def serve_script(port: int, script: list[ServerStep]) -> None:
     """Run until cancelled; the address goes to standard output first."""
-    server = ModelServer(script)
+    server = ModelServer(script, remember=False)  # nobody could look
     await server.start(port)
     sys.stdout.write(server.url + "\n")
     sys.stdout.flush()

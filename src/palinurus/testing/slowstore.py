@@ -1,5 +1,6 @@
-"""A store whose reads take a while, as those of a database elsewhere do. What depends on a read that never gives up the
-loop breaks on it; the delays are drawn from a seed, so what broke breaks again.
+"""A store that takes its time, as a database elsewhere does: reads begin late, and whoever changes something hears that
+it is done after others could see it. What depends on a read that never gives up the loop, or on being the first to
+know, breaks on it; the delays are drawn from a seed, so what broke breaks again.
 
     app.open_store = open_slow_store(seed=7)
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any, Protocol, cast
 
 from palinurus.clock import Clock
@@ -18,14 +20,14 @@ from palinurus.store.factory import StoreOpener, open_store
 from palinurus.store.port import Store
 
 READS = frozenset(
-    """find get_record item list_due_replies list_journal_lines list_records list_running list_usage list_waiting
+    """find get_record item list_due_replies list_records list_running list_usage list_waiting
     read_tail reply session sessions trace""".split()
 )
 
 
 class SlowStore:
-    """Every read of `store` waits for up to `longest` seconds first, some of them not at all. Changes are as they were:
-    they always gave up the loop."""
+    """Every read of `store` waits for up to `longest` seconds first, and every change that long at its end, some of
+    them not at all. Changes begin at once: their order is that of the calls."""
 
     def __init__(self, store: Store, seed: int = 0, longest: float = 0.01) -> None:
         self._store = store
@@ -40,16 +42,30 @@ class SlowStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        return self._slow(found) if name in READS else found
+        if name in READS:
+            return self._read_late(found)
+        return self._tell_late(found) if iscoroutinefunction(found) and name != "close" else found
 
-    def _slow(self, read: Callable[..., Any]) -> Callable[..., Any]:
+    def _read_late(self, read: Callable[..., Any]) -> Callable[..., Any]:
         async def wait_and_read(*args: Any, **more: Any) -> Any:
             self.reads += 1
-            if self._chance.random() < 0.8:
-                await asyncio.sleep(self._chance.random() * self._longest)
+            await self._wait()
             return await read(*args, **more)
 
         return wait_and_read
+
+    def _tell_late(self, change: Callable[..., Any]) -> Callable[..., Any]:
+        async def change_and_wait(*args: Any, **more: Any) -> Any:
+            try:
+                return await change(*args, **more)
+            finally:
+                await self._wait()
+
+        return change_and_wait
+
+    async def _wait(self) -> None:
+        if self._chance.random() < 0.8:
+            await asyncio.sleep(self._chance.random() * self._longest)
 
 
 def slow_down(store: Store, seed: int = 0, longest: float = 0.01) -> Store:

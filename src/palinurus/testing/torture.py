@@ -31,7 +31,7 @@ from typing import IO, Any, NoReturn
 import aiohttp
 import msgspec
 
-from palinurus.config.json5 import decode
+from palinurus.config.include import read_included
 from palinurus.config.paths import find_home, locate_config_file
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.testing import home as homes
@@ -39,7 +39,6 @@ from palinurus.testing.harm import FAULTS, MOST_HOURS, POINTS, SKEWED, TortureRe
 from palinurus.testing.server import ModelServer, ModelServerRequest, ScriptedResponse, follow_markers
 
 ARM = "PALINURUS_CRASH"  # see crashpoints.py
-DEPTH = 64  # of a config
 CHATS, CALLERS = 4, 2  # who writes at the same time
 FULL = 2.5  # seconds during which the disk is full
 PATIENCE = 3  # seconds the copy waits for a model that hangs; the default would outlast us
@@ -300,15 +299,6 @@ def _count_tokens(texts: Any) -> Counter[str]:
     return Counter(text.split("answer ", 1)[1].split()[0] for text in texts if "answer " in text)
 
 
-def _read_config(file: str) -> dict[str, Any]:
-    try:
-        with open(file, encoding="utf-8") as handle:
-            found = decode(handle.read(), DEPTH)
-    except FileNotFoundError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadRequest(message, fix="`pal torture --help`")
@@ -329,7 +319,7 @@ def main(argv: list[str] | None = None) -> int:
     def tell(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
-    raw = _read_config(locate_config_file(find_home(os.environ)))
+    raw, _ = read_included(locate_config_file(find_home(os.environ)), os.environ)
     with tempfile.TemporaryDirectory(prefix="pal-torture-") as folder:
         root = os.path.abspath(asked.keep or folder)
         os.makedirs(root, mode=0o700, exist_ok=True)

@@ -37,7 +37,12 @@ def test_keys(text: str, agent: str, rest: str, kind: str, depth: int, lane: str
     key = parse_session_key(text)
     assert key == SessionKey(agent, rest)
     assert (key.kind, key.depth, key.lane) == (kind, depth, lane)
-    assert parse_session_key(str(key)) == key
+    assert parse_session_key(str(key)) == key and not key.unnamed
+
+
+def test_a_session_that_a_request_named_is_told_from_one_that_was_made_up_for_it() -> None:
+    made = SessionKey("main", "openai:0b5c3b5e-6a3e-4e52-9b0f-0d6a2f1c9e77")
+    assert made.unnamed and not SessionKey("main", f"{made.rest}:thread:1").unnamed
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,45 @@
-"""The SQLite store passes the suite of the port, also when its reads take a while."""
+"""The SQLite store passes the suite of the port, also when its reads take a while; what it does with files."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from palinurus.clock import Clock
+from palinurus.errors import StateUnwritable
+from palinurus.store.factory import StateReader
 from palinurus.store.port import Settlement, Store
 from palinurus.store.sqlite import open_sqlite_store
+from palinurus.store.sqlite.reader import open_sqlite_reader
 from palinurus.testing.clock import FakeClock
+from palinurus.testing.conformance import inbox, nodes, store
 from palinurus.testing.conformance.inbox import FILE, make_line
-from palinurus.testing.conformance.store import StoreSuite
-from palinurus.testing.slowstore import share_store, slow_down
+from palinurus.testing.conformance.store import ReaderSuite, StoreSuite
+from palinurus.testing.slowstore import READS, share_store, slow_down
 
 
-class TestSqlite(StoreSuite):
+class TestSqlite(ReaderSuite):
     async def open(self, home: str, clock: Clock) -> Store:
         return await open_sqlite_store(home, clock)
 
     async def share(self, store: Store) -> Store:
         return share_store(store)
 
-    async def test_lines_reach_the_file(self, store: Store, tmp_path: Path) -> None:
-        held = await self.accept_and_claim(store)
-        await store.append(held, [make_line("e1"), make_line("e2")])
-        await store.settle(held, Settlement("answered", lines=(make_line("e3"),)))
-        lines = b"".join(make_line(e).data + b"\n" for e in ("e1", "e2", "e3"))
-        assert (tmp_path / "home" / FILE).read_bytes() == lines
+    def look(self, home: str) -> StateReader:
+        return open_sqlite_reader(home)
+
+    async def test_lines_are_in_their_files(self, store: Store, tmp_path: Path) -> None:
+        held, other = await self.accept_and_claim(store), "agents/main/sessions/other.jsonl"
+        await store.append(held, [make_line("e1"), make_line("x1", other)])
+        await store.settle(held, Settlement("answered", lines=(make_line("e2"),)))
+        home = tmp_path / "home"
+        assert (home / FILE).read_bytes() == b"".join(make_line(e).data + b"\n" for e in ("e1", "e2"))
+        assert (home / other).read_bytes() == make_line("x1").data + b"\n"
 
     async def test_lines_of_a_session_that_was_dropped_do_not_make_its_file_anew(
         self, store: Store, tmp_path: Path, clock: FakeClock
@@ -44,12 +57,42 @@ class TestSqlite(StoreSuite):
             await again.close()
         assert not (tmp_path / "killed" / FILE).exists()
 
+    async def test_a_line_and_what_becomes_of_its_file_in_one_commit(self, store: Store, tmp_path: Path) -> None:
+        file = tmp_path / "home" / FILE
+        await asyncio.gather(store.write([make_line("e1")]), store.complete_file(FILE))
+        assert file.read_bytes() == make_line("e1").data + b"\n"  # once
+        file.unlink()
+        await asyncio.gather(store.write([make_line("e2")]), store.drop_session("agent:main:a", FILE))
+        await store.close()
+        assert not file.exists()
+
+    async def test_a_file_that_takes_no_lines_is_not_whole(self, store: Store, tmp_path: Path) -> None:
+        file = tmp_path / "home" / FILE
+        file.mkdir(parents=True)
+        await store.write([make_line("e1")])
+        with pytest.raises(StateUnwritable):
+            await store.complete_file(FILE)
+        file.rmdir()
+        await store.complete_file(FILE)
+        assert file.read_bytes() == make_line("e1").data + b"\n"
+
 
 class TestSlowSqlite(StoreSuite):
-    """The same, with reads that take a while."""
+    """The same, with a store that takes its time."""
 
     async def open(self, home: str, clock: Clock) -> Store:
         return slow_down(await open_sqlite_store(home, clock), seed=1)
 
     async def share(self, store: Store) -> Store:
         return share_store(store)
+
+
+def list_methods(port: type) -> set[str]:
+    return {name for name, value in vars(port).items() if inspect.isfunction(value) and not name.startswith("_")}
+
+
+def test_the_suite_asks_for_every_method_of_the_ports() -> None:
+    suite = "".join(map(inspect.getsource, (inbox, nodes, store)))
+    asked = set(re.findall(r"\.(\w+)\(", suite))
+    assert list_methods(Store) - asked == set() and list_methods(StateReader) - asked == set()
+    assert list_methods(Store) >= READS

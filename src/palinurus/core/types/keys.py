@@ -21,6 +21,7 @@ SessionKind: TypeAlias = Literal["main", "direct", "group", "subagent", "cron", 
 
 _AGENT = compile_late(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PLAIN = compile_late(r"[A-Za-z0-9_.@+=#!-]+")
+_REQUEST = compile_late(r"openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _BAD = compile_late(r"[\x00-\x1f\x7f/\\]")
 MAX_KEY = 512
 
@@ -54,6 +55,11 @@ class SessionKey(msgspec.Struct, frozen=True):
         if len(segments) > 2 and segments[1] in ("group", "channel", "room"):
             return "group"
         return "other"
+
+    @property
+    def unnamed(self) -> bool:
+        """Was it made up for an HTTP request that named no session?"""
+        return _REQUEST.fullmatch(self.rest) is not None
 
     @property
     def lane(self) -> str:

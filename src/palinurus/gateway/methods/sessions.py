@@ -13,7 +13,6 @@ from palinurus.gateway.context import MethodContext, SessionKeyParams, cut_page
 from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.sessions import search as searches
-from palinurus.sessions.upkeep import is_stateless
 
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
 
@@ -102,7 +101,7 @@ def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams
         return False
     if asked.spawned_by is not None and record.spawnedBy != asked.spawned_by:
         return False
-    if not asked.include_requests and is_stateless(seen.key):
+    if not asked.include_requests and seen.key.unnamed:
         return False
     names = (str(seen.key), record.label, record.displayName, record.subject, record.sessionId)
     return not needle or any(needle in (name or "").lower() for name in names)

@@ -22,6 +22,7 @@ from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import decode_inbound, make_sender
+from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
@@ -31,7 +32,6 @@ from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, mak
 from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
 from palinurus.gateway.port import GatewayHost, ModelFinder
 from palinurus.late import load_part
-from palinurus.patterns import compile_late
 from palinurus.store.port import Acceptance, InboxRow
 
 EMBEDDING_MODEL = "all-minilm-l6-v2"
@@ -91,8 +91,6 @@ async def handle_asset(visit: RouteRequest) -> StreamResponse | HttpFault:
 
 
 log = logging.getLogger(__name__)
-
-_MADE = compile_late(r"agent:[^:]+:openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class OutcomeWaits:
@@ -267,7 +265,8 @@ def _mismatch(ask: OpenAiRequest, accepted: Acceptance, row: InboxRow) -> HttpFa
 
 def _is_session(first: str, again: str) -> bool:
     """The same; or both made up for a request that named none."""
-    return first == again or all(_MADE.fullmatch(name) for name in (first, again))
+    keys = (parse_session_key(name) for name in (first, again))
+    return first == again or all(key is not None and key.unnamed for key in keys)
 
 
 async def _used(host: GatewayHost, row: InboxRow) -> TokenUsage:

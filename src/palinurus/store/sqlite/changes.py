@@ -253,7 +253,7 @@ def touch_session(tx: StoreTransaction, row: port.SessionRow) -> None:
 
 def write_lines(tx: StoreTransaction, lines: Sequence[port.TranscriptLine], idle: str) -> None:
     """Lines of no run. Raises StaleClaim if the session `idle` is not."""
-    if idle and tx.conn.execute("SELECT 1 FROM inbox WHERE session = ? AND state = 'running'", (idle,)).fetchone():
+    if tx.conn.execute("SELECT 1 FROM inbox WHERE session = ? AND state = 'running'", (idle,)).fetchone():
         raise port.StaleClaim(f"a message of {idle} runs")
     tx.append(list(lines))
 
@@ -363,7 +363,7 @@ def _where(reply: port.OutboxRow) -> str:
 
 def put_record(tx: StoreTransaction, kind: str, key: str, data: bytes | None, expect: bytes | None) -> bool:
     """See the port."""
-    if expect is not port.ANY_RECORD and expect != port.ANY_RECORD:
+    if expect != port.ANY_RECORD:
         found = rows.find_record(tx.conn, kind, key)
         if (found.data if found else None) != expect:
             return False

@@ -6,7 +6,6 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +21,8 @@ from palinurus.store.sqlite.journal import TranscriptJournal
 from palinurus.store.sqlite.lock import StateLock
 from palinurus.store.sqlite.nodes import StoreNodes
 from palinurus.store.sqlite.writer import StoreTransaction, StoreWriter
+
+INLINE = 256 * 1024  # bytes read on the event loop; more goes to a thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -162,20 +163,23 @@ class SqliteStore:
     async def write(self, lines: Sequence[port.TranscriptLine], *, idle: str = "") -> None:
         await self._change(changes.write_lines, lines, idle)
 
-    async def list_journal_lines(self, path: str) -> list[port.TranscriptLine]:
-        return self._read(rows.list_journal_lines, path)
-
     async def read_tail(self, path: str, after: int) -> bytes:
-        rows = await self.list_journal_lines(path) if path in self._state.journal.stuck else ()
+        # before the file: rows go only after their lines are in it. Who has read the beginning finds the rest in the
+        # file, unless that takes nothing
+        fresh = not after or path in self._state.journal.stuck
+        journal = self._read(rows.list_journal_lines, path) if fresh else ()
         full = os.path.join(self._state.home, path)
         try:
-            if not rows and os.stat(full).st_size <= after:
+            size = os.stat(full).st_size
+            if after and not journal and size <= after:
                 return b""
-            return await asyncio.to_thread(_read_from, full, after, rows)
+            given = (full, after, journal)
+            return await asyncio.to_thread(_read_from, *given) if size - after > INLINE else _read_from(*given)
         except FileNotFoundError:
-            return b""
+            return join_journal(b"", journal)[after:]
         except OSError as error:
-            raise StateUnwritable(f"{full}: {error.strerror}", fix="check who owns the file and its mode") from None
+            why = error.strerror or "not a regular file"
+            raise StateUnwritable(f"{full}: {why}", fix="check who owns the file and its mode") from None
 
     async def complete_file(self, path: str) -> None:
         await self._change(changes.complete_file, path)
@@ -241,8 +245,7 @@ class SqliteStore:
 
 def _read_from(file: str, after: int, journal: Sequence[port.TranscriptLine]) -> bytes:
     """What a transcript holds beyond `after`; with lines for its journal, all of it is read."""
-    data = b""
-    with suppress(FileNotFoundError), open_plain_file(file, follow=True) as handle:
+    with open_plain_file(file, follow=True) as handle:
         handle.seek(0 if journal else after)
         data = handle.read()
     return join_journal(data, journal)[after:] if journal else data

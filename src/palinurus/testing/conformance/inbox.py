@@ -203,12 +203,12 @@ class InboxSuite:
 
     # --- append and absorb -------------------------------------------------------------------------------------
 
-    async def test_append_reaches_the_transcript(self, store: Store) -> None:
-        held = await self.accept_and_claim(store)
+    async def test_append_is_read_in_its_order(self, store: Store) -> None:
+        held, other = await self.accept_and_claim(store), "agents/main/sessions/other.jsonl"
         await store.append(held, [make_line("e1"), make_line("e2")])
-        await store.append(held, [make_line("e3"), make_line("x1", "agents/main/sessions/other.jsonl")])
+        await store.append(held, [make_line("e3"), make_line("x1", other)])
         assert await store.read_tail(FILE, 0) == b"".join(make_line(e).data + b"\n" for e in ("e1", "e2", "e3"))
-        assert await store.read_tail("agents/main/sessions/other.jsonl", 0) == make_line("x1").data + b"\n"
+        assert await store.read_tail(other, 0) == make_line("x1").data + b"\n"
 
     @pytest.mark.parametrize("path", ["../out.jsonl", "/etc/x", "a//b", "state.db", "gateway.lock", "a/../../b", ""])
     async def test_lines_stay_inside(self, store: Store, path: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from palinurus.store.factory import StateReader
 from palinurus.store.port import (
     Dismissal,
     DismissedMessages,
@@ -172,6 +173,23 @@ class StoreSuite(NodesSuite):
         assert [step.what for step in await store.trace("m2")] == ["accepted", "absorbed"]
         assert await store.trace("nothing") == []
 
+    async def test_the_trace_tells_of_what_went_wrong(self, store: Store) -> None:
+        await store.yield_back(await self.accept_and_claim(store))
+        await store.claim("main")
+        await store.requeue(["m1"])
+        (held,) = await store.claim("main")
+        await store.settle(held, Settlement("answered", replies=(make_reply_part("r1"),)))
+        for error, due in (("no route", 5), ("no such chat", None)):
+            await store.mark_sending("r1", 2000)
+            await store.mark_undelivered("r1", error, due)
+        told = [(step.what, step.detail) for step in await store.trace("m1")]
+        assert [what for what, _ in told] == [
+            *("accepted", "claimed", "yielded", "claimed", "nobody ran it", "claimed", "settled", "reply queued"),
+            *("sending", "not sent", "sending", "failed"),
+        ]
+        assert [detail for what, detail in told if what in ("yielded", "nobody ran it")] == ["", "attempt 1"]
+        assert "no route" in dict(told)["not sent"] and "no such chat" in dict(told)["failed"]
+
     async def test_what_is_dismissed_never_comes_back(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
         """What waits is done at once; what runs ends so, whether its run ends, is handed back, or dies."""
         held = await self.accept_and_claim(store)
@@ -261,17 +279,79 @@ class StoreSuite(NodesSuite):
         await store.touch(row)
         assert await store.session(row.key) is None
 
-    async def test_lines_of_a_session_that_was_dropped_are_gone(self, store: Store) -> None:
-        held = await self.accept_and_claim(store)
-        await store.append(held, [make_line("e1")])
-        await store.complete_file(FILE)
-        await store.drop_session("agent:main:a", FILE)
-        assert await store.list_journal_lines(FILE) == []
-
     async def test_lines_of_no_run_wait_for_the_run(self, store: Store) -> None:
         held = await self.accept_and_claim(store)
         with pytest.raises(StaleClaim):
             await store.write([make_line("e1")], idle="agent:main:a")
         await store.settle(held, Settlement("answered"))
         await store.write([make_line("e2")], idle="agent:main:a")
-        assert [line.id for line in await store.list_journal_lines(FILE)] == ["e2"]
+        assert await store.read_tail(FILE, 0) == make_line("e2").data + b"\n"
+
+    async def test_what_lines_cost_is_in_the_ledger_with_them_or_not_at_all(self, store: Store) -> None:
+        held = await self.accept_and_claim(store)
+        await store.append(held, [make_line("e1")], spent=[make_ledger_call("m1", 5), make_ledger_call("m1", 6)])
+        assert [line.at for line in await store.list_usage(0)] == [5, 6]
+        await store.yield_back(held)  # the attempt is over, what it cost is not
+        with pytest.raises(StaleClaim):
+            await store.append(held, [make_line("e2")], spent=[make_ledger_call("m1", 7)])
+        assert [line.at for line in await store.list_usage(0)] == [5, 6]
+
+    async def test_a_message_is_found_by_what_identifies_it(self, store: Store) -> None:
+        await store.accept(make_item("m1", dedupe="telegram:1:7"), claim=False)
+        found = await store.find("telegram:1:7")
+        assert found is not None and found == await store.item("m1")
+        assert await store.find("telegram:1:") is None and await store.find("m1") is None
+
+    async def test_a_file_that_is_whole_has_every_line(self, store: Store) -> None:
+        await store.write([make_line("e1"), make_line("x", "agents/main/sessions/x.jsonl")])
+        await store.complete_file(FILE)
+        await store.complete_file("agents/main/sessions/nobody.jsonl")
+        await store.write([make_line("e2")])
+        assert await store.read_tail(FILE, 0) == b"".join(make_line(e).data + b"\n" for e in ("e1", "e2"))
+
+    async def test_what_ended_long_ago_is_forgotten_and_nothing_else(self, store: Store, clock: FakeClock) -> None:
+        old = await self.accept_and_claim(store, "old")
+        await store.settle(old, Settlement("answered", replies=(make_reply_part("r", of="old"),)))
+        await store.accept(make_item("open", "agent:main:open"), claim=True)
+        await store.accept(make_item("waits", "agent:main:waits"), claim=False)
+        before = clock.now() + 1
+        assert await store.claim_slot("job", 1000)
+        await clock.advance(60)
+        await store.settle(await self.accept_and_claim(store, "late"), Settlement("answered"))
+        while await store.prune(before):
+            pass
+        assert await store.item("old") is None and await store.find("fake:old") is None
+        left = [await store.item(ident) for ident in ("open", "waits", "late")]
+        assert [row.state for row in left if row is not None] == ["running", "queued", "done"]
+        assert [part.id for part in await store.list_due_replies("fake", 9999)] == ["r"]  # it is still to be sent
+        assert await store.claim_slot("job", 1000)  # and nobody asks for a fire that old
+        assert not (await store.accept(make_item("old", "agent:main:old"), claim=False)).duplicate
+
+
+class ReaderSuite(StoreSuite):
+    """And who looks from outside: give it `look` too."""
+
+    def look(self, home: str) -> StateReader:
+        raise NotImplementedError
+
+    async def test_who_looks_from_outside_sees_what_is_committed(self, store: Store, tmp_path: Path) -> None:
+        with self.look(str(tmp_path / "home")) as reader:
+            assert reader.items() == [] == reader.sessions() and reader.item("m1") is None
+            held = await self.accept_and_claim(store)
+            await store.accept(make_item("m2"), claim=False)
+            row = SessionRow("agent:main:a", "main", "s", 1, data=b"{}")
+            await store.put_record("device", "d1", b"1")
+            parts, spent = (make_reply_part("r1"), make_reply_part("r2")), (make_ledger_call("m1", 5),)
+            await store.settle(held, Settlement("answered", "hi", (), parts, session=row, spent=spent))
+            await store.mark_sending("r1", 1)
+            await store.mark_delivered("r1", "receipt", 2)
+            assert [r.id for r in reader.items()] == ["m2", "m1"]
+            assert [r.id for r in reader.items(limit=1)] == ["m2"] and reader.items(session="agent:main:b") == []
+            assert [r.id for r in reader.items(session="agent:main:a", state="done")] == ["m1"]
+            assert reader.session(row.key) == row and reader.sessions("main") == [row] and reader.sessions("x") == []
+            assert reader.list_usage() == [*spent] and reader.list_usage(6) == [] == reader.list_usage(0, "s")
+            assert [(r.id, r.state) for r in reader.replies("m1")] == [("r1", "sent"), ("r2", "pending")]
+            assert reader.item("m1") == await store.item("m1")
+            assert reader.trace("m1") == await store.trace("m1")
+            assert reader.list_records("device") == await store.list_records("device") != []
+            assert reader.integrity() == []

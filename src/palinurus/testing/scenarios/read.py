@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from palinurus.config.json5 import decode
 from palinurus.config.paths import find_home, locate_config_file
+from palinurus.config.relaxed import decode_json5
 from palinurus.core.jsonschema import list_unsupported
 from palinurus.core.policy.groups import BUILTIN_TOOLS
 from palinurus.core.skills.frontmatter import BadFrontMatter, parse_yaml
@@ -26,7 +26,6 @@ from palinurus.testing.home import OUTWARD, overlay_config
 from palinurus.testing.scenarios.judge import GRADERS, SINKS, WITH, TurnCheck
 from palinurus.testing.scenarios.subject import DEMO, LIMIT, AgentOptions, AgentUnderTest, ScriptLine
 
-DEPTH = 64  # of a config
 PREFIX = "scenario_"  # of Python files, and of their functions
 _KEYS = ("auth", "secrets", "env")  # of what a copy leaves out, needed to ask one's own model
 _PATH = re.compile(r" - at `([^`]+)`")
@@ -289,7 +288,7 @@ def copy_owner(options: AgentOptions, *, keep_model: bool) -> AgentOptions:
     home = find_home(os.environ)
     try:
         with open(locate_config_file(home), encoding="utf-8") as handle:
-            found = decode(handle.read(), DEPTH)
+            found = decode_json5(handle.read())
     except FileNotFoundError:
         found = {}
     raw = found if isinstance(found, dict) else {}

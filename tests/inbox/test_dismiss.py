@@ -1,0 +1,145 @@
+"""Messages that shall not be answered: what is on disk, who is aborted, and whose tool calls are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inbox.test_dispatch import MAIN, Turns, World, until, world
+from inbox.test_dispatch_shell import FOLLOW, flaky, row
+from palinurus.abort import Abort
+from palinurus.agent.mailbox import Mailbox
+from palinurus.agent.turn import ClaimedMessage
+from palinurus.clock import SystemClock
+from palinurus.config.settings import LaneSettings
+from palinurus.core.types.inbound import Route
+from palinurus.inbox import dismiss, queue
+from palinurus.store.factory import open_store
+from palinurus.store.port import InboxRow, Store
+
+
+async def row_of(store: Store, ident: str) -> InboxRow:
+    found = await store.item(ident)
+    assert found is not None
+    return found
+
+
+async def begun(w: World, text: str = "run") -> str:
+    ident = await w.send(text)
+    await until(lambda: text in w.turns.began)
+    return ident
+
+
+@pytest.mark.parametrize("reason", sorted(dismiss.UNMARKED))
+async def test_an_end_that_nobody_wanted_is_not_put_on_disk(tmp_path: Path, reason: str) -> None:
+    """After a crash the message runs again."""
+    async with world(tmp_path, queue=FOLLOW) as w:
+        run, later = await begun(w), await w.send("later")
+        assert await w.dispatcher.stop_item(run, reason)
+        assert (await row_of(w.store, run)).outcome is None
+        assert (await w.outcome(run)).note == reason
+        await until(lambda: "later" in w.turns.began)
+        assert await w.dispatcher.stop(MAIN, reason) == (True, 0, 0)
+        assert (await w.outcome(later)).note == reason
+        assert await w.dispatcher.stop(MAIN, reason) == (False, 0, 0)
+
+
+async def test_what_waits_goes_on_waiting_if_the_reason_is_no_persons(tmp_path: Path) -> None:
+    async with world(tmp_path, queue=FOLLOW) as w:
+        run, later = await begun(w), await w.send("later")
+        w.turns.gate("later").set()
+        assert await w.dispatcher.stop(MAIN, "budget") == (True, 0, 0)
+        assert (await w.outcome(run)).outcome == "aborted" and (await w.outcome(later)).outcome == "answered"
+
+
+class Deaf(Turns):
+    """Goes on whatever it is told."""
+
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        await super().turn(claimed, Abort(), mailbox, audience)
+
+
+async def test_a_stop_of_one_that_waits_leaves_the_stop_of_the_run_to_be_written(tmp_path: Path) -> None:
+    async with flaky(tmp_path, Deaf, queue=FOLLOW) as (w, store):
+        run, one, two = await begun(w), await w.send("one"), await w.send("two")
+        writing = store.held["dismiss"] = asyncio.Event()
+        dismisser = w.dispatcher._dismisser
+        w.dispatcher._step(MAIN, "main", queue.QueueStopEvent((one,)))
+        dismisser.begin(MAIN)
+        await until(lambda: "dismiss" not in store.held)  # it is about to write that `one` ends
+        dismisser.abort(w.dispatcher._running[MAIN], "interrupt")
+        assert await w.dispatcher.stop_item(two)
+        assert (await row_of(w.store, run)).outcome is None
+        writing.set()
+        await dismisser.settle(MAIN)
+        assert (await row_of(w.store, run)).outcome == "aborted"
+        assert (await row_of(w.store, one)).outcome == "aborted" == (await row_of(w.store, two)).outcome
+
+
+class Absorbing(Turns):
+    """Takes in whatever waits, as a steered run does."""
+
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        await self.gate("take").wait()
+        ids = tuple(row.id for row in await self._store.list_waiting(claimed.claim.session))
+        await self._store.append(claimed.claim, [], absorb=ids)
+        audience.absorbed(ids)
+        await super().turn(claimed, abort, mailbox, audience)
+
+
+async def test_who_stops_a_message_stops_the_run_that_it_became_part_of(tmp_path: Path) -> None:
+    async with flaky(tmp_path, Absorbing, queue=FOLLOW) as (w, _):
+        run, steered = await w.send("run"), await w.send("more")
+        w.turns.gate("take").set()
+        await until(lambda: w.turns.began == ["run"])
+        assert await w.dispatcher.stop_item(steered)
+        assert (await w.outcome(run)).outcome == "aborted"
+        assert not await w.dispatcher.stop_item(steered)  # it is over
+
+
+async def test_a_message_that_another_node_has_is_stopped_on_disk(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        held = (await w.store.accept(row("theirs", "x", "agent:main:other"), claim=True)).claim
+        assert held is not None
+        await w.store.accept(row("guest", "y", "agent:main:other"), claim=False)
+        await w.store.append(held, [], absorb=["guest"])
+        assert await w.dispatcher.stop_item("guest", "user")
+        found = await row_of(w.store, "theirs")
+        assert (found.state, found.outcome, found.note) == ("running", "aborted", "stopped (user)")
+
+
+async def test_what_was_stopped_early_is_remembered_once_and_not_for_ever(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        dismisser = w.dispatcher._dismisser
+        for n in range(dismiss.EARLY + 1):
+            dismisser.hear_stopped(f"m{n}", "agent:main:other", dismiss.MARK.format("user"))
+        assert dismisser.take_early("m0") is None
+        assert dismisser.take_early("m1") == "user" and dismisser.take_early("m1") is None
+
+
+class Closing(Turns):
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.closed: list[tuple[str, bool]] = []
+
+    async def close_calls(self, route: Route, item: str, *, idle: bool = False) -> None:
+        self.closed.append((item, idle))
+
+
+async def test_tool_calls_are_answered_of_messages_that_had_begun_and_of_no_others(tmp_path: Path) -> None:
+    before = await open_store(str(tmp_path / "h"), SystemClock())
+    await before.accept(row("busy", "busy", "agent:main:busy"), claim=False)
+    held = (await before.accept(row("again", "again"), claim=True)).claim
+    assert held is not None
+    await before.yield_back(held)  # it waits to go on
+    await before.accept(row("fresh", "fresh"), claim=False)
+    await before.close()
+    async with flaky(tmp_path, Closing, queue=FOLLOW, lanes=LaneSettings(main=1)) as (w, _):
+        assert isinstance(w.turns, Closing)
+        await until(lambda: w.turns.began == ["busy"])
+        assert await w.dispatcher.stop(MAIN, "user") == (False, 2, 0)
+        await w.dispatcher._dismisser.close(60)
+        assert w.turns.closed == [("again", True)]
