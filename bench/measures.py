@@ -143,6 +143,29 @@ async def request(bench: Bench) -> list[Row]:
     return rows
 
 
+async def record(bench: Bench) -> list[Row]:
+    """What recording adds to message in to model request out: turns of two sessions by turns, one of them on tape."""
+    bench.system.down()
+    for session in ("plain", "taped"):
+        bench.system.seed(session, 20)
+    procs.timed([pal(), "record", "on", "--session", "taped"], bench.system.env, bench.system.work)
+    await bench.system.up()
+    took: dict[str, list[float]] = {"plain": [], "taped": []}
+    for _ in range(bench.many(60) + 2):
+        for session, out in took.items():
+            ident, text = mark()
+            turn = checked(await bench.system.turn(session, text), 20)
+            out.append(((await answered(bench, ident, 1))[0]["arrived"] - turn.sent) / MS)
+    plain, taped = (sorted(out[2:]) for out in took.values())
+    if not os.path.isdir(os.path.join(bench.system.home, "tapes")):
+        raise SystemExit("nothing was recorded")
+    more = statistics.median(taped) - statistics.median(plain)
+    return [
+        Row("message in to model request out, recorded", taped, "ms"),
+        Row("… more than without a tape (medians of turns by turns)", [more], "ms", 1.0),
+    ]
+
+
 async def large(bench: Bench) -> list[Row]:
     """Message in to model request out in a session of 50 MB, and what its turns do to memory."""
     bench.system.down()
@@ -403,6 +426,7 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "first": (first, True),
     "hundred": (hundred, True),
     "request": (request, True),
+    "record": (record, True),
     "large": (large, True),
     "stream": (stream, True),
     "tool": (tool, True),

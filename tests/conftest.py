@@ -72,6 +72,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", help="write {line: {passing test: is it a whole flow?}} of the checklist here")
     parser.addoption("--torture", action="store_true", help="run the long sweeps too")
     parser.addoption("--slow-store", type=int, metavar="SEED", help="every App gets a store whose reads take a while")
+    parser.addoption("--replay", action="store_true", help="play the runs of flow tests again (tests/flow/replays.py)")
     parser.addoption("--tables", action="store_true", help="rows of a table that need no fixture are one test")
     parser.addoption("--aim", type=int, help="how many seconds this run may take; it says at the end what it took")
 
@@ -115,6 +116,7 @@ NEEDS = {
     "chromium": "apt-get install chromium",
     "bubblewrap": "apt-get install bubblewrap",
     "bwrap": "apt-get install bubblewrap",
+    "xvfb": "apt-get install xvfb xauth",
     "tmux": "apt-get install tmux",
     "espeak-ng": "apt-get install espeak-ng opus-tools",
     "strace": "apt-get install strace",

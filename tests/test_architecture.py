@@ -34,7 +34,7 @@ providers | sessions | workspace | tools
 store | plugins
 config
 core
-beneath
+beneath | taping
 errors | abort | clock | crashpoints | late | tasks | backoff | files | cachefile | patterns
 """
 RANK = {n.strip(): i for i, line in enumerate(LAYERS.strip().splitlines()) for n in line.split("|")}

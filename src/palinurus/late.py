@@ -34,7 +34,6 @@ PARTS: dict[str, str] = {
     # what calls change in a workspace, from the first one that may
     "changes": "palinurus.tools.changes.journal:begin_window",
     "change-keeper": "palinurus.services.changes",
-    "changed-names": "palinurus.tools.changes.journal:list_changed_names",
     "change-recovery": "palinurus.tools.changes.undo:recover_changes",
     # what an answer claims, held against what happened
     "evidence": "palinurus.core.evidence",
@@ -63,6 +62,11 @@ PARTS: dict[str, str] = {
     "invoke": "palinurus.gateway.invoke:handle_invoke",
     "history": "palinurus.gateway.history:handle_history",
     "audio": "palinurus.gateway.openai.audio:HANDLERS",
+    # runs that are recorded
+    "tape": "palinurus.agent.tapes.record:RunTape",
+    "tape-head": "palinurus.agent.tapes.tape:TapeHead",
+    "tape-write": "palinurus.agent.tapes.tape:write_tape",
+    "tape-thin": "palinurus.agent.tapes.tape:thin_tapes",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",
     # tests of one's own agent, for the pytest plugin

@@ -75,6 +75,7 @@ why last
 why tool exec
 why config gateway.port
 torture --minutes 0
+test none
 usage
 usage --json
 cron list

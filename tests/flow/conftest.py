@@ -1,12 +1,17 @@
 """`pytest --slow-store SEED tests/flow`: every App of these tests has a store that takes its time, as one over a
-network does. Without it the files of SAMPLE are run on both (`make torture PART=slow` runs them all)."""
+network does. Without it the files of SAMPLE are run on both (`make torture PART=slow` runs them all).
+`pytest --replay tests/flow`: every run of every App of these tests is recorded, and played again when the test is over,
+with sockets closed. It has to come out byte-equal; the summary says how many did.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
+from flow.replays import ReplayCorpus
 from palinurus.app import App
 from palinurus.testing.slowstore import open_slow_store
 from store.postgres.conftest import server
@@ -14,6 +19,8 @@ from store.postgres.conftest import server
 __all__ = ("server",)
 
 SAMPLE = frozenset(("test_queue.py", "test_stop.py"))
+
+CORPUS = pytest.StashKey[ReplayCorpus]()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -31,3 +38,23 @@ def _store(request: pytest.FixtureRequest) -> Iterator[None]:
     usual, App.open_store = App.open_store, staticmethod(open_slow_store(seed))
     yield
     App.open_store = staticmethod(usual)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--replay", default=False):
+        config.stash[CORPUS] = ReplayCorpus.attach()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test that has passed fails if one of its runs cannot be played again."""
+    result = yield
+    if (corpus := item.config.stash.get(CORPUS, None)) is not None:
+        corpus.replay_all(item.nodeid)
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if (corpus := config.stash.get(CORPUS, None)) is not None:
+        terminalreporter.section("replays")
+        terminalreporter.line(corpus.summarize())

@@ -17,10 +17,14 @@ const methods = { why: "chat.why", trace: "runs.trace", changes: "changes.get" }
 type Kind = keyof typeof methods;
 
 class Why extends LitElement {
-  static properties = { panel: { attribute: false }, data: { state: true }, problem: { state: true } };
+  static properties = { panel: { attribute: false }, data: { state: true }, problem: { state: true }, tape: { state: true }, step: { state: true }, verdict: { state: true }, others: { state: true } };
   panel!: { kind: Kind; item: string; entry?: string };
   data: Payload | null = null;
   problem = "";
+  tape: Payload | null = null; // of a run that was recorded
+  step = 1;
+  verdict: Payload | null = null; // of its replay, or of a comparison
+  others: string[] = [];
 
   createRenderRoot(): HTMLElement {
     return this;
@@ -40,6 +44,44 @@ class Why extends LitElement {
     } catch (error) {
       this.problem = (error as Error).message;
     }
+    if (kind === "trace") await this.find(item);
+  }
+
+  /** The tape of the run, if there is one. */
+  private async find(item: string): Promise<void> {
+    this.tape = this.verdict = null;
+    if (!store.client.has("runs.tape")) return;
+    try {
+      const tape = await store.client.request("runs.tape", { item });
+      this.others = ((await store.client.request("record.status", {})).tapes as string[]).filter((one) => one !== item);
+      if (this.panel.item === item) [this.tape, this.step] = [tape, 1];
+    } catch {
+      // most runs are not recorded
+    }
+  }
+
+  private async judge(method: string, params: Payload): Promise<void> {
+    this.verdict = { busy: true };
+    try {
+      this.verdict = await store.client.request(method, params);
+    } catch (error) {
+      this.verdict = { error: (error as Error).message };
+    }
+  }
+
+  /** Step by step through a recorded run; played again, or beside another one. */
+  private scrub(tape: Payload): unknown {
+    const steps: Payload[] = tape.steps, now = steps[this.step - 1], v = this.verdict;
+    const first: Payload | undefined = v?.differences?.[0];
+    const said = !v ? nothing : v.busy ? "Playing it again…" : v.error ? v.error : v.same ? "Same: it came out byte for byte as it was." : html`Differs first at ${first?.step ? `step ${first.step}, ` : ""}${first?.where}: ${first?.why}${first?.recorded || first?.now ? html`<pre tabindex="0">was: ${first.recorded}\nnow: ${first.now}</pre>` : nothing}${(v.differences ?? []).length > 1 ? html`<span class="dim"> and ${v.differences.length - 1} more</span>` : nothing}`;
+    const choices = this.others.map((one) => ({ value: one, label: one }));
+    return html`<section class="tape" aria-label="Recorded run"><h3>On tape <span class="dim">${steps.length} ${steps.length === 1 ? "step" : "steps"}</span></h3>
+      ${steps.length > 1 ? html`<input type="range" min="1" max=${steps.length} .value=${String(this.step)} aria-label="Step" aria-valuetext="step ${this.step} of ${steps.length}" @input=${(e: Event) => { this.step = Number((e.target as HTMLInputElement).value); }}>` : nothing}
+      ${now ? html`<p><b>${now.number}.</b> <code>${now.model}</code> <span class="dim">${now.level}, ${now.messages} messages</span></p>${now.steered.map((one: string) => html`<p class="dim">steered: ${one}</p>`)}<p>${now.failure ?? now.text}</p>
+        ${now.calls.map((call: Payload) => html`<details><summary>${icon(call.isError ? "close" : "tool")} ${call.name}</summary><pre tabindex="0">${json(call.args)}\n\n${call.result ?? ""}</pre></details>`)}${now.stopped ? html`<p class="dim">stopped: ${now.stopped}</p>` : nothing}` : nothing}
+      <div class="steps">${store.client.has("runs.replay") ? html`<button type="button" class="small" ?disabled=${v?.busy} @click=${() => void this.judge("runs.replay", { item: tape.item })}>${icon("retry")} Replay</button>` : nothing}
+        ${choices.length ? html`<pal-menu label="Compare with another run" shown="Compare" glyph="branch" .choices=${choices} .value=${""} @choose=${(e: CustomEvent) => void this.judge("runs.diff", { a: tape.item, b: e.detail })}></pal-menu>` : nothing}</div>
+      <div role="status">${said}</div></section>`;
   }
 
   private tab(kind: Kind, label: string): unknown {
@@ -82,13 +124,14 @@ class Why extends LitElement {
     const start = steps[0]?.at ?? 0;
     const tools = new Map<string, Payload>((d.tools ?? []).map((one: Payload) => [one.id, one]));
     const first = steps.find((step) => step.kind === "model");
-    return html`<ol class="timeline">${steps.map((step) => {
+    return html`${this.tape ? this.scrub(this.tape) : nothing}<ol class="timeline">${steps.map((step) => {
       const { at: _at, kind, entry: _entry, call, ...rest } = step;
       const tool = call ? tools.get(call) : undefined;
       const shown = kind === "tool" ? { ...rest, args: tool?.args } : kind === "result" ? { ...rest, result: tool?.result, isError: tool?.isError } : rest;
       const spent = [step.ms ? `took ${took(step.ms)}` : "", step.input || step.output ? `${count(step.input)} in, ${count(step.output)} out` : "", step.cost ? money(step.cost) : ""];
+      const seen = kind === "result" && call && d.sessionKey === store.key ? store.talk.seen(call) : [];
       return html`<li>${icon(glyphs[kind] ?? "right")}<div><b>${kind}</b> <span>${step.detail ?? ""}</span>
-        <details><summary>${[`+${took(Math.max(0, step.at - start))}`, ...spent].filter(Boolean).join(", ")}</summary><pre tabindex="0">${json(shown)}</pre></details>${this.from(d, step, step === first)}</div></li>`;
+        <details><summary>${[`+${took(Math.max(0, step.at - start))}`, ...spent].filter(Boolean).join(", ")}</summary><pre tabindex="0">${json(shown)}</pre></details>${seen.length ? html`<div class="pictures">${seen.map((src) => html`<img src=${src} alt="what ${step.detail ?? "the tool"} showed">`)}</div>` : nothing}${this.from(d, step, step === first)}</div></li>`;
     })}</ol>${this.raw(d)}`;
   }
 

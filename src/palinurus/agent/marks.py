@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 
@@ -17,6 +18,7 @@ from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
 from palinurus.store.records import Records
+from palinurus.taping import ask_taped
 
 KIND = "taint"
 DAILY = "memory"
@@ -81,6 +83,9 @@ class TaintMarks:
 
     async def taint(self, transcript: Transcript, workspace: str, *, notes: bool) -> tuple[str, ...]:
         """What is in a session, summarised or not, and in the files it is shown. Raises StateError kinds."""
+        return await ask_taped("taint", partial(self._taint, transcript, workspace, notes=notes), tuple[str, ...])
+
+    async def _taint(self, transcript: Transcript, workspace: str, *, notes: bool) -> tuple[str, ...]:
         await self.load()
         said = (entry.message for entry in transcript.path_to_leaf() if isinstance(entry, MessageEntry))
         return taint.join_taint(taint.collect_taint(said), self.workspace_taint(workspace, notes=notes))

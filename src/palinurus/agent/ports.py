@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -13,10 +13,11 @@ from palinurus.agent.promptcache import CacheSnapshot
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
 from palinurus.core.types.card import CallCard
-from palinurus.core.types.events import RunEvent
-from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
-from palinurus.core.types.model import Model
+from palinurus.core.types.events import RunEvent, ToolUpdate
+from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.model import Model, ModelEvent, ModelRequest, StopSignal
 from palinurus.plugins.hooks import Hooks
+from palinurus.taping import TapeLane, find_lane
 
 CacheLook: TypeAlias = Callable[[str], CacheSnapshot | None]
 
@@ -63,6 +64,37 @@ class CompactorPort(Protocol):
         ...
 
 
+class RunLane(TapeLane, Protocol):
+    """A lane of a run that is recorded, or played from a tape; see `agent/tapes`."""
+
+    def stream(self, request: ModelRequest, stop: StopSignal, model: Model, /) -> AsyncIterator[ModelEvent]: ...
+
+    def fork(self) -> RunLane:
+        """The lane of a tool call that is about to begin."""
+        ...
+
+    async def invoke(
+        self, call: ToolCall, make: Callable[[], Awaitable[ToolResult]], show: Callable[[ToolUpdate], None], /
+    ) -> ToolResult: ...
+
+    async def begin(self) -> None:
+        """Before anything else of a forked lane."""
+        ...
+
+    def end(self, tell: Callable[[], None], /) -> None:
+        """Its task is over; `tell` the run of it."""
+        ...
+
+    def note(self, kind: str, name: str = "", asked: object = None, given: object = None) -> object: ...
+
+    def close(self) -> None: ...
+
+
+def find_run_lane() -> RunLane | None:
+    """The lane of what runs now; None: it is neither recorded nor played."""
+    return cast("RunLane | None", find_lane())
+
+
 class RunPorts(msgspec.Struct, frozen=True):
     model: Model
     hooks: Hooks
@@ -74,4 +106,3 @@ class RunPorts(msgspec.Struct, frozen=True):
     compactor: CompactorPort | None = None  # None: a conversation that does not fit ends the run
     marks: TaintMarks | None = None  # which remembered files were written under taint
     look: CacheLook | None = None  # what was seen of a session's last request (by its id)
-    changed: Callable[[], Collection[str] | None] = lambda: None  # names of files the run changed; None: not known

@@ -7,13 +7,14 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from palinurus.agent.marks import TaintMarks
 from palinurus.agent.plan.runplan import RunPlan
-from palinurus.agent.ports import RunPorts
+from palinurus.agent.ports import RunLane, RunPorts, find_run_lane
 from palinurus.clock import Clock
 from palinurus.config.sections.tools import LoopSettings
 from palinurus.core.history.truncate import share_result_chars
@@ -23,6 +24,7 @@ from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult
 from palinurus.core.types.tool import Tool, ToolSettings
+from palinurus.taping import use_lane
 from palinurus.tools.call import call_tool
 
 # Tool-loop detection: the same call with the same arguments and the same result, again and again.
@@ -122,7 +124,7 @@ class RunToolContext:
         clock: Clock,
         show: Callable[[ToolCall, str], None],
         approver: Approver | None = None,
-        card: Callable[[ToolCall, str, str], None] | None = None,  # (call, approval id, card)
+        card: Callable[[ToolCall, str, str], None] | None = None,  # (call, card, approval id)
         seen: CallProvenance = NO_PROVENANCE,
     ) -> None:
         self._seen = seen
@@ -215,7 +217,7 @@ class RunToolContext:
 
     def _put(self, ident: str, text: str) -> None:
         assert self._card is not None
-        self._card(self._call, ident, text)
+        self._card(self._call, text, ident)
 
     def now(self) -> int:
         return self._clock.now()
@@ -268,11 +270,24 @@ class ToolBatch:
 
     def _start(self, at: int, asked: ToolCall, slots: asyncio.Semaphore) -> asyncio.Task[tuple[ToolResult, int]]:
         """The task's end puts its index among the events, also when it was cancelled before its first step."""
-        task = asyncio.ensure_future(self._one(asked, slots))
-        task.add_done_callback(lambda _: self._events.put_nowait(at))
+        run = find_run_lane()
+        lane = run.fork() if run is not None else None
+        task = asyncio.ensure_future(self._one(asked, slots, lane))
+        tell = partial(self._events.put_nowait, at)
+        task.add_done_callback(lambda _: tell() if lane is None else lane.end(tell))
         return task
 
-    async def _one(self, asked: ToolCall, slots: asyncio.Semaphore) -> tuple[ToolResult, int]:
+    async def _one(self, asked: ToolCall, slots: asyncio.Semaphore, lane: RunLane | None) -> tuple[ToolResult, int]:
+        if lane is None:
+            return await self._run(asked, slots, None)
+        with use_lane(lane):
+            try:
+                await lane.begin()
+                return await self._run(asked, slots, lane)
+            finally:
+                lane.close()
+
+    async def _run(self, asked: ToolCall, slots: asyncio.Semaphore, lane: RunLane | None) -> tuple[ToolResult, int]:
         async with slots:
             started = self._ports.clock.monotonic()
             tool = self._plan.tools.get(asked.name)
@@ -281,17 +296,21 @@ class ToolBatch:
             await self._ports.clock.sleep(0)  # whoever listens hears of the start before hooks are asked about the call
             self._ports.record.step("tool", f"{asked.name} {summary}".strip())
             ports = self._ports
+            show = partial(self._show, lane)
             ctx = RunToolContext(
-                self._plan, asked, ports.clock, self._show, approver=ports.approver, card=self._asks, seen=self._seen
+                self._plan, asked, ports.clock, show, approver=ports.approver, card=show, seen=self._seen
             )
-            result = await call_tool(asked, self._plan.tools, ctx, self._ports.hooks)
+            call = partial(call_tool, asked, self._plan.tools, ctx, ports.hooks)
+            result = await (call() if lane is None else lane.invoke(asked, call, partial(self._put, lane)))
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 
-    def _show(self, asked: ToolCall, partial: str) -> None:
-        self._events.put_nowait(ToolUpdate(asked.id, asked.name, partial))
+    def _show(self, lane: RunLane | None, asked: ToolCall, partial: str, approval: str = "") -> None:
+        self._put(lane, ToolUpdate(asked.id, asked.name, partial, approval))
 
-    def _asks(self, asked: ToolCall, ident: str, card: str) -> None:
-        self._events.put_nowait(ToolUpdate(asked.id, asked.name, card, ident))
+    def _put(self, lane: RunLane | None, event: ToolUpdate) -> None:
+        if lane is not None:
+            lane.note("update", event.name, given=event)
+        self._events.put_nowait(event)
 
     def _ended(self, asked: ToolCall, task: asyncio.Task[tuple[ToolResult, int]]) -> ToolEnd:
         if task.cancelled():

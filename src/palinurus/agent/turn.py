@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -18,11 +18,10 @@ from palinurus.abort import Abort
 from palinurus.agent import hookcalls
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRun, Compactor
 from palinurus.agent.loop import loop
-from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.plan.levels import resolve_show
 from palinurus.agent.plan.prepare import PreparedRun, RunPreparer, RunRefusal
 from palinurus.agent.plan.runplan import RunPlan
-from palinurus.agent.ports import CacheLook, RunPorts
+from palinurus.agent.ports import CacheLook, RunPorts, SteeringPort
 from palinurus.agent.recorder import RunRecorder
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.settle import (
@@ -32,6 +31,7 @@ from palinurus.agent.settle import (
     settle_until_stored,
     to_outgoing_rows,
 )
+from palinurus.agent.tapes.deck import TapeDeck
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
 from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
@@ -43,14 +43,17 @@ from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
 from palinurus.core.types.usage import TokenUsage
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import StateError
-from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOutcome
 
+if TYPE_CHECKING:
+    from palinurus.agent.tapes.record import RunTape
+
 log = logging.getLogger(__name__)
 
 TRIES = 5  # to begin a session that others begin or change, too
+PLAYED = 86_400.0  # seconds that a run may take which is played from a tape
 MAX_ATTEMPTS = 3  # starts of the same message that ended with the death of the process
 
 
@@ -62,6 +65,36 @@ class Audience(Protocol):
     def absorbed(self, items: tuple[str, ...]) -> None:
         """These waiting messages are part of the run now."""
         ...
+
+
+class TapedAudience:
+    """Who watches a run that is recorded: the tape sees what they see."""
+
+    def __init__(self, inner: Audience, tape: RunTape) -> None:
+        self._inner = inner
+        self.tape = tape
+
+    def show(self, event: RunEvent) -> None:
+        self.tape.show(event)
+        self._inner.show(event)
+
+    def absorbed(self, items: tuple[str, ...]) -> None:
+        self._inner.absorbed(items)
+
+
+def _get_tape(audience: Audience) -> RunTape | None:
+    return audience.tape if isinstance(audience, TapedAudience) else None
+
+
+def _spoil(tape: RunTape | None, why: str) -> None:
+    """What comes of the run cannot be played again."""
+    if tape is not None:
+        tape.broken = why
+
+
+def _pass_end(tape: RunTape | None) -> None:
+    if tape is not None:
+        tape.note_over()
 
 
 # (message, inbox id, session, how much to show): who turns the run's events into replies.
@@ -93,17 +126,28 @@ class TurnServices(msgspec.Struct, frozen=True):
     compactions: CompactionCoordinator | None = None  # who makes room in long conversations
     runtimes: Runtimes | None = None  # programs that do runs in the loop's place
     look: CacheLook | None = None  # what was seen of a session's last request
+    tapes: TapeDeck | None = None  # which runs are recorded
 
 
 class TurnRunner:
     def __init__(self, services: TurnServices) -> None:
         self._s = services
 
-    async def turn(self, message: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
+    async def turn(self, message: ClaimedMessage, abort: Abort, mailbox: SteeringPort, audience: Audience) -> None:
         """Run and settle one message. Returns when its outcome is on disk, or it was handed back (drain)."""
+        tapes = self._s.tapes
+        if tapes is None or (tape := tapes.begin(message, abort)) is None:
+            await self._turn(message, abort, mailbox, audience)
+            return
+        with tape.record():
+            await self._turn(message, abort, tape.steer(mailbox), TapedAudience(audience, tape))
+        tapes.keep(tape)
+
+    async def _turn(self, message: ClaimedMessage, abort: Abort, mailbox: SteeringPort, audience: Audience) -> None:
         claim, inbound = message.claim, message.inbound
         if claim.attempts > MAX_ATTEMPTS:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
+            _spoil(_get_tape(audience), "it was not run")
             await self.close_calls(message.route, claim.id)
             await self._explain(message, audience, ModelFailure("refused", text), "dead")
             return
@@ -126,6 +170,8 @@ class TurnRunner:
         if isinstance(prepared, RunRefusal):
             await self._explain(message, audience, prepared.failure, "failed")
         else:
+            if (tape := _get_tape(audience)) is not None:
+                tape.note_plan(prepared)
             await self._run(claim, prepared, abort, mailbox, audience=audience)
 
     async def _prepare(self, message: ClaimedMessage) -> PreparedRun | RunRefusal:
@@ -148,7 +194,7 @@ class TurnRunner:
             log.error("message %s: its tool calls stay open for now: %s", item, exc.message)
 
     async def _run(
-        self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
+        self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: SteeringPort, audience: Audience
     ) -> None:
         """Run and settle; a transcript whose last lines did not get to the disk is read again."""
         settled = False
@@ -159,16 +205,17 @@ class TurnRunner:
                 self._s.preparer.forget(prepared.transcript)
 
     async def _run_prepared(
-        self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
+        self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: SteeringPort, audience: Audience
     ) -> bool:
         """True when its end is on disk; False if it was handed back, or had ended already."""
-        s, plan = self._s, prepared.plan
+        s, plan, tape = self._s, prepared.plan, _get_tape(audience)
         price = partial(make_usage_row, plan)
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed, price=price)
         where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
         compactor = Compactor(s.compactions, where) if s.compactions is not None else None
-        speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan))
-        timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
+        speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan, tape))
+        limit = plan.limits.timeout if tape is None or not tape.plays else PLAYED  # the tape says when it was stopped
+        timer = asyncio.get_running_loop().call_later(limit, abort.set, "timeout")
         end: AgentEnd | None = None
         try:
             for message in _before(plan, prepared.finished):
@@ -179,17 +226,18 @@ class TurnRunner:
             else:
                 ports = RunPorts(
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
-                    compactor=compactor, marks=s.preparer.marks, look=s.look, changed=partial(_list_changed, plan),
+                    compactor=compactor, marks=s.preparer.marks, look=s.look,
                 )  # fmt: skip
-                async for event in await self._begin(plan, ports):
+                async for event in await self._begin(plan, ports, tape):
                     if now := speaker.feed(event):
-                        await self._say(claim, now)
+                        await self._say(claim, now, tape)
                     if isinstance(event, AgentEnd):
                         end = event
                     else:
                         audience.show(event)
         except StateError as exc:
             log.error("message %s: %s", claim.id, exc.message)
+            _spoil(tape, f"the store failed: {exc.message}")
             failure = ModelFailure("config", f"the turn was stopped: {exc.message}")
             end = AgentEnd((), "error", TokenUsage(), failure, ended=s.clock.now())
             speaker.feed(end)
@@ -197,6 +245,7 @@ class TurnRunner:
             timer.cancel()
             s.switched.pop(str(plan.route.key), None)
         assert end is not None, "a loop ends with AgentEnd"
+        _pass_end(tape)
         if abort.reason == "drain":
             await record.flush()
             await s.store.yield_back(claim)
@@ -210,26 +259,37 @@ class TurnRunner:
         made = forget_quiet_heartbeat(made, plan, end, prepared.session, transcript=prepared.transcript)
         if not await self._settle(claim, made, abort, record):
             return False
-        s.replied(replies)
+        self._report(replies, tape, made)
         hookcalls.report_end(s.hooks, plan, end, s.clock.now() - plan.started)
         audience.show(end)
         return True
 
-    async def _begin(self, plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
+    async def _begin(self, plan: RunPlan, ports: RunPorts, tape: RunTape | None) -> AsyncIterator[RunEvent]:
         """The events of a run, whoever does it: a plugin that has the reply, another program, or the loop."""
         given = await hookcalls.ask_plugin_reply(self._s.hooks, plan)
         if given is not None:
             return hookcalls.speak_plugin_reply(plan, ports, given)
-        run = (self._s.runtimes.of(plan) if self._s.runtimes is not None else None) or loop
-        return run(plan, ports)
+        other = self._s.runtimes.of(plan) if self._s.runtimes is not None else None
+        if other is not None:
+            _spoil(tape, "another program did it")
+        return (other or loop)(plan, ports)
 
-    def _shown(self, plan: RunPlan) -> RunVisibility:
+    def _shown(self, plan: RunPlan, tape: RunTape | None) -> RunVisibility:
         """How much people see right now: they may switch while the run is going."""
         record = self._s.switched.get(str(plan.route.key))
-        return plan.show if record is None else resolve_show(plan.inline, record, plan.quiet)
+        shown = None if record is None else resolve_show(plan.inline, record, plan.quiet)
+        return (shown if tape is None else tape.note_switch(shown)) or plan.show
 
-    async def _say(self, claim: RunClaim, replies: tuple[Reply, ...]) -> None:
+    async def _say(self, claim: RunClaim, replies: tuple[Reply, ...], tape: RunTape | None) -> None:
         await self._s.store.queue_replies(claim, to_outgoing_rows(replies, claim.id, self._s.clock.now()))
+        self._report(replies, tape)
+
+    def _report(self, replies: tuple[Reply, ...], tape: RunTape | None, end: Settlement | None = None) -> None:
+        """They are in the outbox; with `end` the whole run is on disk."""
+        if tape is not None:
+            tape.note_replies(replies)
+            if end is not None:
+                tape.note_end(end)
         self._s.replied(replies)
 
     async def _settle(self, claim: RunClaim, end: Settlement, abort: Abort, record: RunRecorder | None = None) -> bool:
@@ -261,16 +321,9 @@ class TurnRunner:
         replies = speaker.close()
         rows = to_outgoing_rows(replies, claim.id, self._s.clock.now())
         if await self._settle(claim, msgspec.structs.replace(made, replies=rows), Abort()):
-            self._s.replied(replies)
+            tape = _get_tape(audience)
+            self._report(replies, tape, made)
             audience.show(end)
-
-
-def _list_changed(plan: RunPlan) -> Collection[str] | None:
-    """See `RunPorts.changed`."""
-    if not plan.settings.changes.enabled or not plan.settings.protected:
-        return None
-    found: Collection[str] | None = load_part("changed-names")(plan.settings.protected[0], plan.item)
-    return found
 
 
 def _stop_end(end: AgentEnd, reason: str) -> AgentEnd:

@@ -12,10 +12,15 @@ import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator
 from palinurus.agent.compaction.shorten import CompactionServices, Mark, Standing
+from palinurus.agent.plan.prompt import PromptBuilder, PromptSupplier, PromptSupply
+from palinurus.agent.ports import CacheLook
 from palinurus.agent.promptcache import CacheWatch, WatchedModel
+from palinurus.agent.tapes.deck import TapeDeck, TapedModel
 from palinurus.clock import Clock
-from palinurus.config.settings import Settings
+from palinurus.config.secrets import list_known_secrets
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.channel import Channel
+from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
 from palinurus.late import load_part
@@ -30,6 +35,8 @@ from palinurus.providers.speech.voices import VoiceFinder
 from palinurus.providers.stream import ProviderModels
 from palinurus.services.speech import AgentVoices
 from palinurus.store.port import Store
+from palinurus.taping import ask_taped_now
+from palinurus.workspace.sources import PromptSources
 
 if TYPE_CHECKING:  # what tools see is looked at by `toolbox.py`, which is loaded with the first run
     from palinurus.services.inbox import InboxPort
@@ -95,7 +102,32 @@ def add_budgets_and_watch(
     """Within budgets, and with each request's prefix remembered; the watch is to be flushed at the end."""
     metered = MeteredModel(model, budgets)
     watch = CacheWatch(settings.home, defer=defer)
-    return WatchedModel(metered, watch, clock), watch
+    return WatchedModel(TapedModel(metered), watch, clock), watch
+
+
+def make_tapes(
+    catalog: Catalog, store: Store, hooks: Hooks, chats: Mapping[str, Channel], *, look: CacheLook
+) -> TapeDeck:
+    """Which runs are recorded, and without which words."""
+    settings = catalog.settings
+    secrets = list_known_secrets(settings, catalog.environ)
+    deck = TapeDeck(settings.home, settings.record, store, hooks, channels=chats, look=look, secrets=secrets)
+    deck.ollama = lambda: catalog.ollama
+    return deck
+
+
+def make_supplier(sources: PromptSources) -> PromptSupplier:
+    """What a workspace gives to a prompt; of a run on tape, as it was then."""
+
+    def supply(agent: AgentSettings, key: SessionKey) -> PromptSupply:
+        return ask_taped_now("supply", lambda: PromptSupply(*sources(agent, key)), PromptSupply)
+
+    return supply
+
+
+def make_prompts(settings: Settings, catalog: Catalog, sources: PromptSources, voices: AgentVoices) -> PromptBuilder:
+    """Who writes system prompts."""
+    return PromptBuilder(settings, catalog, make_supplier(sources), speech=voices.find_mode)
 
 
 class PicturesPart(Protocol):

@@ -72,6 +72,7 @@ class App(AppParts):
         self._own = given  # tools and hooks of the program we are embedded in
         self._upkeep: asyncio.Task[None] | None = None
         self._failing: list[str] = ["starting"]
+        self.probes = True  # may it look for models on this machine?
 
     async def open(self) -> None:
         """Lock and open the store, load plugins, look for models, put everything together, read what is on disk.
@@ -85,7 +86,7 @@ class App(AppParts):
         for agent in self.settings.agents.values():
             os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
         self._load_plugins()
-        if any(self.catalog.wants_probe(agent) for agent in self.settings.agents.values()):
+        if self.probes and any(self.catalog.wants_probe(agent) for agent in self.settings.agents.values()):
             self.catalog.ollama = await probe_ollama()
         self.wire()
         await self.voices.load()
@@ -93,6 +94,7 @@ class App(AppParts):
         self.store.watch(self.news.hear)
         await self.subagents.load()
         await self.scheduler.load()
+        await self.tapes.load()
 
     async def start(self) -> None:
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""
@@ -173,6 +175,7 @@ class App(AppParts):
         await self.canvas.sweep()
         old = believed.at / 1000 - self.settings.audio.keep * 86_400
         await asyncio.to_thread(sweep_media_files, home, old)
+        await asyncio.to_thread(self.tapes.thin, (believed.at - KEEP) / 1000)
 
     async def hook(self, channel: str, account: str, request: ChannelHttpRequest) -> ChannelHttpResponse | None:
         """A chat platform's request, to the account it names; None if there is none. Raises what `submit` raises."""

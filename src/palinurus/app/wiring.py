@@ -14,7 +14,6 @@ from palinurus.agent.compaction.compactor import CompactionCoordinator
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.marks import KIND as TAINT
 from palinurus.agent.plan.prepare import PreparerParts, RunPreparer
-from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.window import TokenCalibration
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import TurnRunner, TurnServices
@@ -69,6 +68,7 @@ from palinurus.services.subagents.spawn import SubagentParts
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, Store
+from palinurus.taping import TapedClock
 from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.commands.environ import build_child_env, build_search_path
@@ -103,6 +103,7 @@ class AppParts:
     ) -> None:
         self.settings = settings
         self.clock = clock
+        self._clock = TapedClock(clock)
         self.hooks = Hooks()
         # Variables from the config stand in for those the environment does not have.
         self._environ = {**{name: value.reveal() for name, value in settings.env.items()}, **environ}
@@ -144,6 +145,7 @@ class AppParts:
             self.voices.close,
             self._memory.close,
             self.hooks.drain,
+            self.tapes.close,
             self.pipeline.close,
             self.deliverer.stop,
             self.approvals.close,
@@ -193,16 +195,16 @@ class AppParts:
         budgets = parts.make_budgets(self.settings, self.store, self.clock)
         self.pictures = parts.make_pictures(self.settings, self.catalog, budgets)
         model = self.wrap_model(model)
-        made, self._watch = parts.add_budgets_and_watch(model, self.settings, budgets, self.clock, defer=write_later)
+        made, self._watch = parts.add_budgets_and_watch(model, self.settings, budgets, self._clock, defer=write_later)
         return made
 
     def _wire_runs(self, model: Model) -> None:
         """From a claimed message to its settlement: plans, tools, turns, commands."""
-        settings, store, clock = self.settings, self.store, self.clock
-        tools = ToolTable(lambda: self._make_tools(model))  # with the first run
+        settings, store, clock = self.settings, self.store, self._clock
+        self.tools = tools = ToolTable(lambda: self._make_tools(model))  # with the first run
         events = SystemEvents(store)
-        kit = partial(PromptSources, path=build_search_path(), seconds=clock.monotonic, files=get_persona_watches())
-        sources = kit(settings, self._environ, self._raw, self.hooks)
+        kit = partial(PromptSources, path=build_search_path(), files=get_persona_watches())
+        sources = kit(settings, self._environ, self._raw, self.hooks, seconds=self.clock.monotonic)
         preparer = RunPreparer(
             PreparerParts(
                 settings=settings,
@@ -213,9 +215,7 @@ class AppParts:
                 clock=clock,
                 env=build_child_env(self._environ, {}),
                 hooks=self.hooks,
-                prompts=PromptBuilder(
-                    settings, self.catalog, lambda a, k: PromptSupply(*sources(a, k)), speech=self.voices.find_mode
-                ),
+                prompts=parts.make_prompts(settings, self.catalog, sources, self.voices),
                 sources=sources,
                 calibration=TokenCalibration(store),
                 tell=events.take,
@@ -302,22 +302,20 @@ class AppParts:
         """Who does a turn, and who does a command."""
         settings, agents, inbox = self.settings, self.settings.agents, self.dispatcher
         switched: dict[str, SessionRecord] = {}
+        self.tapes = parts.make_tapes(self.catalog, self.store, self.hooks, self.channels, look=self._watch.last)
         compactions = make_compactions(
-            settings,
-            model,
-            self._models,
-            self.catalog,
+            *(settings, model, self._models, self.catalog),
             hooks=self.hooks,
-            clock=self.clock,
+            clock=self._clock,
             family=CompactionCallbacks(self.subagents.describe_open, preparer.marks.add),
         )
-        turns = TurnRunner(
+        self.turns = TurnRunner(
             TurnServices(
                 preparer=preparer,
                 store=self.store,
                 model=model,
                 hooks=self.hooks,
-                clock=self.clock,
+                clock=self._clock,
                 speaker=self.pipeline.speaker,
                 replied=self.deliverer.on_queued,
                 switched=switched,
@@ -325,11 +323,11 @@ class AppParts:
                 compactions=compactions,
                 runtimes=Runtimes(settings, self._environ, self.store, lambda a, k: sources(agents[a], k).files),
                 look=self._watch.last,
+                tapes=self.tapes,
             )
         )
-
         self.program = self._make_context(sources, tools, preparer, compactions, switched=switched)
-        inbox.attach(turns, CommandController(self.program, self.deliverer.on_queued), self.subagents.stop)
+        inbox.attach(self.turns, CommandController(self.program, self.deliverer.on_queued), self.subagents.stop)
 
     def _make_context(
         self,
@@ -369,6 +367,7 @@ class AppParts:
             recall=self._memory,
             embed=self._memory.embed,
             look=self._watch.last,
+            tapes=self.tapes,
             invoke=self.invoke,
             voices=self.voices,
             canvas=self.canvas,

@@ -103,7 +103,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         people=resolve_people(config.written, layers, here),
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
         approvals=resolve_approvals(config.tools, tools, shared.get("elevatedDefault"), here.home),
-        logging=config.logging,
+        **{name: getattr(config, name) for name in ("logging", "record")},
         env=_env(config.env),
         version=version,
     )

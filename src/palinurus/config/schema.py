@@ -25,6 +25,7 @@ from palinurus.config.sections.session import (
     DiagnosticsSettings,
     LoggingSettings,
     MessagesSection,
+    RecordSettings,
     SessionSettings,
     SkillSettings,
     StoreSettings,
@@ -58,6 +59,7 @@ class Config(Section, frozen=True):
     hooks: WebhookSettings = WebhookSettings()
     skills: SkillSettings = SkillSettings()
     plugins: PluginSettings = PluginSettings()
+    record: RecordSettings = option(RecordSettings(), "Runs that are recorded, to be played again.")
     logging: LoggingSettings = option(LoggingSettings(), "What is logged, and where.")
     env: Annotated[Free, NotedMap(Any, shellEnv="Keys of models from the login shell: {enabled, timeoutMs}.")] = option(
         {}, "Variables for the gateway that are used where the environment has none."

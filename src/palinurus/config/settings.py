@@ -32,6 +32,7 @@ from palinurus.config.sections.session import (
     DiagnosticsSettings,
     LoggingSettings,
     QueueSettings,
+    RecordSettings,
     SessionSettings,
     SkillSettings,
     StoreSettings,
@@ -108,6 +109,7 @@ class Settings(msgspec.Struct, frozen=True):
     delivery: DeliverySettings = DeliverySettings()
     approvals: dict[str, AgentExecRules] = {}  # by agent: how commands are judged
     logging: LoggingSettings = LoggingSettings()
+    record: RecordSettings = RecordSettings()
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them
     version: str = ""  # digest of the file: changes when it does
 

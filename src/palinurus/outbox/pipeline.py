@@ -36,6 +36,7 @@ from palinurus.plugins.hooks import Hooks
 from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 from palinurus.services.speech import AgentVoices
 from palinurus.store.port import Store
+from palinurus.taping import ask_taped_now
 from palinurus.tasks import TaskSet
 
 TELEGRAM = "telegram"  # follows the defaults for blocks and drafts; any other channel must ask for them itself
@@ -90,7 +91,7 @@ class ReplyPipeline:
             show,
             settings.delivery.block_sizes(account, fit.most if fit else 4000) if blocks else None,
             files=allow_files(agent, inbound.shared) if agent and not inbound.outsider else is_web_address,
-            trace=lambda: self._hooks.list_trace(str(key)),
+            trace=lambda: ask_taped_now("trace", lambda: self._hooks.list_trace(str(key)), tuple[str, ...]),
             cards=account.approvals.covers(name, str(key)),
         )
         prefix = settings.delivery.prefix if account.prefix is None else account.prefix

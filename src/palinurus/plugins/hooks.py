@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.core.levels.thinking import ThinkingRow
+from palinurus.taping import ask_taped, ask_taped_now, find_lane
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -182,6 +183,11 @@ class Hooks:
 
         A handler of a guard point that raises or is late blocks; of other points it is skipped with a log line.
         """
+        if point not in self._handlers:
+            return {}
+        return await ask_taped(f"hook {point}", lambda: self._ask_all(point, payload), dict[str, Any])
+
+    async def _ask_all(self, point: str, payload: dict[str, Any]) -> dict[str, Any]:
         changes: dict[str, Any] = {}
         for handler in self._handlers.get(point, ()):
             try:
@@ -200,6 +206,11 @@ class Hooks:
 
     def modify_sync(self, point: str, payload: dict[str, Any]) -> dict[str, Any]:
         """As `modify`, for a point that is called where nothing may wait. A handler that is async is skipped."""
+        if point not in self._handlers:
+            return {}
+        return ask_taped_now(f"hook {point}", lambda: self._ask_all_now(point, payload), dict[str, Any])
+
+    def _ask_all_now(self, point: str, payload: dict[str, Any]) -> dict[str, Any]:
         changes: dict[str, Any] = {}
         for handler in self._handlers.get(point, ()):
             try:
@@ -215,8 +226,10 @@ class Hooks:
         return changes
 
     def observe(self, point: str, payload: dict[str, Any]) -> None:
-        """Start all handlers, wait for none."""
-        for handler in self._handlers.get(point, ()):
+        """Start all handlers, wait for none. Of a run that is played from a tape nobody hears."""
+        if point not in self._handlers or ((lane := find_lane()) is not None and lane.plays):
+            return
+        for handler in self._handlers[point]:
             self._running.start(self._one(point, handler, payload))
 
     async def _one(self, point: str, handler: HookHandler, payload: dict[str, Any]) -> None:

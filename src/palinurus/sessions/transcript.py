@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from weakref import WeakValueDictionary
@@ -40,6 +39,7 @@ from palinurus.sessions.entries import (
 )
 from palinurus.sessions.scan import BadPiece, scan_transcript
 from palinurus.store.port import TranscriptLine
+from palinurus.taping import draw_token
 
 _ROOT = -1
 _INLINE = 256 * 1024  # bytes read on the event loop; more goes to a thread
@@ -71,7 +71,7 @@ class Transcript:
         self.entries: list[TranscriptEntry] = []
         self.bad: tuple[BadPiece, ...] = ()
         self.size = 0  # bytes on file, lines made here included
-        self._ids = ids or (lambda: secrets.token_hex(4))
+        self._ids = ids or (lambda: draw_token(4))
         self._parents: list[int] = []  # index of the parent, always smaller than the own: no cycles
         self._index: dict[str, int] = {}
         self._items: dict[str, list[int]] = {}

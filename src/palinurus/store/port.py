@@ -13,7 +13,6 @@ Whoever opens a state is a node. Several may share one, each through a handle of
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
@@ -21,6 +20,7 @@ import msgspec
 
 from palinurus.errors import StateError
 from palinurus.store.news import NewsListener
+from palinurus.taping import draw_token
 
 TurnOutcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
 ItemState: TypeAlias = Literal["queued", "running", "absorbed", "done"]
@@ -31,7 +31,7 @@ _ABC = "0123456789abcdefghjkmnpqrstvwxyz"
 
 def make_id(now_ms: int) -> str:
     """26 characters that sort by time: 10 of milliseconds, 16 of chance (Crockford base 32, as ULID)."""
-    value = (now_ms << 80) | secrets.randbits(80)
+    value = (now_ms << 80) | int(draw_token(10), 16)
     return "".join(_ABC[(value >> shift) & 31] for shift in range(125, -5, -5))
 
 

@@ -39,6 +39,7 @@ from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import RunClaim, Settlement, StaleClaim, Store, UsageRow
+from palinurus.taping import ask_taped_now
 
 REST = 300.0  # seconds a summariser that failed is left alone, per session
 ANSWER = 4_096  # tokens of the window an answer needs at least
@@ -89,14 +90,15 @@ class CompactionCoordinator:
 
     def pending_request(self, session: str) -> str | None:
         """What was asked for and not done yet."""
-        return self._wanted.get(session)
+        return ask_taped_now("wish", lambda: self._wanted.get(session), str | None)
 
     def clear_request(self, session: str) -> None:
         self._wanted.pop(session, None)
 
     def resting(self, session: str) -> bool:
         """Has its summariser failed a moment ago?"""
-        return self._rest.get(session, 0.0) > self.services.clock.monotonic()
+        until = self._rest.get(session, 0.0)
+        return ask_taped_now("resting", lambda: until > self.services.clock.monotonic(), bool)
 
     def rest(self, session: str) -> None:
         now = self.services.clock.monotonic()

@@ -21,6 +21,7 @@ from palinurus.core.types.messages import Message, TextBlock, ToolCall, ToolResu
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.crashpoints import pass_crashpoint
+from palinurus.taping import ask_taped
 from palinurus.workspace.memory.files import DAILY, MemoryRoots
 
 log = logging.getLogger(__name__)
@@ -82,8 +83,12 @@ async def _flush(
             return reply.message
         if not reply.calls:
             return ""
-        said += [reply, *[await _done(call, roots, path, asker.clock.now()) for call in reply.calls]]
+        said += [reply, *[await _do_taped(call, roots, path, asker.clock.now()) for call in reply.calls]]
     return ""
+
+
+async def _do_taped(call: ToolCall, roots: MemoryRoots, path: str, now: int) -> ToolResult:
+    return await ask_taped("note", lambda: _done(call, roots, path, now), ToolResult)
 
 
 async def _done(call: ToolCall, roots: MemoryRoots, path: str, now: int) -> ToolResult:

@@ -36,6 +36,7 @@ from palinurus.sessions.compactions import list_checkpoints
 from palinurus.sessions.entries import CompactionEntry, MessageEntry, make_summary_message
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
+from palinurus.taping import ask_taped_now
 from palinurus.tools.watches import get_persona_watches
 from palinurus.workspace.memory.files import MemoryRoots
 from palinurus.workspace.texts import FileTexts
@@ -100,7 +101,8 @@ class Shortener:
     @property
     def plan(self) -> tuple[str, ...]:
         """What must be said again: the agent's plan, and what else still stands."""
-        return (*drafts.find_plan_steps(self._of.transcript.path_to_leaf()), *self._s.standing(str(self._of.key)))
+        stands = ask_taped_now("standing", lambda: self._s.standing(str(self._of.key)), tuple[str, ...])
+        return (*drafts.find_plan_steps(self._of.transcript.path_to_leaf()), *stands)
 
     @property
     def rules(self) -> str:

@@ -123,3 +123,15 @@ def check_options(
     offered = find_thinking_profile(model, catalog.vendor(model.ref.provider))
     why = check_level(options.thinking, model, offered)[1]
     return ModelFailure("config", why) if why else model
+
+
+def name_model_chooser(asked: str, wanted: str, session: SessionRecord, agent: AgentSettings) -> str:
+    """Who chose the model, in the order in which they are heard."""
+    if asked:
+        return f"asked for with the message ({asked})"
+    if wanted:
+        return f"a plugin's hook asked for {wanted}"
+    if session.modelOverride:
+        by = "an automatic change" if session.modelOverrideSource == "auto" else "/model"
+        return f"the session's, set by {by} ({session.modelOverride})"
+    return f"the model of agent {agent.id}"

@@ -20,6 +20,7 @@ from palinurus.core.history.repair import repair_history
 from palinurus.core.policy.taint import write_sources
 from palinurus.core.types.inbound import Inbound, TurnOptions
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
+from palinurus.sessions.entries import MessageEntry, TranscriptEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.startup import DEFAULT_PRELUDE, choose_daily_notes, render_prelude
 from palinurus.sessions.transcript import Transcript
@@ -131,3 +132,9 @@ def find_unknown_results(history: Sequence[Message], mended: Sequence[Message]) 
     while tail and id(mended[tail - 1]) not in known:
         tail -= 1
     return tuple(m for m in mended[tail:] if isinstance(m, ToolResult))
+
+
+def list_earlier_answers(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
+    """What a turn said before a crash, of its lines of the transcript."""
+    said = (entry.message for entry in entries if isinstance(entry, MessageEntry))
+    return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)

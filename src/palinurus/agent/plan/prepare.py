@@ -19,6 +19,7 @@ from palinurus.agent.plan.levels import (
     apply_exec_rules,
     apply_options,
     check_options,
+    name_model_chooser,
     read_sampling,
     read_show,
     resolve_exec_rules,
@@ -33,6 +34,7 @@ from palinurus.agent.plan.opening import (
     find_unknown_results,
     is_continuation,
     limit_timeout,
+    list_earlier_answers,
     needs_startup_notes,
     prepend_preface,
     read_startup_notes,
@@ -70,7 +72,7 @@ from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.wire.history import list_missing_controls
-from palinurus.sessions.entries import MessageEntry, TranscriptEntry
+from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.lifecycle import (
     CurrentSession,
     MessageMoment,
@@ -80,7 +82,8 @@ from palinurus.sessions.lifecycle import (
 )
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
-from palinurus.store.port import RunClaim, Store, make_id
+from palinurus.store.port import RunClaim, SessionRow, Store, make_id
+from palinurus.taping import ask_taped, read_taped
 from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
@@ -185,7 +188,7 @@ class RunPreparer:
             workspace=cell.workspace,
             show=set_posting(levels, base.agent, inbound, offer.tools),
             started=now,
-            earlier=_earlier(transcript.entries_of(claim.id)),
+            earlier=list_earlier_answers(transcript.entries_of(claim.id)),
             startup=notes,
             inline=inline,
             quiet=set_posting(read_show(base.agent), base.agent, inbound, offer.tools),
@@ -232,6 +235,11 @@ class RunPreparer:
         self, opening: Opening, claim: RunClaim, route: Route, inbound: Inbound, *, now: int | None
     ) -> Opening:
         """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
+        return await ask_taped("opening", lambda: self._note(opening, claim, route, inbound, now=now), Opening)
+
+    async def _note(
+        self, opening: Opening, claim: RunClaim, route: Route, inbound: Inbound, *, now: int | None
+    ) -> Opening:
         if not (inbound.text or inbound.images):
             return opening  # a tool called from outside is told nothing
         if now is not None:
@@ -283,6 +291,9 @@ class RunPreparer:
 
     async def _attached(self, inbound: Inbound, route: Route, cell: ToolSandbox, vision: bool) -> Inbound:
         """With what its images show and its files say."""
+        return await ask_taped("attached", lambda: self._attach(inbound, route, cell, vision), Inbound)
+
+    async def _attach(self, inbound: Inbound, route: Route, cell: ToolSandbox, vision: bool) -> Inbound:
         inbound = await self._pictured(inbound, route, cell.workspace) if vision else inbound
         attach = self._parts.attach if inbound.files else None
         side = self._bases[route.agent].agent.image_side
@@ -312,11 +323,17 @@ class RunPreparer:
     async def _session(self, claim: RunClaim, inbound: Inbound, route: Route) -> CurrentSession:
         """The session as it stands, or one that begins because the last one's time is over: never in a resumed turn."""
         parts = self._parts
-        row = await parts.store.session(str(route.key))
+        row = await ask_taped("session", partial(parts.store.session, str(route.key)), SessionRow | None)
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
+        ident = read_taped("id", lambda: str(uuid.uuid4()))
         moment = MessageMoment(claim.at, self._zones[route.agent], inbound.target.channel, person)
         found = await find_current_session(
-            row, route.key, parts.settings.session, moment, ident=str(uuid.uuid4()), home=parts.settings.home
+            row,
+            route.key,
+            parts.settings.session,
+            moment,
+            ident=ident,
+            home=parts.settings.home,
         )
         if found.ended is not None:
             parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
@@ -357,7 +374,7 @@ class RunPreparer:
         others = [] if strict else [m for m in found if isinstance(m, ModelSpec) and m.ref != model.ref]
         others = [m for m in others if not list_missing_controls(m, wanted)]
         first = replace(
-            self._choice(model, asked, session, agent), why=_name_chooser(asked.model, hooked, session, agent)
+            self._choice(model, asked, session, agent), why=name_model_chooser(asked.model, hooked, session, agent)
         )
         return first, *(self._choice(m, asked, session, agent) for m in others)
 
@@ -380,20 +397,3 @@ class RunPreparer:
             resolve_fast_mode(model, hurry),
             list_level_ids(find_thinking_profile(model, vendor)),
         )
-
-
-def _name_chooser(asked: str, wanted: str, session: SessionRecord, agent: AgentSettings) -> str:
-    """Who chose the model, in the order in which they are heard."""
-    if asked:
-        return f"asked for with the message ({asked})"
-    if wanted:
-        return f"a plugin's hook asked for {wanted}"
-    if session.modelOverride:
-        by = "an automatic change" if session.modelOverrideSource == "auto" else "/model"
-        return f"the session's, set by {by} ({session.modelOverride})"
-    return f"the model of agent {agent.id}"
-
-
-def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
-    said = (entry.message for entry in entries if isinstance(entry, MessageEntry))
-    return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)

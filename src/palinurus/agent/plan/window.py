@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from functools import partial
 
 import msgspec
 
@@ -21,6 +22,7 @@ from palinurus.errors import StateError
 from palinurus.sessions.files import RESULT_INFIX
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
+from palinurus.taping import ask_taped
 
 # How far the estimate of tokens is off, per model: learned from the counts in transcripts, kept as one small record.
 #
@@ -43,6 +45,9 @@ class TokenCalibration:
 
     async def learn(self, transcript: Transcript, model: ModelRef) -> float:
         """Take in what is new in this transcript; returns what estimates for `model` are to be multiplied with."""
+        return await ask_taped("scale", partial(self._learn, transcript, model), float)
+
+    async def _learn(self, transcript: Transcript, model: ModelRef) -> float:
         if self._known is None:
             self._known = await read_calibration(self._store)
         messages = transcript.messages()

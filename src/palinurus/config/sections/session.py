@@ -195,6 +195,13 @@ class SkillSettings(Section, frozen=True):
     file_bytes: Count = option(256_000, at="limits:maxSkillFileBytes")  # of a SKILL.md
 
 
+class RecordSettings(Section, frozen=True):
+    """record"""
+
+    enabled: bool = option(False, "Whether every run leaves a tape that `pal replay` can play (docs/replay.md).")
+    room: Count = option(256 << 20, "How many bytes all tapes together may take; the oldest go first.", "maxBytes")
+
+
 class LoggingSettings(Section, frozen=True):
     """logging"""
 

@@ -1,7 +1,11 @@
-"""chat.why and runs.trace: why an answer is as it is, and what happened on the way to it. Ours."""
+"""chat.why, runs.*, record.*: why an answer is as it is, what happened on the way to it, and that again. Ours."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -9,10 +13,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from palinurus.agent.promptcache import FIXES, CacheSnapshot, explain_last_request, find_breaking_message, locate_break
+from palinurus.agent.tapes.deck import ALL
+from palinurus.agent.tapes.tape import read_tape
+from palinurus.agent.tapes.view import describe_diff, describe_tape
 from palinurus.core.types.card import CARD
 from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
-from palinurus.gateway.context import SessionParams
+from palinurus.gateway.context import SessionParams, require
 from palinurus.gateway.methods.tools import find_tool_offer, list_hidden_tools
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
@@ -55,6 +62,7 @@ def _mark(line: dict[str, Any]) -> _Mark:
 
 
 SHOWN = 2000  # characters of a result
+REPLAY_SECONDS = 150.0
 
 
 async def explain_message(
@@ -213,7 +221,74 @@ async def trace_run(call: MethodCall, asked: RunTraceParams) -> dict[str, Any]:
     return await trace_message(here.program, transcript, row)
 
 
+# Runs on tape (`agent/tapes`), and a replay of one: in a process of its own, which reaches nobody.
+
+
+class RecordParams(MethodParams, frozen=True):
+    on: bool | None = None  # None: as the setting says
+    session_key: NonEmpty | None = None
+
+
+class TapeParams(MethodParams, frozen=True):
+    item: NonEmpty
+
+
+class ReplayParams(TapeParams, frozen=True):
+    frozen: bool = False
+
+
+class DiffParams(MethodParams, frozen=True):
+    a: NonEmpty
+    b: NonEmpty
+
+
+async def describe_recording(call: MethodCall, asked: MethodParams) -> dict[str, Any]:
+    """What is recorded, and which tapes there are."""
+    return require(call.program.tapes, "nothing is recorded here").describe()
+
+
+async def choose_recording(call: MethodCall, asked: RecordParams) -> dict[str, Any]:
+    """Record all sessions, or one; on disk when it returns."""
+    tapes = require(call.program.tapes, "nothing is recorded here")
+    await tapes.choose(asked.session_key or ALL, asked.on)
+    return tapes.describe()
+
+
+async def show_tape(call: MethodCall, asked: TapeParams) -> dict[str, Any]:
+    """The steps of a recorded run."""
+    return describe_tape(await asyncio.to_thread(read_tape, call.program.settings.home, asked.item))
+
+
+async def compare_runs(call: MethodCall, asked: DiffParams) -> dict[str, Any]:
+    """Two recorded runs side by side."""
+    home = call.program.settings.home
+    a, b = [await asyncio.to_thread(read_tape, home, item) for item in (asked.a, asked.b)]
+    return describe_diff(a, b)
+
+
+async def replay_run(call: MethodCall, asked: ReplayParams) -> dict[str, Any]:
+    """The verdict of a replay."""
+    words = ("-m", "palinurus", "replay", asked.item, "--json", *(("--frozen",) if asked.frozen else ()))
+    environ = {**os.environ, "PALINURUS_HOME": call.program.settings.home}
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environ
+    )
+    try:
+        said, wrong = await asyncio.wait_for(child.communicate(), REPLAY_SECONDS)
+    except TimeoutError:
+        child.kill()
+        raise MethodError("the replay took too long", code="UNAVAILABLE") from None
+    if child.returncode not in (0, 1) or not said.strip():
+        raise MethodError(wrong.decode("utf-8", "replace").strip()[:SHOWN] or "the replay broke")
+    return msgspec.json.decode(said, type=dict[str, Any])
+
+
 METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("record.status", READ, MethodParams, describe_recording),
+    GatewayMethod("record.set", ADMIN, RecordParams, choose_recording),
+    GatewayMethod("runs.tape", READ, TapeParams, show_tape),
+    GatewayMethod("runs.diff", READ, DiffParams, compare_runs),
+    GatewayMethod("runs.replay", ADMIN, ReplayParams, replay_run),
     GatewayMethod("chat.why", READ, ChatWhyParams, explain_chat),
     GatewayMethod("runs.trace", READ, RunTraceParams, trace_run),
 )

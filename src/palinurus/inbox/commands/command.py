@@ -15,6 +15,7 @@ from palinurus.agent.compaction.compactor import CompactionCoordinator
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import list_insiders
 from palinurus.agent.promptcache import CacheSnapshot
+from palinurus.agent.tapes.deck import TapeDeck
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.policy.audience import is_shared
@@ -90,6 +91,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     nodes: NodesPart | None = None  # other machines that do something for the agent
     ears: TranscriberPort | None = None  # who writes down what is spoken
     invoke: DirectToolCaller | None = None  # one tool, without a run
+    tapes: TapeDeck | None = None  # which runs are recorded
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
 

@@ -181,3 +181,21 @@ def _left(row: ApprovalRow, now: int) -> str:
 def _brief(row: ApprovalRow) -> str:
     text = card.show_line(row.ask.command.replace("\n", "\\n") or row.ask.title)
     return text if len(text) <= 120 else f"{text[:119]}…"
+
+
+# /record: whether runs of this session are put on tape (docs/replay.md).
+
+RECORD = {"on": True, "off": False, "default": None}
+
+
+async def run_record(call: CommandCall) -> CommandAnswer:
+    """/record [on|off|default|status]: of this session."""
+    word, tapes = call.args.strip().lower() or "status", call.program.tapes
+    if tapes is None or word not in (*RECORD, "status"):
+        return CommandAnswer("Use one of: /record on, off, default, status.")
+    key = str(call.key)
+    if word in RECORD:
+        await tapes.choose(key, RECORD[word])
+    state = "recorded" if tapes.is_recorded(key) else "not recorded"
+    why = "" if key in tapes.sessions else f" ({tapes.describe()['why']})"
+    return CommandAnswer(f"Runs of this session are {state}{why}. pal replay plays them again.")

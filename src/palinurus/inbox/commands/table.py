@@ -33,6 +33,9 @@ _ROWS: tuple[ChatCommand, ...] = (
         "info",
     ),
     ChatCommand(
+        "record", "whether runs here are put on tape", owner.run_record, "[on|off|default|status]", (), "owner", "info"
+    ),
+    ChatCommand(
         "changes", "what the last run changed in the workspace", export.run_changes, "[RUN]", (), "owner", "info"
     ),
     ChatCommand(
