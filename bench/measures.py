@@ -438,6 +438,8 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "store": (store, False),
     "judging": (lambda bench: import_module("judging").judging(bench), False),
     "questions": (lambda bench: import_module("judging").questions(bench), False),
+    "cards": (lambda bench: import_module("explaining").cards(bench), False),
+    "why": (lambda bench: import_module("explaining").why(bench), False),
 }
 
 

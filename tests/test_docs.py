@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.main import COMMANDS
+from palinurus.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,6 +45,30 @@ def test_commands_named_in_the_docs_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     named = set(re.findall(r"`pal ([a-z]+)", text))
     assert named <= set(COMMANDS), named - set(COMMANDS)
+
+
+def test_every_claim_has_a_command_that_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    """README's claims: the verbs and options of their commands are those that `--help` knows."""
+    part = re.search(r"## Check it yourself\n(.*?)\n## ", README, re.DOTALL)
+    assert part is not None
+    rows = [line for line in part[1].splitlines() if line.startswith("| ") and "claim | command" not in line]
+    assert len(rows) >= 10 and all(re.search(r"`(pal|make) ", row) for row in rows), rows
+    for line in re.findall(r"`pal ([^`]+)`", part[1]):
+        words = re.sub(r'"[^"]*"', "TEXT", line).split()
+        with pytest.raises(SystemExit) as left:
+            main([words[0], "--help"])
+        told = capsys.readouterr().out
+        assert left.value.code == 0 and "usage: pal" in told, line
+        if (verb := words[1:2]) and re.fullmatch(r"[a-z]+", verb[0]):
+            assert verb[0] in told, line
+            with contextlib.suppress(SystemExit):
+                main([*words[:2], "--help"])
+            told += capsys.readouterr().out
+        assert all(word in told for word in words if word.startswith("-")), line
+    for word in re.findall(r"`make (\w+)`", part[1]):
+        assert f"\n{word}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    for name in re.findall(r"examples/\w+|docs/[\w.]+", part[1]):
+        assert (ROOT / name).exists(), name
 
 
 def test_files_named_in_the_tour_exist() -> None:

@@ -75,6 +75,16 @@ why last
 why tool exec
 why config gateway.port
 torture --minutes 0
+test none
+record
+record on
+record off
+record status
+replay none
+diff none none
+changes
+undo
+redo
 usage
 usage --json
 cron list

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -79,28 +80,29 @@ class CardMaker:
         return made
 
 
+def make_plain_card(answer: AssistantMessage, at: int, why: str, **known: Any) -> CallCard:
+    """What an answer tells of itself, for calls that somebody else makes: `known` is what else is."""
+    used = answer.usage
+    card = CallCard(0, at, f"{answer.provider}/{answer.model}", why, level="off", level_why="")
+    return msgspec.structs.replace(
+        card,
+        input=used.input,
+        output=used.output,
+        cache_read=used.cacheRead,
+        cache_write=used.cacheWrite,
+        cost=used.cost.total if used.cost else None,
+        stopped=answer.stopReason or "",
+        **known,
+    )
+
+
 def write_room_cards(answers: Sequence[AssistantMessage], plan: RunPlan) -> tuple[TraceStep, ...]:
     """Of the calls that made room in the conversation (summaries, notes): they are in the ledger, too."""
-    steps = []
-    for answer in answers:
-        used, at = answer.usage, answer.timestamp or plan.started
-        card = CallCard(
-            0,
-            at,
-            f"{answer.provider}/{answer.model}",
-            "makes room in the conversation",
-            level="off",
-            level_why="",
-            input=used.input,
-            output=used.output,
-            cache_read=used.cacheRead,
-            cache_write=used.cacheWrite,
-            cost=used.cost.total if used.cost else None,
-            stopped=answer.stopReason or "",
-            purpose="compaction",
-        )
-        steps.append(TraceStep(plan.item, at, CARD, msgspec.json.encode(card).decode()))
-    return tuple(steps)
+    made = [
+        make_plain_card(one, one.timestamp or plan.started, "makes room in the conversation", purpose="compaction")
+        for one in answers
+    ]
+    return tuple(TraceStep(plan.item, card.at, CARD, msgspec.json.encode(card).decode()) for card in made)
 
 
 def _add_look(card: CallCard, look: CacheSnapshot) -> CallCard:

@@ -187,6 +187,8 @@ class CacheWatch:
     def flush(self) -> None:
         """Write what waits. May run in another thread."""
         dirty, self._dirty = self._dirty, {}
+        if not dirty:  # also after the end, when the home may be gone
+            return
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             for session, (look, prompt) in dirty.items():

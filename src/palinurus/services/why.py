@@ -60,7 +60,7 @@ async def load_run_facts(store: Store, transcript: Transcript, row: InboxRow) ->
 
 
 def describe_run(facts: RunFacts) -> dict[str, Any]:
-    """The whole as plain data. Without cards (a run of another program, or of an older version) what only they know
+    """The whole as plain data. Without cards (a run of an older version) what only they know
     is None."""
     row, cards = facts.row, facts.cards
     answers = [m for m in facts.said if isinstance(m, AssistantMessage)]

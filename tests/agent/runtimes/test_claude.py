@@ -16,6 +16,7 @@ from palinurus.agent.runtimes.claude import build_arguments
 from palinurus.config.sections.runtimes import RuntimeProgram
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.types.approval import ExecRules
+from palinurus.core.types.card import CARD, read_cards
 from palinurus.core.types.events import AgentEnd, ToolEnd
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.tool import ToolSettings
@@ -51,6 +52,10 @@ async def test_a_message_is_answered_by_claude_and_the_next_resumes_its_session(
             "message_start", "message_update", "message_update", "message_end", "agent_end",
         ]  # fmt: skip
         assert isinstance(events[-1], AgentEnd) and events[-1].usage.input == 25
+        cards = read_cards(step.detail for step in await app.store.trace(row.id) if step.what == CARD)
+        spent = [call.input for call in await app.store.list_usage(0) if call.item == row.id]
+        assert sum(spent) == 25 and spent == [card.input for card in cards], "what it tells late is in the ledger, too"
+        assert (cards[0].model, cards[0].level) == (MODEL, "high") and "asked by claude" in cards[0].model_why
         assert (await ask(app, "bye"))[0].note == "Heard bye."
     first, second = started(tmp_path)
     assert after(first, "--effort") == "high" and after(first, "--model") == "claude-opus-4-8"

@@ -47,6 +47,27 @@ def test_a_text_is_no_message_before_it_is_known_what_follows() -> None:
     assert isinstance(said, AssistantMessage) and said.text == "I look." and said.calls[0].name == "exec"
 
 
+def test_every_message_leaves_a_card_and_what_is_told_late_one_more() -> None:
+    """What the ledger gets is what the program said it used, to the last token."""
+    notes = Notes()
+    made = mirror(notes)
+    made.add_usage(TokenUsage(100, 1))
+    made.start_tool("1", "exec", {})
+    made.end_tool("1", "x", error=False)
+    made.add_usage(TokenUsage(200, 2))
+    made.add_usage(TokenUsage(50, 5))
+    made.complete_text("Done.")
+    made.finish("stop", None)
+    assert [(card.number, card.input, card.output, card.purpose) for card in notes.cards] == [
+        (1, 100, 1, ""),
+        (2, 50, 5, ""),
+        (0, 200, 2, "told late"),
+    ]
+    first = notes.cards[0]
+    assert first.model == str(plan().model.ref) and first.model_why.endswith("asked by test")
+    assert first.level == plan().choices[0].level.level and first.tools is None
+
+
 def test_calls_left_open_get_a_result_that_says_so_and_usage_is_counted_once() -> None:
     made = mirror()
     made.begin()

@@ -135,6 +135,17 @@ async def test_a_model_judges_when_it_is_asked(tmp_path: Path, capsys: Out) -> N
     assert "<answer>\nGood day\n</answer>" in json.dumps(server.requests[0].body).encode().decode("unicode_escape")
 
 
+def test_no_scratch_home_is_left(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the folder that a late write would make again after a run, while others still play."""
+    rubbish = tmp_path / "tmp"
+    rubbish.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(rubbish))
+    put(tmp_path, a_yaml="turns:\n  - say: list files\n", b_yaml="turns:\n  - say: run sleep 2\n")
+    code, told = play(capsys, str(tmp_path))
+    assert code == 0, told
+    assert list(rubbish.glob("pal-test-*")) == []
+
+
 def test_mistakes_stop_everything(tmp_path: Path, capsys: Out) -> None:
     put(tmp_path, a_yaml="turns:\n  - say: hi\n", b_yaml="turns:\n  - says: hi\n")
     assert main([str(tmp_path)]) == 2

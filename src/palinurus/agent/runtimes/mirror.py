@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from palinurus.agent import hookcalls
+from palinurus.agent.card import make_plain_card
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.agent.toolcalls import STOPPED
@@ -63,6 +64,7 @@ class RunMirror:
         self._new: list[Message] = list(plan.earlier)
         self._spent: list[TokenUsage] = []  # on no message yet
         self._total = TokenUsage()
+        self._calls, self._since = 0, ports.clock.monotonic()  # messages so far, and when the last thing ended
         self.dirty = False  # something waits to be flushed
         self.acted = False  # the program has said or done something
 
@@ -134,6 +136,7 @@ class RunMirror:
         name, now = going.call.name, self._ports.clock.now()
         result = ToolResult(ident, name, (TextBlock(cut),), error, timestamp=now, source=source)
         (result,) = hookcalls.filter_results(hooks, plan, [result])
+        self._since = self._ports.clock.monotonic()
         took = int((self._ports.clock.monotonic() - going.since) * 1000)
         self._ports.record.step("result", f"{name} {'error' if error else 'ok'} {took} ms")
         if hooks.has("after_tool_call"):
@@ -163,6 +166,10 @@ class RunMirror:
         stop: StopReason = "stop" if end == "stop" else "aborted" if end in ("aborted", "timeout") else "error"
         if self._blocks:
             made.append(self._message(stop, ()))
+        if (rest := sum(self._spent, TokenUsage())) != TokenUsage():  # nobody can say of which message: in the ledger
+            ref, now = self._plan.model.ref, self._ports.clock.now()
+            told = AssistantMessage((), provider=ref.provider, model=ref.model, usage=rest, timestamp=now)
+            self._ports.record.call(told, make_plain_card(told, now, self._why, purpose="told late"))
         made.append(
             AgentEnd(self._counted(), end, self._total, failure, ended=self._ports.clock.now(), notices=notices)
         )
@@ -198,10 +205,19 @@ class RunMirror:
             timestamp=self._ports.clock.now(),
         )
         self._blocks, self._open, self._streamed = [], False, ""
-        self._add(message)
+        self._calls, level = self._calls + 1, self._plan.choices[0].level
+        ms = int((self._ports.clock.monotonic() - self._since) * 1000)
+        known = {"number": self._calls, "ms": ms, "level": level.level, "level_why": level.reason}
+        self._ports.record.call(message, make_plain_card(message, message.timestamp - ms, self._why, **known))
+        self._add(message, called=True)
         return MessageEnd(message)
 
-    def _add(self, message: Message, absorb: tuple[str, ...] = ()) -> None:
+    @property
+    def _why(self) -> str:
+        """Who chose the model; what the program makes of that is its own affair."""
+        return f"{self._plan.choices[0].why}; asked by {self._api}"
+
+    def _add(self, message: Message, absorb: tuple[str, ...] = (), *, called: bool = False) -> None:
         self._new.append(message)
-        self._ports.record.add(message, absorb=absorb)
+        self._ports.record.add(message, absorb=absorb, called=called)
         self.dirty = True

@@ -67,19 +67,24 @@ class ScenarioPlayer:
     def play(self, cases: Sequence[ScenarioCase], tell: Callable[[ScenarioResult], None]) -> list[ScenarioResult]:
         """All of them; `tell` hears of each scenario that is through."""
         results = [ScenarioResult(case, []) for case in cases]
-        threads = AgentThread()
+        threads, pool = AgentThread(), ThreadPoolExecutor(max(1, self._jobs), "scenario")
         try:
-            with ThreadPoolExecutor(max(1, self._jobs), "scenario") as pool:
-                waiting = {}
-                for result in results:
-                    for number in range(self._runs or result.case.scenario.runs):
-                        waiting[pool.submit(self._run, result.case, number, threads)] = result
-                for future in as_completed(waiting):
-                    result = waiting[future]
-                    result.runs.append(future.result())
-                    if len(result.runs) == (self._runs or result.case.scenario.runs):
-                        tell(result)
+            waiting = {
+                pool.submit(self._run, result.case, number, threads): result
+                for result in results
+                for number in range(self._runs or result.case.scenario.runs)
+            }
+            for future in as_completed(waiting):
+                result = waiting[future]
+                result.runs.append(future.result())
+                if len(result.runs) == (self._runs or result.case.scenario.runs):
+                    tell(result)
+        except BaseException:  # Ctrl-C: those that run end now, and remove their homes
+            pool.shutdown(wait=False, cancel_futures=True)
+            threads.interrupt()
+            raise
         finally:
+            pool.shutdown()
             threads.close()
         return results
 

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -112,17 +113,26 @@ class AgentThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self._waiting: set[Future[Any]] = set()
         self._thread = threading.Thread(target=self.loop.run_forever, name="agents under test", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], limit: float = LIMIT) -> T:
         """What it returns or raises. Raises TimeoutError."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        self._waiting.add(future)
         try:
             return future.result(limit)
         except TimeoutError:
             future.cancel()
             raise
+        finally:
+            self._waiting.discard(future)
+
+    def interrupt(self) -> None:
+        """Whoever waits is told so: somebody wants to leave."""
+        for future in tuple(self._waiting):
+            future.cancel()
 
     def close(self) -> None:
         """End the thread."""
