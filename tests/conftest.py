@@ -116,6 +116,7 @@ NEEDS = {
     "chromium": "apt-get install chromium",
     "bubblewrap": "apt-get install bubblewrap",
     "bwrap": "apt-get install bubblewrap",
+    "xvfb": "apt-get install xvfb xauth",
     "tmux": "apt-get install tmux",
     "espeak-ng": "apt-get install espeak-ng opus-tools",
     "strace": "apt-get install strace",

@@ -34,7 +34,6 @@ PARTS: dict[str, str] = {
     # what calls change in a workspace, from the first one that may
     "changes": "palinurus.tools.changes.journal:begin_window",
     "change-keeper": "palinurus.services.changes",
-    "changed-names": "palinurus.tools.changes.journal:list_changed_names",
     "change-recovery": "palinurus.tools.changes.undo:recover_changes",
     # what an answer claims, held against what happened
     "evidence": "palinurus.core.evidence",

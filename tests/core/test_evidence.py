@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from palinurus.core.evidence import (
@@ -128,7 +129,7 @@ TRUE: list[tuple[str, list[Did]]] = [
 
 @pytest.mark.parametrize(("text", "did", "kind"), FALSE)
 def test_what_nothing_bears_out_is_found(text: str, did: list[Did], kind: str) -> None:
-    found = check_claims(text, make_run(*did), lambda: frozenset())
+    found = check_claims(text, make_run(*did))
     assert [one.kind for one in found] == [kind] and found[0].fact
 
 
@@ -138,13 +139,21 @@ def test_what_is_true_or_unknown_is_left_alone(text: str, did: list[Did]) -> Non
 
 
 def test_what_a_command_changed_counts() -> None:
-    seen = make_run(exec_("python make.py"))
     text = "I've created report.pdf."
-    assert check_claims(text, seen, lambda: {"report.pdf"}) == ()
-    assert check_claims(text, seen, lambda: None) == ()  # the workspace is not watched
-    assert [one.kind for one in check_claims(text, seen, lambda: {"other"})] == ["files"]
-    beyond = make_run(exec_("python make.py > /tmp/report.pdf"))
-    assert check_claims(text, beyond, lambda: {"other"}) == ()
+    for command, changed, doubted in [
+        ("python make.py", ["out/report.pdf"], False),
+        ("python make.py", ["other"], True),
+        ("python make.py", [], True),
+        ("python make.py", None, False),  # the workspace is not watched
+        ("python make.py > /tmp/report.pdf", ["other"], False),
+        ("ls", None, True),  # changes nothing
+    ]:
+        did = make_run(exec_(command))
+        result = did[-1]
+        assert isinstance(result, ToolResult)
+        details = {**result.details, **({"changed": changed} if changed is not None else {})}
+        found = check_claims(text, [*did[:-1], msgspec.structs.replace(result, details=details)])
+        assert bool(found) == doubted, command
 
 
 def test_receipts_of_earlier_turns_count_exit_codes_do_not() -> None:

@@ -299,6 +299,35 @@ async def test_group_nodes_is_the_nodes_tool(tmp_path: Path, config: Any, sender
         assert ("nodes" in offered(model)) is there
 
 
+NATIVE = {
+    *("browser", "canvas", "nodes", "cron", "message", "memory_search", "web_search", "image"),
+    *("sessions_spawn", "subagents"),
+}
+
+
+@pytest.mark.seed(276, 297, 300)
+@pytest.mark.parametrize(
+    ("denied", "gone"),
+    [((), set()), (("group:ui",), {"browser", "canvas"}), (("group:nodes",), {"nodes"})],
+)
+async def test_native_tools_are_all_there_and_a_group_takes_exactly_its_own(
+    tmp_path: Path, denied: tuple[str, ...], gone: set[str]
+) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    config = {
+        "browser": {"executablePath": str(program)},
+        "tools": {"deny": list(denied), "web": {"search": {"provider": "brave", "apiKey": "k"}}},
+        "agents": {"defaults": {"model": {"primary": "fake/m"}, "imageModel": {"primary": "fake/m"}}},
+    }
+    model, me = ScriptedModel([say("hi")]), make_identity()
+    async with place(tmp_path / "h", model, **config) as site, node(site, me):
+        await pair(site, me)
+        await site.app.wait(await talk(site, "hello"))
+        assert NATIVE - offered(model) == gone
+
+
 async def test_policy_explain_and_doctor_know_it(tmp_path: Path) -> None:
     me = make_identity()
     home = tmp_path / "h"
@@ -345,7 +374,8 @@ async def test_commands_ask_as_inside_or_as_outside(
     tmp_path: Path, contained: bool, config: Any, before: list[Callable[[], Any]], asks: bool
 ) -> None:
     me = make_identity()
-    model = ScriptedModel([*(make() for make in before), on_node("uname"), say("done")])
+    command = "uname && curl -s https://example.org/x" if before else "uname"
+    model = ScriptedModel([*(make() for make in before), on_node(command), say("done")])
     config = {**config, "gateway": {"nodes": {"allowCommands": ["device.note"]}}}
     commands = ("system.run", "device.note")
     async with place(tmp_path / "h", model, **config) as site:
@@ -359,9 +389,24 @@ async def test_commands_ask_as_inside_or_as_outside(
                 assert card["request"]["allowedDecisions"] == ["allow-once", "deny"]
                 await site.call("exec.approval.resolve", id=card["id"], decision="allow-once")
             sent = json.loads((await answer(link, {"exitCode": 0, "stdout": "Linux\n"}))["paramsJSON"])
-            assert sent["command"] == ["/bin/sh", "-c", "uname"] and (sent.get("approved") is True) is asks
+            assert sent["command"] == ["/bin/sh", "-c", command] and (sent.get("approved") is True) is asks
             assert (await site.app.wait(ident)).note == "done"
             assert results(model)[-1].text == "Linux"
+
+
+async def test_files_of_this_machine_are_no_reason_to_ask_about_another(tmp_path: Path) -> None:
+    me, late = make_identity(), ("write", {"path": "x.sh", "content": "echo hi"})
+    model = ScriptedModel([page(), call_tools(late), say("written"), on_node("sh x.sh"), say("done")])
+    config = {"gateway": {"nodes": {"allowCommands": ["device.note"]}}}
+    async with place(tmp_path / "h", model, **config) as site:
+        async with node(site, me, ("system.run", "device.note"), permissions={CONTAINED: True}) as link:
+            await pair(site, me)
+            ident = await talk(site, "write what the note says")
+            await answer(link, {"text": "echo hi"})
+            assert (await site.app.wait(ident)).note == "written"
+            await site.call("chat.send", sessionKey="another", message="run it there", idempotencyKey="r")
+            asked = await answer(link, {"exitCode": 0, "stdout": "hi"})
+            assert "approved" not in json.loads(asked["paramsJSON"])
 
 
 async def test_a_denied_command_is_never_sent(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ async def test_a_page_is_shown_used_and_hidden(page: Any, visit: Visit) -> None:
     frame = page.frame_locator(ROOM)
     await frame.locator("h1 >> text=Tides").wait_for()
     assert await page.locator(".canvas h2").inner_text() == "Harbour"
+    assert await page.locator(".tool-head code").first.inner_text() == "present Harbour"
     await page.wait_for_selector(".md >> text=There.")
     await frame.locator("#b").click()
     await page.wait_for_selector(".md >> text=Booked.")

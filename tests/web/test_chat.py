@@ -341,6 +341,21 @@ async def test_a_voice_note_is_recorded_sent_and_played(page: Any, visit: Visit)
     await page.wait_for_selector(".bubble figcaption >> text=tune.wav")
 
 
+async def test_what_a_tool_saw_is_in_its_card_and_in_the_timeline(page: Any, visit: Visit) -> None:
+    model = ScriptedModel([call_tools(("read", {"path": "dot.png"})), say("a dot")])
+    there = await visit(model)
+    workspace = Path(there.app.settings.agents["main"].workspace)
+    workspace.mkdir(parents=True, exist_ok=True)
+    (workspace / "dot.png").write_bytes(base64.b64decode(PIXEL))
+    await write(page, "look at the dot")
+    await page.wait_for_selector(".md >> text=a dot")
+    card = await page.locator(".tool .pictures img").get_attribute("src")
+    await page.click("[aria-label=Timeline]")
+    step = page.locator(".timeline li", has_text="Result").locator(".pictures img")
+    await step.wait_for()
+    assert await step.get_attribute("src") == card and str(card).startswith("data:image/png;base64,iVBOR")
+
+
 async def test_any_step_of_the_timeline_can_be_branched_from(page: Any, visit: Visit) -> None:
     first = [call_tools(("exec", {"command": "echo one"}), text="Looking."), say("old end")]
     model = ScriptedModel([*first, say("new end"), say("other model's end")])

@@ -17,6 +17,10 @@ function summary(args: unknown): string {
   if (!args || typeof args !== "object") return args === undefined || args === null ? "" : String(args);
   const record = args as Record<string, unknown>;
   const name = MAIN.find((one) => typeof record[one] === "string") ?? Object.keys(record)[0];
+  if (name === "action") {
+    const all = { ...record, ...(record.request as object | undefined) } as Record<string, unknown>;
+    return [all.action, all.kind, all.targetUrl ?? all.ref ?? all.node ?? all.title].filter((one) => typeof one === "string").join(" ");
+  }
   return name ? String(typeof record[name] === "string" ? record[name] : JSON.stringify(record[name])).split("\n")[0]! : "";
 }
 

@@ -224,6 +224,11 @@ export class Transcript {
     tool.ended ||= message.timestamp ?? 0;
   }
 
+  /** What a tool showed: pictures of a page, of a camera, of a canvas. */
+  seen(call: string): string[] {
+    return this.tools.get(call)?.images ?? [];
+  }
+
   private tool(id: string, name: string, args: unknown): Tool {
     let tool = this.tools.get(id);
     if (!tool) {

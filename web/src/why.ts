@@ -129,8 +129,9 @@ class Why extends LitElement {
       const tool = call ? tools.get(call) : undefined;
       const shown = kind === "tool" ? { ...rest, args: tool?.args } : kind === "result" ? { ...rest, result: tool?.result, isError: tool?.isError } : rest;
       const spent = [step.ms ? `took ${took(step.ms)}` : "", step.input || step.output ? `${count(step.input)} in, ${count(step.output)} out` : "", step.cost ? money(step.cost) : ""];
+      const seen = kind === "result" && call && d.sessionKey === store.key ? store.talk.seen(call) : [];
       return html`<li>${icon(glyphs[kind] ?? "right")}<div><b>${kind}</b> <span>${step.detail ?? ""}</span>
-        <details><summary>${[`+${took(Math.max(0, step.at - start))}`, ...spent].filter(Boolean).join(", ")}</summary><pre tabindex="0">${json(shown)}</pre></details>${this.from(d, step, step === first)}</div></li>`;
+        <details><summary>${[`+${took(Math.max(0, step.at - start))}`, ...spent].filter(Boolean).join(", ")}</summary><pre tabindex="0">${json(shown)}</pre></details>${seen.length ? html`<div class="pictures">${seen.map((src) => html`<img src=${src} alt="what ${step.detail ?? "the tool"} showed">`)}</div>` : nothing}${this.from(d, step, step === first)}</div></li>`;
     })}</ol>${this.raw(d)}`;
   }
 

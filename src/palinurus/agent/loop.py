@@ -156,7 +156,7 @@ class _Run:
         if wanted == "off" or form is not None or not ends:
             return None
         evidence = load_part("evidence")
-        claims = evidence.check_claims(split_reasoning(reply.text).visible, self.messages, self._ports.changed)
+        claims = evidence.check_claims(split_reasoning(reply.text).visible, self.messages)
         if not claims:
             return None
         asked = wanted == "ask" and not evidence.was_doubted(self.messages)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -43,11 +43,9 @@ from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
 from palinurus.core.types.usage import TokenUsage
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import StateError
-from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOutcome
-from palinurus.taping import ask_taped_now
 
 if TYPE_CHECKING:
     from palinurus.agent.tapes.record import RunTape
@@ -228,7 +226,7 @@ class TurnRunner:
             else:
                 ports = RunPorts(
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
-                    compactor=compactor, marks=s.preparer.marks, look=s.look, changed=partial(_list_changed, plan),
+                    compactor=compactor, marks=s.preparer.marks, look=s.look,
                 )  # fmt: skip
                 async for event in await self._begin(plan, ports, tape):
                     if now := speaker.feed(event):
@@ -326,15 +324,6 @@ class TurnRunner:
             tape = _get_tape(audience)
             self._report(replies, tape, made)
             audience.show(end)
-
-
-def _list_changed(plan: RunPlan) -> Collection[str] | None:
-    """See `RunPorts.changed`."""
-    if not plan.settings.changes.enabled or not plan.settings.protected:
-        return None
-    find = partial(load_part("changed-names"), plan.settings.protected[0], plan.item)
-    found: Collection[str] | None = ask_taped_now("changed", find, frozenset[str] | None)
-    return found
 
 
 def _stop_end(end: AgentEnd, reason: str) -> AgentEnd:

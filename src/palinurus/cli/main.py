@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "who may write on chat channels: list, approve, reject, revoke",
     ),
     "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
-    "node": ("palinurus.cli.nodes.command:run_node", "this machine as a node of a gateway: run, status"),
+    "node": ("palinurus.cli.nodes.command:run_node", "this machine as a node of a gateway: run, status, install"),
     "nodes": ("palinurus.cli.nodes.command:run_nodes", "other machines: list, pair, approve, revoke, run, invoke"),
     "qr": ("palinurus.cli.nodes.command:run_qr", "a code, also as a QR code, with which another machine pairs itself"),
     "fleet": ("palinurus.cli.fleet:run_fleet", "gateways that share one PostgreSQL: init, status, evict"),
@@ -112,6 +112,7 @@ PARTS: dict[str, str] = {
     "node": "palinurus.cli.nodes.serve:serve_node",  # `pal node run`
     "node-options": "palinurus.cli.nodes.serve:NodeOptions",
     "node-state": "palinurus.cli.nodes.serve:read_state",
+    "node-service": "palinurus.cli.gateway.daemon:run_node_service",
     "qr": "palinurus.cli.nodes.qr:draw_terminal_qr",  # needs segno
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }

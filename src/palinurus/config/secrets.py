@@ -100,6 +100,8 @@ class Secret(msgspec.Struct, frozen=True):
 def is_secret(path: Path) -> bool:
     """Is the value at `path` one that must not be shown?"""
     names = [part for part in path if isinstance(part, str)]
+    if names == ["store", "url"]:  # may hold a password
+        return True
     if any(name.lower() in _HOLDERS for name in names[:-1]):
         return True
     return any(_NAMES.search(name) for name in names)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from palinurus.core.policy.command import only_reads
 from palinurus.core.stream.silent import is_silent
 from palinurus.core.types.card import EvidenceFinding, UnprovenClaim
 from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
@@ -52,7 +53,8 @@ class RunEvidence(msgspec.Struct, frozen=True):
     sent: bool = False
     scheduled: bool = False
     ran: bool = False  # a command ran: files and messages may be its doing
-    beyond: bool = False  # perhaps outside the workspace
+    changed: frozenset[str] = frozenset()  # names of files that commands changed
+    beyond: bool = False  # perhaps others, too: outside the workspace, or it was not looked at
     obscure: bool = False  # a tool was used whose effects are not known here
 
 
@@ -72,13 +74,17 @@ def gather_evidence(messages: Sequence[Message]) -> RunEvidence:
 class _Evidence:
     def __init__(self) -> None:
         self._commands: list[RanCommand] = []
-        self._flags = dict.fromkeys(("open_end", "unchecked", "sent", "scheduled", "ran", "beyond", "obscure"), False)
+        self._flags: dict[str, Any] = dict.fromkeys(
+            ("open_end", "unchecked", "sent", "scheduled", "ran", "beyond", "obscure"), False
+        )
         self._wrote: set[str] = set()
         self._failed: set[str] = set()
+        self._changed: set[str] = set()
 
     def make(self) -> RunEvidence:
-        wrote, failed = frozenset(self._wrote), frozenset(self._failed)
-        return RunEvidence(tuple(self._commands), wrote=wrote, failed=failed, **self._flags)
+        sets = {"wrote": self._wrote, "failed": self._failed, "changed": self._changed}
+        made: dict[str, Any] = {name: frozenset(one) for name, one in sets.items()}
+        return RunEvidence(tuple(self._commands), **made, **self._flags)
 
     def take(self, call: ToolCall, result: ToolResult, *, own: bool) -> None:
         flags, good = self._flags, not result.isError
@@ -89,7 +95,6 @@ class _Evidence:
             flags["unchecked"] |= own and good
         elif call.name == "exec" and own:
             flags["ran"] = True
-            flags["beyond"] |= bool(call.arguments.get("workdir") or _BEYOND.search(str(call.arguments.get("command"))))
             self._run(call, result)
         elif call.name == "process" and own:
             flags["ran"] = flags["open_end"] = flags["beyond"] = True
@@ -102,6 +107,11 @@ class _Evidence:
 
     def _run(self, call: ToolCall, result: ToolResult) -> None:
         details: Any = result.details if isinstance(result.details, dict) else {}
+        command, changed = str(call.arguments.get("command") or ""), details.get("changed")
+        if isinstance(changed, list):
+            self._changed |= {str(path).rpartition("/")[2] for path in changed}
+        seen = isinstance(changed, list) or only_reads(command)
+        self._flags["beyond"] |= not seen or bool(call.arguments.get("workdir") or _BEYOND.search(command))
         if details.get("status") == "running":
             self._flags["open_end"] = True
             return
@@ -109,7 +119,7 @@ class _Evidence:
         if code is None and not result.isError:
             self._flags["open_end"] = True  # of another form: nobody knows how it ended
             return
-        line = " ".join(str(call.arguments.get("command") or "").split())
+        line = " ".join(command.split())
         self._flags |= {"open_end": False, "unchecked": False}
         self._commands.append(RanCommand(line, code if isinstance(code, int) else 1, bool(_TESTS.search(line))))
 
@@ -220,7 +230,7 @@ Changed: TypeAlias = Callable[
 ]  # names of files that are known to have changed; None: unknown
 
 
-def _check_tests(_said: str, seen: RunEvidence, _changed: Changed) -> str:
+def _check_tests(_said: str, seen: RunEvidence) -> str:
     if seen.open_end or seen.obscure:
         return ""
     last = next((one for one in reversed(seen.commands) if one.test), None)
@@ -231,7 +241,7 @@ def _check_tests(_said: str, seen: RunEvidence, _changed: Changed) -> str:
     return ""
 
 
-def _check_files(said: str, seen: RunEvidence, changed: Changed) -> str:
+def _check_files(said: str, seen: RunEvidence) -> str:
     if seen.obscure:
         return ""
     named = [one or two for one, two in _PATH.findall(said)]
@@ -243,22 +253,22 @@ def _check_files(said: str, seen: RunEvidence, changed: Changed) -> str:
         return f"writing {', '.join(broken)} failed"
     if not seen.ran:
         return f"no tool wrote {', '.join(missing[:3])}"
-    known = None if seen.beyond or any(path.startswith(("/", "~")) for path in named) else changed()
-    if known is None or any(name in known for name in missing):
+    unknown = seen.beyond or any(path.startswith(("/", "~")) for path in named)
+    if unknown or any(name in seen.changed for name in missing):
         return ""
     return f"no tool wrote {', '.join(missing[:3])}, and no command changed such a file of the workspace"
 
 
-def _check_messages(_said: str, seen: RunEvidence, _changed: Changed) -> str:
+def _check_messages(_said: str, seen: RunEvidence) -> str:
     known = seen.sent or seen.ran or seen.obscure
     return "" if known else "no message was sent in this conversation (no receipt)"
 
 
-def _check_jobs(_said: str, seen: RunEvidence, _changed: Changed) -> str:
+def _check_jobs(_said: str, seen: RunEvidence) -> str:
     return "" if seen.scheduled or seen.ran or seen.obscure else "no job was made in this conversation"
 
 
-def _check_done(_said: str, seen: RunEvidence, _changed: Changed) -> str:
+def _check_done(_said: str, seen: RunEvidence) -> str:
     last = seen.commands[-1] if seen.commands else None
     if last is None or not last.code or seen.open_end or seen.unchecked or seen.obscure or _ASKING.search(last.line):
         return ""
@@ -266,7 +276,7 @@ def _check_done(_said: str, seen: RunEvidence, _changed: Changed) -> str:
 
 
 # What is claimed, by which words, and what bears it out.
-_RULES: dict[str, tuple[re.Pattern[str], Callable[[str, RunEvidence, Changed], str]]] = {
+_RULES: dict[str, tuple[re.Pattern[str], Callable[[str, RunEvidence], str]]] = {
     "tests": (_TESTS_PASS, _check_tests),
     "files": (_WROTE, _check_files),
     "messages": (_SENT, _check_messages),
@@ -275,7 +285,7 @@ _RULES: dict[str, tuple[re.Pattern[str], Callable[[str, RunEvidence, Changed], s
 }
 
 
-def check_claims(text: str, messages: Sequence[Message], changed: Changed = lambda: None) -> tuple[UnprovenClaim, ...]:
+def check_claims(text: str, messages: Sequence[Message]) -> tuple[UnprovenClaim, ...]:
     """The claims of an answer that the conversation up to it does not bear out, in their order. What happened is
     gathered only if something is claimed."""
     if is_silent(text):
@@ -293,7 +303,7 @@ def check_claims(text: str, messages: Sequence[Message], changed: Changed = lamb
             if kind in ("done", "tests") and _TROUBLE.search(plain):  # it speaks of trouble itself
                 continue
             seen = gather_evidence(messages) if seen is None else seen
-            if fact := check(said, seen, changed):
+            if fact := check(said, seen):
                 found.append(UnprovenClaim(kind, said[:QUOTED], fact))
     return tuple(found[:MOST])
 

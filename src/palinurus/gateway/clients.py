@@ -25,7 +25,7 @@ from palinurus.gateway import context, limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.context import MethodContext
 from palinurus.gateway.health import list_presence, make_health_snapshot
-from palinurus.gateway.pairing import DEVICE, REQUEST, DevicePairing
+from palinurus.gateway.pairing import DEVICE, PHONE, REQUEST, DevicePairing
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.rpc import ADMIN, EVENTS, NODE, ConnectedClient, GatewayMethod, MethodError
 from palinurus.gateway.token import PROVE_AS_HEADER, PROVE_HEADER, make_gateway_proof
@@ -189,6 +189,9 @@ class GatewayClients(ClientHub):
         auth: dict[str, Any] = {"role": member.client.caller.role, "scopes": list(login.scopes)}
         if token:
             auth |= {"deviceToken": token, "issuedAtMs": self.clock.now()}
+        if login.handover:
+            more = {"role": "operator", "scopes": list(PHONE), "issuedAtMs": self.clock.now()}
+            auth["deviceTokens"] = [{"deviceToken": login.handover, **more}]
         payload = self._hello(member.client) | {"auth": auth}
         if login.node is not None and self._nodes is not None:
             self._nodes.join(member.conn, login.node, member.client.at, address=member.client.caller.address)

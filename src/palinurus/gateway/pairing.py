@@ -27,6 +27,7 @@ from palinurus.store.records import Records, RecordStore
 DEVICE, REQUEST = "device", "pairing"  # kinds of records
 WAITING = 64  # requests that may wait for a person
 EXPIRES_MS = 24 * 3600 * 1000
+PHONE = ("operator.approvals", "operator.read", "operator.write")  # what the app on a phone may that a code let in
 SEEN_MS = 3600 * 1000  # how old `lastSeenAtMs` on disk may get
 
 
@@ -163,10 +164,11 @@ class DevicePairing:
                 return TokenHolder(device.device_id, frozenset(row.scopes))
         return None
 
-    async def enrol(self, fresh: PairedDevice) -> tuple[PairedDevice, str]:
-        """A device that came with the shared secret: known from now on with (at least) its scopes.
+    async def enrol(self, fresh: PairedDevice, *, anew: bool = False) -> tuple[PairedDevice, str]:
+        """A device that came with the shared secret or a code: known from now on with (at least) its scopes.
 
-        Returns it and a new token ("" when the one it has opens all of this). Raises MethodError if it is blocked.
+        Returns it and a new token ("" when the one it has opens all of this and it did not come `anew`).
+        Raises MethodError if it is blocked.
         """
         async with self._turn:
             known = self._devices.get(fresh.device_id)
@@ -174,7 +176,8 @@ class DevicePairing:
                 raise MethodError("device is not approved", code="NOT_PAIRED")
             device = fresh if known is None else replace(known, scopes=_union(known.scopes, fresh.scopes))
             row = _row(device, fresh.role)
-            if known is not None and row is not None and row.digest and device.scopes == known.scopes:
+            same = known is not None and device.scopes == known.scopes and not anew
+            if same and row is not None and row.digest:
                 await self._seen(device)
                 return device, ""
             device, token = self._issued(device, fresh.role, device.scopes)

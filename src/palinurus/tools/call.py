@@ -87,7 +87,7 @@ class _Work:
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        self._end: Callable[[int], Awaitable[None]] | None = None
+        self._end: Callable[[int], Awaitable[tuple[str, ...] | None]] | None = None
 
     async def run(self, ctx: ToolContext, **args: Any) -> ToolOutput:
         tool, settings = self._tool, ctx.settings
@@ -96,9 +96,11 @@ class _Work:
             self._end = await load_part("changes")(ctx, tool.name, args, paths)
         return await _work(tool, ctx, **args)
 
-    async def end(self, output: ToolOutput | None) -> None:
-        if self._end is not None:
-            await self._end(taint.find_left_process(output) if output is not None else 0)
+    async def end(self, output: ToolOutput | None) -> tuple[str, ...] | None:
+        """The paths it changed, where that is known."""
+        if self._end is None:
+            return None
+        return await self._end(taint.find_left_process(output) if output is not None else 0)
 
 
 async def _work(tool: Tool, ctx: ToolContext, **args: Any) -> ToolOutput:
@@ -112,9 +114,12 @@ async def _run_kept(work: _Work, tool: Tool, args: dict[str, Any], ctx: ToolCont
     output: ToolOutput | None = None
     try:
         output = await taint.run_judged(tool, args, ctx, work.run)
-        return output
     finally:
-        await work.end(output)
+        changed = await work.end(output)
+    if changed is None or tool.name != "exec" or not isinstance(output.details, dict):
+        return output
+    # with the result, so that whoever reads or replays the conversation knows it
+    return msgspec.structs.replace(output, details={**output.details, "changed": list(changed)})
 
 
 async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolContext, hooks: Hooks) -> ToolResult:

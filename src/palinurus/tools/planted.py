@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from palinurus.core.policy import networking
+from palinurus.core.policy import exec, networking
 from palinurus.core.policy.taint import is_from_outside
 from palinurus.core.types.tool import ToolContext, ToolFailure
 
@@ -26,6 +26,8 @@ async def loses_network(ctx: ToolContext, args: dict[str, Any], ask: Ask) -> boo
     command, cell = args.get("command"), ctx.settings.cell
     if not isinstance(command, str) or cell.kind == "none" or cell.connect == ():
         return False
+    if exec.wants_node(str(args.get("host") or ""), str(args.get("node") or ""), ctx.settings.rules.host):
+        return False  # neither our network nor our files are there; who sends it there asks
     verdict = networking.judge_network(command, ctx.taint, ctx.settings.taint)
     if verdict == "closed":
         return True

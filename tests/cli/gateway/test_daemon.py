@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli.place import SRC
 from palinurus.cli.gateway import daemon
@@ -48,6 +49,18 @@ def test_systemd_gets_a_unit_that_is_switched_on(tmp_path: Path, capsys: pytest.
     assert manager.asked[-2:] == ["systemctl --user daemon-reload", "systemctl --user enable --now palinurus.service"]
     assert "wrote" in capsys.readouterr().out
     assert daemon.uninstall_service(here) == 0 and not os.path.exists(here.unit)
+
+
+def test_a_node_is_a_service_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manager = Manager()
+    here = replace(site(tmp_path, manager), kind=daemon.NODE)
+    assert daemon.install_service(here) == 0
+    text = (tmp_path / ".config" / "systemd" / "user" / "palinurus-node.service").read_text()
+    assert '"node" "run"' in text and "RestartPreventExitStatus=64 77 78" in text  # it was refused: a person decides
+    assert "Description=Palinurus node" in text and manager.asked[-1].endswith("enable --now palinurus-node.service")
+    assert daemon.uninstall_service(here) == 0 and not os.path.exists(here.unit)
+    assert daemon.install_service(replace(site(tmp_path, Manager(show_environment=1)), kind=daemon.NODE)) == 0
+    assert "`pal node run` runs it" in capsys.readouterr().out
 
 
 def test_where_systemd_does_not_run_it_is_said_with_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from cli.place import SRC
 from flow.test_nodes import Machine, start_gateway, until
 from nursery import run_program
 from palinurus.cli.nodes.command import draw_code
+from palinurus.cli.nodes.serve import NodeState, write_state
 from palinurus.testing.home import make_home
 from ports import reserve_port
 
@@ -62,3 +63,16 @@ async def test_the_page_is_true(tmp_path: Path) -> None:
 def test_a_code_as_a_picture() -> None:
     (drawn,) = draw_code("eyJ1cmwiOiJ3czovLzEyNy4wLjAuMSJ9")
     assert len({len(line) for line in drawn.strip("\n").splitlines()}) == 1 and "█" in drawn
+
+
+def test_only_a_paired_node_becomes_a_service(tmp_path: Path) -> None:
+    env = {**os.environ, "PALINURUS_HOME": str(tmp_path / "n"), "HOME": str(tmp_path), "PYTHONPATH": SRC}
+    env |= {"PATH": "", "XDG_CONFIG_HOME": str(tmp_path / "etc")}  # nobody here keeps services
+    unit = tmp_path / "etc" / "systemd" / "user" / "palinurus-node.service"
+    refused = run_program("node", "install", env=env)
+    assert refused.returncode == 64 and "pal node run --code" in refused.stderr and not unit.exists()
+    write_state(str(tmp_path / "n"), NodeState("ws://127.0.0.1:9", "a-token", name="shed"))
+    made = run_program("node", "install", env=env)
+    assert made.returncode == 0 and "`pal node run` runs it" in made.stdout, made.stderr
+    assert f'"--home" "{tmp_path}/n" "node" "run"' in unit.read_text()
+    assert run_program("node", "uninstall", env=env).returncode == 0 and not unit.exists()

@@ -37,6 +37,10 @@ ROWS = {
     "node.invoke": WRITE,
     "node.invoke.result": NODE,
     "node.event": NODE,
+    "node.pending.enqueue": WRITE,
+    "node.pending.drain": NODE,
+    "node.pending.pull": NODE,
+    "node.pending.ack": NODE,
     "skills.bins": NODE,
 }
 
@@ -287,6 +291,7 @@ async def test_a_code_pairs_one_node_once(tmp_path: Path) -> None:
         assert code["url"] == "ws://127.0.0.1:1"
         async with node(site, me, code=code["bootstrapToken"]) as link:
             token = link.hello["auth"]["deviceToken"]
+            assert "deviceTokens" not in link.hello["auth"]
             assert (await site.call("node.describe", nodeId=me.id))["commands"][0] == "system.run"
         with pytest.raises(MethodError):
             async with node(site, other, code=code["bootstrapToken"]):
@@ -312,3 +317,77 @@ async def test_names_cannot_pretend(tmp_path: Path) -> None:
             error = await site.refused("node.rename", nodeId=other.id, displayName="barn")
             assert "another node" in error.message
             assert "no node" in (await site.refused("node.describe", nodeId="nobody")).message
+
+
+async def test_what_waits_for_a_node_is_given_to_it_alone_and_outlives_the_gateway(tmp_path: Path) -> None:
+    who, other = make_identity(), make_identity()
+    async with place(tmp_path / "h") as site, node(site, who) as link:
+        await pair(site, who)
+        first = await site.call("node.pending.enqueue", nodeId="shed", type="location.request")
+        assert first["wakeTriggered"] is False and first["queued"]["priority"] == "normal"
+        again = await site.call("node.pending.enqueue", nodeId="shed", type="location.request", priority="high")
+        assert again["queued"] == first["queued"]  # one of a kind waits
+        told = await link.call("node.pending.drain", {})
+        assert [item["type"] for item in told["items"]] == ["location.request", "status.request"]
+        assert told["revision"] == first["revision"] and told["hasMore"] is False
+        assert (await link.call("node.pending.drain", {"maxItems": 1}))["hasMore"] is True
+        async with node(site, other) as stranger:
+            assert (await stranger.call("node.pending.drain", {}))["items"][0]["id"] == "baseline-status"
+            await stranger.call("node.pending.ack", {"ids": [first["queued"]["id"]]})
+    async with place(tmp_path / "h") as site, node(site, who) as link:
+        await site.call("node.pending.enqueue", nodeId="shed", type="status.request", priority="high")
+        told = await link.call("node.pending.drain", {})
+        assert [item["type"] for item in told["items"]] == ["status.request", "location.request"]
+        await link.call("node.pending.ack", {"ids": [item["id"] for item in told["items"]]})
+        assert [item["id"] for item in (await link.call("node.pending.drain", {}))["items"]] == ["baseline-status"]
+
+
+async def test_what_a_phone_cannot_do_in_the_background_waits_until_it_is_in_front(tmp_path: Path) -> None:
+    who = make_identity()
+    allow = {"gateway": {"nodes": {"allowCommands": ["camera.snap"]}}}
+    phone = {"client": describe("Phone", "ios"), "caps": ("camera",)}
+    snap = {"nodeId": "phone", "command": "camera.snap", "params": {"facing": "back"}}
+    async with place(tmp_path / "h", **allow) as site, node(site, who, ("camera.snap",), **phone) as link:
+        await pair(site, who)
+        for _ in range(2):  # the same order asked again is the same action
+            asking = asyncio.ensure_future(site.refused("node.invoke", **snap, idempotencyKey="a"))
+            if _ == 0:
+                fault = {"code": "NODE_BACKGROUND_UNAVAILABLE", "message": "in the background"}
+                await answer(link, None, ok=False, error=fault)
+            told = await asking
+        assert told.retryable and told.details["code"] == "QUEUED_UNTIL_FOREGROUND"
+        (action,) = (await link.call("node.pending.pull", {}))["actions"]
+        assert (action["command"], json.loads(action["paramsJSON"])) == ("camera.snap", {"facing": "back"})
+        assert action["id"] == told.details["queuedActionId"]
+        done = await link.call("node.pending.ack", {"ids": [action["id"]]})
+        assert done == {"nodeId": who.id, "ackedIds": [action["id"]], "remainingCount": 0}
+        assert (await link.call("node.pending.pull", {}))["actions"] == []
+        asking = asyncio.ensure_future(site.refused("node.invoke", **snap, idempotencyKey="b"))
+        await answer(link, None, ok=False, error={"code": "UNAVAILABLE", "message": "the lens is broken"})
+        assert "lens" in (await asking).message
+        assert (await link.call("node.pending.pull", {}))["actions"] == []
+
+
+async def test_a_phone_s_code_makes_it_a_node_and_a_bounded_operator_once(tmp_path: Path) -> None:
+    me = make_identity()
+    phone = {"client": describe("Phone", "ios")}
+    async with place(tmp_path / "h") as site:
+        told = await site.refused("device.pair.setupCode", access="phone")
+        assert "how the other machine reaches this one" in told.message  # 127.0.0.1 is the phone itself there
+        for _ in range(2):  # an app that was installed anew gets a token anew
+            made = await site.call("device.pair.setupCode", url="wss://gateway.example:443", access="phone")
+            code = json.loads(urlsafe_b64decode(made["setupCode"] + "=="))
+            assert (made["access"], code["url"]) == ("phone", "wss://gateway.example:443")
+            async with node(site, me, ("device.info",), code=code["bootstrapToken"], **phone) as link:
+                (given,) = link.hello["auth"]["deviceTokens"]
+                assert link.hello["auth"]["role"] == "node" and link.hello["auth"]["scopes"] == []
+            assert (given["role"], given["scopes"]) == ("operator", [APPROVALS, READ, WRITE])
+        used = {"identity": me, "device_token": given["deviceToken"]}
+        async with connect_to_gateway(site.server.port, site.app.clock, **used, scopes=(READ, WRITE)) as link:
+            assert (await link.call("node.list", {}))["nodes"][0]["displayName"] == "Phone"
+            with pytest.raises(MethodError, match="missing scope"):
+                await link.call("device.pair.setupCode", {"url": "ws://127.0.0.1:1"})
+        await site.call("device.pair.remove", deviceId=me.id)
+        with pytest.raises(MethodError):
+            async with connect_to_gateway(site.server.port, site.app.clock, **used, scopes=(READ,)):
+                pass

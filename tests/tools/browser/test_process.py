@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,3 +173,35 @@ async def test_a_profile_has_a_program_and_a_folder_of_its_own_and_stays_where_t
         assert (await kit.do("open", targetUrl=site.url("/table"), profile="broken")).isError  # it has another program
     finally:
         await kit.offer.close()
+
+
+async def test_without_a_screen_a_window_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    with pytest.raises(BrowserFault, match="DISPLAY is not set"):
+        await start_browser("/bin/true", BrowserFolders(str(tmp_path / "b")), BrowserSettings(headless=False))
+
+
+@needs_chromium
+@pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xauth"), reason="no Xvfb and xauth")
+async def test_a_window_on_a_screen_that_asks_for_its_cookie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cookie = tmp_path / "cookie"
+    screen = f":{os.getpid() % 30000 + 100}"
+    add = ["xauth", "-f", str(cookie), "add", screen, "MIT-MAGIC-COOKIE-1", "0123456789abcdef0123456789abcdef"]
+    subprocess.run(add, check=True, capture_output=True)
+    server = subprocess.Popen(["Xvfb", screen, "-auth", str(cookie)], stderr=subprocess.DEVNULL)
+    try:
+        async with asyncio.timeout(60):
+            while not os.path.exists(f"/tmp/.X11-unix/X{screen[1:]}"):
+                await asyncio.sleep(0.02)
+        monkeypatch.setenv("DISPLAY", screen)
+        monkeypatch.setenv("XAUTHORITY", str(tmp_path / "none"))
+        with pytest.raises(BrowserFault):
+            await start_browser(CHROMIUM, BrowserFolders(str(tmp_path / "b")), BrowserSettings(headless=False))
+        monkeypatch.setenv("XAUTHORITY", str(cookie))
+        made = await start_browser(CHROMIUM, BrowserFolders(str(tmp_path / "b")), BrowserSettings(headless=False))
+        assert count_processes(f"{tmp_path}/b/profile") > 1
+        await made.end()
+        await until_gone(f"{tmp_path}/b/profile")
+    finally:
+        server.kill()
+        server.wait()

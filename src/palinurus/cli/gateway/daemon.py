@@ -1,4 +1,5 @@
-"""`pal gateway install|uninstall|start|stop|restart|status|logs`: the gateway as a service of the user.
+"""`pal gateway install|uninstall|start|stop|restart|status|logs`: the gateway as a service of the user; a node has
+`pal node install|uninstall` of the same make.
 
 Three ways to keep it running, tried in this order: a systemd user unit, a launchd agent, a plain process in the
 background. Writes the service file and says what it does; asks the service manager, knows nothing of the gateway.
@@ -27,14 +28,25 @@ from palinurus.errors import GatewayUnreachable, PalinurusError
 from palinurus.files import write_whole_file
 from palinurus.gateway import token
 
-UNIT = "palinurus.service"
-LABEL = "dev.palinurus.gateway"
 STOP_SECONDS = 75  # running turns get 30 s; the rest is for closing files on a slow disk
 START_SECONDS = 20.0
 LOG_BYTES = 20 * 1024 * 1024
 
 T = TypeVar("T")
 Call = Callable[[Sequence[str]], tuple[int, str]]
+
+
+class ServiceKind(msgspec.Struct, frozen=True):
+    """A command that runs as a service, by what it is called."""
+
+    name: str
+    unit: str
+    words: tuple[str, ...]
+    never: str  # exit codes after which trying again would not help: mistakes of the line and the config, a refusal
+
+
+GATEWAY = ServiceKind("gateway", "palinurus.service", ("gateway",), "64 78")
+NODE = ServiceKind("node", "palinurus-node.service", ("node", "run"), "64 77 78")
 
 
 class ServiceSite(msgspec.Struct, frozen=True):
@@ -44,6 +56,7 @@ class ServiceSite(msgspec.Struct, frozen=True):
     platform: str  # sys.platform
     call: Call
     clock: Clock
+    kind: ServiceKind = GATEWAY
 
     @property
     def home(self) -> str:
@@ -51,20 +64,24 @@ class ServiceSite(msgspec.Struct, frozen=True):
 
     @property
     def log(self) -> str:
-        return os.path.join(self.home, "logs", "gateway.out")
+        return os.path.join(self.home, "logs", f"{self.kind.name}.out")
 
     @property
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "palinurus", "--home", self.home, "gateway"]
+        return [sys.executable, "-m", "palinurus", "--home", self.home, *self.kind.words]
 
     @property
     def unit(self) -> str:
         base = self.environ.get("XDG_CONFIG_HOME") or os.path.join(paths.find_user_home(self.environ), ".config")
-        return os.path.join(base, "systemd", "user", UNIT)
+        return os.path.join(base, "systemd", "user", self.kind.unit)
 
     @property
     def plist(self) -> str:
-        return os.path.join(paths.find_user_home(self.environ), "Library", "LaunchAgents", f"{LABEL}.plist")
+        return os.path.join(paths.find_user_home(self.environ), "Library", "LaunchAgents", f"{self.label}.plist")
+
+    @property
+    def label(self) -> str:
+        return f"dev.palinurus.{self.kind.name}"
 
 
 def run_service(argv: list[str]) -> int:
@@ -78,6 +95,11 @@ def run_service(argv: list[str]) -> int:
     if args.verb == "logs":
         return _logs(site, args.lines, args.follow)
     return VERBS[args.verb](site)
+
+
+def run_node_service(verb: str) -> int:
+    """`install` or `uninstall`, for a node."""
+    return VERBS[verb](ServiceSite(dict(os.environ), sys.platform, _call, SystemClock(), kind=NODE))
 
 
 def detect_manager(site: ServiceSite) -> tuple[str, str]:
@@ -104,17 +126,18 @@ def install_service(site: ServiceSite) -> int:
     kind, why = detect_manager(site)
     if kind == "launchd":
         _write(site.plist, render_launchd_plist(site))
-        site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}"))
+        site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{site.label}"))
         _must(site.call(("launchctl", "bootstrap", f"gui/{os.getuid()}", site.plist)), "launchctl bootstrap")
-        print(f"wrote {site.plist}\nthe gateway starts at login, and again when it ends unexpectedly")
+        print(f"wrote {site.plist}\nthe {site.kind.name} starts at login, and again when it ends unexpectedly")
         return 0
     _write(site.unit, render_systemd_unit(site))
     print(f"wrote {site.unit}\n  it runs {shlex.join(site.command)}\n  again after a crash, never after a config error")
     if kind == "background":
-        print(f"not switched on: {why}\n  `pal gateway start` starts it in the background")
+        how = "pal gateway start` starts it in the background" if site.kind is GATEWAY else "pal node run` runs it"
+        print(f"not switched on: {why}\n  `{how}")
         return 0
     _must(site.call(("systemctl", "--user", "daemon-reload")), "systemctl daemon-reload")
-    _must(site.call(("systemctl", "--user", "enable", "--now", UNIT)), "systemctl enable")
+    _must(site.call(("systemctl", "--user", "enable", "--now", site.kind.unit)), "systemctl enable")
     print("switched on and started; `loginctl enable-linger` keeps it running when you are logged out")
     return 0
 
@@ -123,9 +146,9 @@ def uninstall_service(site: ServiceSite) -> int:
     """Stop it and take the service file away. State and config stay."""
     kind, _ = detect_manager(site)
     if kind == "launchd":
-        site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}"))
+        site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{site.label}"))
     elif kind == "systemd":
-        site.call(("systemctl", "--user", "disable", "--now", UNIT))
+        site.call(("systemctl", "--user", "disable", "--now", site.kind.unit))
     for path in (site.unit, site.plist):
         if os.path.exists(path):
             os.unlink(path)
@@ -142,9 +165,9 @@ def start_service(site: ServiceSite) -> int:
         return 0
     kind, why = detect_manager(site)
     if kind == "systemd" and os.path.exists(site.unit):
-        _must(site.call(("systemctl", "--user", "start", UNIT)), "systemctl start")
+        _must(site.call(("systemctl", "--user", "start", site.kind.unit)), "systemctl start")
     elif kind == "launchd" and os.path.exists(site.plist):
-        _must(site.call(("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")), "launchctl kickstart")
+        _must(site.call(("launchctl", "kickstart", f"gui/{os.getuid()}/{site.label}")), "launchctl kickstart")
     else:
         _background(site)
         why = why or "no service is installed (`pal gateway install`), so it runs in the background"
@@ -161,10 +184,10 @@ def stop_service(site: ServiceSite) -> int:
     """Let running turns end, then stop."""
     kind, _ = detect_manager(site)
     place = find_running_gateway(site.home)
-    if kind == "systemd" and site.call(("systemctl", "--user", "is-active", "--quiet", UNIT))[0] == 0:
-        _must(site.call(("systemctl", "--user", "stop", UNIT)), "systemctl stop")
-    elif kind == "launchd" and site.call(("launchctl", "print", f"gui/{os.getuid()}/{LABEL}"))[0] == 0:
-        site.call(("launchctl", "kill", "SIGTERM", f"gui/{os.getuid()}/{LABEL}"))
+    if kind == "systemd" and site.call(("systemctl", "--user", "is-active", "--quiet", site.kind.unit))[0] == 0:
+        _must(site.call(("systemctl", "--user", "stop", site.kind.unit)), "systemctl stop")
+    elif kind == "launchd" and site.call(("launchctl", "print", f"gui/{os.getuid()}/{site.label}"))[0] == 0:
+        site.call(("launchctl", "kill", "SIGTERM", f"gui/{os.getuid()}/{site.label}"))
     elif place is None:
         print("not running")
         return 0
@@ -197,7 +220,7 @@ def show_service_status(site: ServiceSite) -> int:
     print(f"service   {kind}: {file if installed else 'not installed (`pal gateway install`)'}")
     if why:
         print(f"          {why}")
-    where = f"journalctl --user -u {UNIT}" if kind == "systemd" and installed else site.log
+    where = f"journalctl --user -u {site.kind.unit}" if kind == "systemd" and installed else site.log
     print(f"home      {site.home}\nlogs      {where}")
     return 0 if place is not None else 3
 
@@ -206,7 +229,7 @@ def _logs(site: ServiceSite, count: int, follow: bool) -> int:
     kind, _ = detect_manager(site)
     if kind == "systemd" and os.path.exists(site.unit):
         more = ("--follow",) if follow else ("--no-pager",)
-        return subprocess.call(("journalctl", "--user", "-u", UNIT, "-n", str(count), *more))
+        return subprocess.call(("journalctl", "--user", "-u", site.kind.unit, "-n", str(count), *more))
     if not os.path.exists(site.log):
         raise PalinurusError(
             f"there is no log at {site.log}", fix="`pal gateway start` starts a gateway that writes one"
@@ -228,10 +251,10 @@ VERBS: dict[str, Callable[[ServiceSite], int]] = {
 
 
 def render_systemd_unit(site: ServiceSite) -> str:
-    """The systemd unit. 64 and 78 are mistakes of the command line and the config: trying again would not help."""
+    """The systemd unit."""
     words = " ".join(f'"{part}"' for part in (_percent(word) for word in site.command))
     return f"""[Unit]
-Description=Palinurus gateway
+Description=Palinurus {site.kind.name}
 After=network-online.target
 StartLimitIntervalSec=300
 StartLimitBurst=10
@@ -240,7 +263,7 @@ StartLimitBurst=10
 ExecStart={words}
 Restart=on-failure
 RestartSec=5
-RestartPreventExitStatus=64 78
+RestartPreventExitStatus={site.kind.never}
 KillMode=mixed
 TimeoutStopSec={STOP_SECONDS}
 UMask=0077
@@ -258,7 +281,7 @@ def render_launchd_plist(site: ServiceSite) -> str:
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
 <plist version="1.0"><dict>
-  <key>Label</key><string>{LABEL}</string>
+  <key>Label</key><string>{site.label}</string>
   <key>ProgramArguments</key><array>
 {words}  </array>
   <key>RunAtLoad</key><true/>

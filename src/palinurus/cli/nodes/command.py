@@ -27,6 +27,8 @@ NODE = make_arg("node", help="id, beginning of the id, or name")
 REQUEST = make_arg("request", help="a request, how its id begins, or the node's name")
 URL = make_arg("--url", default="", help="how the other machine reaches this gateway, such as wss://192.168.1.5:18789")
 
+PHONE = make_arg("--phone", action="store_true", help="for OpenClaw's app on a phone: it may chat and approve, too")
+
 
 def run_node(argv: list[str]) -> int:
     """0 when it was stopped. Raises BadRequest, Unauthorized, StateUnwritable."""
@@ -66,6 +68,14 @@ def _show_state(settings: Any, asked: argparse.Namespace) -> int:
     return 0
 
 
+def _install(settings: Any, asked: argparse.Namespace) -> int:
+    if asked.what == "install":
+        state = load_part(PARTS["node-state"])(settings.home)  # type: ignore[operator]
+        if not state.token or state.refused:
+            raise BadRequest("a service needs a node that is paired", fix="`pal node run --code CODE`, then install it")
+    return int(load_part(PARTS["node-service"])(asked.what))  # type: ignore[operator]
+
+
 NODE_VERBS: dict[str, Verb] = {
     "run": Verb(
         _serve,
@@ -78,6 +88,8 @@ NODE_VERBS: dict[str, Verb] = {
         ),
     ),
     "status": Verb(_show_state, "which gateway it belongs to", (JSON,)),
+    "install": Verb(_install, "as a service of yours (systemd, launchd): at login, and again after a crash"),
+    "uninstall": Verb(_install, "stop that service and take it away; it stays paired"),
 }
 
 # pal nodes
@@ -173,11 +185,15 @@ async def _ask(gateway: GatewayConnection, asked: argparse.Namespace, command: s
 
 
 async def _pair(gateway: GatewayConnection, asked: argparse.Namespace) -> tuple[str, int]:
-    made = await gateway.call("device.pair.setupCode", {"url": asked.url})
+    access = "phone" if asked.phone else "node"
+    made = await gateway.call("device.pair.setupCode", {"url": asked.url, "access": access})
     if asked.json:
         return to_json(made, pretty=True), 0
     code = made["setupCode"]
-    lines = [f"On the other machine, within ten minutes (gateway {made['gatewayUrl']}):", f"pal node run --code {code}"]
+    where = f"within ten minutes (gateway {made['gatewayUrl']}):"
+    lines = [f"On the other machine, {where}", f"pal node run --code {code}"]
+    if asked.phone:
+        lines = [f"In the phone's app, {where}", code, "It may then chat, answer questions and be used as a node."]
     return "\n".join((*(draw_code(code) if asked.qr else ()), *lines)), 0
 
 
@@ -211,7 +227,7 @@ VERBS: dict[str, Verb] = {
     "pair": Verb(
         _pair,
         "a code with which another machine pairs itself",
-        (URL, JSON, make_arg("--qr", action="store_true", help="as a QR code, too")),
+        (URL, JSON, PHONE, make_arg("--qr", action="store_true", help="as a QR code, too")),
     ),
     "approve": Verb(
         _approve, "let one in", (REQUEST, make_arg("--commands", default="", help="only these, with commas between"))

@@ -187,6 +187,11 @@ def list_elevation_blocks(
     return tuple(failing)
 
 
+def wants_node(host: str, node: str, usual: str) -> bool:
+    """Is it meant for another machine? `usual` is where commands run that say nothing."""
+    return host == "node" or (host in ("", "auto") and bool(node or usual == "node"))
+
+
 def wants_host(level: Elevated | None, asked: bool | None) -> bool:
     """Is the command meant to run outside containment? The session's level decides where the call says nothing;
     nothing said anywhere means inside."""

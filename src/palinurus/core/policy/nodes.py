@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from palinurus.core.types.node import NOTIFY, RUN, WHICH, NodeView
+from palinurus.core.types.node import NOTIFY, RUN, WHICH, NodeAnswer, NodeView
 from palinurus.errors import BadRequest, NotFound
 
 # Commands that start programs: a node with one of them is approved by an administrator only.
@@ -29,6 +29,10 @@ USUAL: dict[str, tuple[str, ...]] = {
 }
 UNKNOWN = (NOTIFY, "camera.list", "location.get")  # of a platform nobody has heard of: nothing that starts programs
 _FAMILIES = {"darwin": "macos", "mac": "macos", "win32": "windows", "iphone": "ios", "ipad": "ios", "ipados": "ios"}
+
+# What an iPhone does only while its app is in front; it says so with one of these words.
+_IN_FRONT = ("canvas.", "camera.", "screen.", "talk.")
+_BACKGROUND = "BACKGROUND_UNAVAILABLE"
 
 WRITE, ADMIN, PAIRING = "operator.write", "operator.admin", "operator.pairing"
 
@@ -55,6 +59,13 @@ def explain_refused_command(command: str, platform: str, rules: NodeRules) -> st
     if command in USUAL.get(kind, UNKNOWN) or command in rules.allow:
         return ""
     return f'"{command}" is not in the allowlist for platform "{kind or platform[:32]}"'
+
+
+def waits_for_front(command: str, platform: str, answer: NodeAnswer) -> bool:
+    """Did the node not do it because its app is in the background, and could it later?"""
+    said = f"{answer.code} {answer.message}".upper()
+    in_front = classify_platform(platform) == "ios" and command.startswith(_IN_FRONT)
+    return not answer.ok and not answer.unknown and in_front and _BACKGROUND in said
 
 
 def list_callable(offered: Iterable[str], approved: Collection[str], platform: str, rules: NodeRules) -> list[str]:

@@ -5,11 +5,12 @@ tells what happens there, and has no other method. Who may be asked for what is 
 from __future__ import annotations
 
 import shlex
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from palinurus.config.sections.gateway import is_loopback
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.core.types.node import RUN, NodeAnswer, NodeOrder
 from palinurus.errors import BadRequest, NotFound, Unauthorized
@@ -29,8 +30,9 @@ from palinurus.gateway.rpc import (
 )
 from palinurus.gateway.token import find_location
 from palinurus.gateway.ws.device import encode_base64url
-from palinurus.services.nodes.board import NodeBoard
+from palinurus.services.nodes.board import QUEUED, NodeBoard
 from palinurus.services.nodes.pairing import NodeFacts
+from palinurus.services.nodes.pending import PendingItem
 
 TIMEOUT_MS, LONGEST_MS = 30_000, 3_600_000
 ANYWHERE = ("0.0.0.0", "::", "")
@@ -80,6 +82,7 @@ class NodePairParams(NodeParams, frozen=True):
 
 class SetupCodeParams(MethodParams, frozen=True):
     url: str = ""  # ours: where the other machine reaches this gateway
+    access: Literal["node", "phone"] = "node"  # ours: a phone's app is an operator, too
 
 
 class NodeFault(msgspec.Struct, frozen=True):
@@ -102,6 +105,21 @@ class NodeEventParams(msgspec.Struct, frozen=True):
     event: NonEmpty
     payload: Any = None
     payload_json: str | None = msgspec.field(default=None, name="payloadJSON")
+
+
+class PendingEnqueueParams(NodeParams, frozen=True):
+    type: Literal["status.request", "location.request"]
+    priority: Literal["normal", "high"] = "normal"
+    expires_in_ms: Annotated[int, Meta(ge=1000, le=86_400_000)] | None = None
+    wake: bool = True  # phones are woken by push messages, which nobody sends here
+
+
+class PendingDrainParams(MethodParams, frozen=True):
+    max_items: Annotated[int, Meta(ge=1, le=10)] = 4
+
+
+class PendingAckParams(MethodParams, frozen=True):
+    ids: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
 
 
 async def _open(call: MethodCall) -> NodeBoard:
@@ -165,6 +183,7 @@ async def remove_node(call: MethodCall, asked: NodeParams) -> dict[str, Any]:
     board = await _open(call)
     ident = _find(board, asked.node_id)
     await board.pairing.remove(ident)
+    await board.pending.drop(ident)
     return {"nodeId": ident}
 
 
@@ -178,20 +197,21 @@ async def verify_node(call: MethodCall, asked: NodeVerifyParams) -> dict[str, An
 async def make_setup_code(call: MethodCall, asked: SetupCodeParams) -> dict[str, Any]:
     """A code with which one node pairs itself, for `pal node run --code` and as a QR code."""
     settings, place = call.program.settings, find_location(call.program.settings.home)
-    url = asked.url.strip() or _guess_url(settings.gateway.bind, place.port if place else settings.gateway.port, place)
+    port = place.port if place else settings.gateway.port
+    url = asked.url.strip() or _guess_url(settings.gateway.bind, port, place, far=asked.access == "phone")
     if not url.startswith(("ws://", "wss://")):
         raise MethodError("url must begin with ws:// or wss://")
     board = await _open(call)
-    token, expires = await board.pairing.make_code()
+    token, expires = await board.pairing.make_code(phone=asked.access == "phone")
     pinned = {"tlsFingerprint": place.fingerprint} if place and place.fingerprint else {}
     code = msgspec.json.encode({"url": url, "bootstrapToken": token, "expiresAtMs": expires, **pinned})
     told = {"setupCode": encode_base64url(code), "expiresAtMs": expires, "gatewayUrl": url}
-    return {**told, "auth": "bootstrap", "access": "node"}
+    return {**told, "auth": "bootstrap", "access": asked.access}
 
 
-def _guess_url(bind: str, port: int, place: Any) -> str:
-    if bind in ANYWHERE:
-        raise MethodError("say with url how the other machine reaches this one, such as ws://192.168.1.5:18789")
+def _guess_url(bind: str, port: int, place: Any, *, far: bool) -> str:
+    if bind in ANYWHERE or (far and is_loopback(bind)):
+        raise MethodError("say with url how the other machine reaches this one, such as wss://192.168.1.5:18789")
     host = f"[{bind}]" if ":" in bind else bind
     return f"{'wss' if place is not None and place.fingerprint else 'ws'}://{host}:{port}"
 
@@ -260,6 +280,9 @@ def _find(board: NodeBoard, wanted: str) -> str:
 
 def _to_error(answer: NodeAnswer, command: str) -> MethodError:
     known = {"INVALID_REQUEST": "INVALID_REQUEST", "NOT_PAIRED": "NOT_PAIRED"}
+    if answer.code == QUEUED:
+        told = {"code": QUEUED, "command": command, **answer.payload}
+        return MethodError(answer.message, code="UNAVAILABLE", details=told, retryable=True)
     details = {"reason": answer.code, "command": command, **({"outcome": "unknown"} if answer.unknown else {})}
     if answer.code == "INVALID_REQUEST" and "not allowed" in answer.message:
         details["reason"] = "command not allowlisted"
@@ -296,6 +319,54 @@ async def list_skill_programs(call: MethodCall, asked: NoParams) -> dict[str, An
     return {"bins": sorted({one for skill in found for one in (*skill.requires.bins, *skill.requires.any_bins)})}
 
 
+# what waits until a node looks
+
+
+async def enqueue_for_node(call: MethodCall, asked: PendingEnqueueParams) -> dict[str, Any]:
+    """Have a node tell something when it next looks."""
+    board = await _open(call)
+    ident = _find(board, asked.node_id)
+    item = await board.pending.add_work(ident, asked.type, asked.priority, asked.expires_in_ms)
+    return {"nodeId": ident, "revision": item.created, "queued": _describe_work(item), "wakeTriggered": False}
+
+
+async def drain_for_node(call: MethodCall, asked: PendingDrainParams) -> dict[str, Any]:
+    """What a node is to tell; how it is, always."""
+    board, ident = await _open(call), call.client.caller.device
+    waiting = await board.pending.list_work(ident)
+    items = [_describe_work(item) for item in waiting]
+    if not any(item["type"] == "status.request" for item in items):
+        now = call.program.clock.now()
+        usual = {"id": "baseline-status", "type": "status.request", "priority": "default"}
+        items.append({**usual, "createdAtMs": now, "expiresAtMs": None})
+    more = len(items) > asked.max_items
+    newest = max((item.created for item in waiting), default=0)
+    return {"nodeId": ident, "revision": newest, "items": items[: asked.max_items], "hasMore": more}
+
+
+async def pull_for_node(call: MethodCall, asked: NoParams) -> dict[str, Any]:
+    """Commands that a node could not do in the background, if it still may."""
+    board, ident = await _open(call), call.client.caller.device
+    waiting = await board.pending.list_actions(ident, lambda command: board.refuse(ident, command) is None)
+    shown = [
+        {"id": item.id, "command": item.command, "paramsJSON": item.params, "enqueuedAtMs": item.created}
+        for item in waiting
+    ]
+    return {"nodeId": ident, "actions": shown}
+
+
+async def acknowledge_for_node(call: MethodCall, asked: PendingAckParams) -> dict[str, Any]:
+    """The node took these."""
+    board, ident = await _open(call), call.client.caller.device
+    left = await board.pending.drop(ident, asked.ids)
+    return {"nodeId": ident, "ackedIds": list(dict.fromkeys(asked.ids)), "remainingCount": left}
+
+
+def _describe_work(item: PendingItem) -> dict[str, Any]:
+    told = {"id": item.id, "type": item.type, "priority": item.priority}
+    return {**told, "createdAtMs": item.created, "expiresAtMs": item.expires}
+
+
 def _read(payload: Any, text: str | None) -> Any:
     if text is None:
         return payload
@@ -319,5 +390,9 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("node.invoke", WRITE, NodeInvokeParams, invoke_node),
     GatewayMethod("node.invoke.result", NODE, NodeResultParams, take_node_result),
     GatewayMethod("node.event", NODE, NodeEventParams, take_node_event),
+    GatewayMethod("node.pending.enqueue", WRITE, PendingEnqueueParams, enqueue_for_node),
+    GatewayMethod("node.pending.drain", NODE, PendingDrainParams, drain_for_node),
+    GatewayMethod("node.pending.pull", NODE, NoParams, pull_for_node),
+    GatewayMethod("node.pending.ack", NODE, PendingAckParams, acknowledge_for_node),
     GatewayMethod("skills.bins", NODE, NoParams, list_skill_programs),
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from aiohttp.http_websocket import WSMsgType
 from aiohttp.web_ws import WebSocketResponse
+from msgspec.structs import replace
 
 from palinurus.core.types.caller import ADMIN, NODE, Caller
 from palinurus.errors import PalinurusError
@@ -181,11 +182,14 @@ class ClientConnection:
             if isinstance(outcome, NodeKnock):
                 code = outcome.params.auth.bootstrap_token if outcome.params.auth and outcome.how == "code" else ""
                 nodes = (await self._gateway.open_nodes()).pairing
+                shown = nodes.find_code(code or "")
                 _, token = await nodes.admit(outcome.facts, outcome.how, code or "")
                 who = f"node:{outcome.facts.node_id}"
-                return token, ClientLogin(
-                    outcome.id, outcome.params, (), outcome.how, principal=who, node=outcome.facts
-                )
+                login = ClientLogin(outcome.id, outcome.params, (), outcome.how, principal=who)
+                if shown is not None and shown.phone:
+                    phone = handshake.make_phone(outcome.params, self._gateway.clock.now())
+                    login = replace(login, handover=(await self._gateway.pairing.enrol(phone, anew=True))[1])
+                return token, replace(login, node=outcome.facts)
             if outcome.enrol is not None:
                 _, token = await self._gateway.pairing.enrol(outcome.enrol)
                 return token, outcome

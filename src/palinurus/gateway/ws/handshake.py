@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer, narrow_scopes
-from palinurus.gateway.pairing import DevicePairing, PairedDevice
+from palinurus.gateway.pairing import PHONE, DevicePairing, PairedDevice
 from palinurus.gateway.rpc import ClientDescription, MethodError, decode_params
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
@@ -66,6 +67,7 @@ class ClientLogin(msgspec.Struct, frozen=True):
     principal: str
     enrol: PairedDevice | None = None
     node: NodeFacts | None = None  # of a node: what it says of itself
+    handover: str = ""  # a phone's token as an operator
 
 
 class PairingNeeded(msgspec.Struct, frozen=True):
@@ -304,6 +306,12 @@ def _device(asked: ConnectParams, proof: identity.DeviceProof, scopes: tuple[str
         display_name=client.display_name,
         device_family=client.device_family,
     )
+
+
+def make_phone(asked: ConnectParams, now: int) -> PairedDevice:
+    """The operator that a phone is besides being a node, after a person showed it a code for both."""
+    assert asked.device is not None  # no node without one
+    return replace(_device(asked, asked.device, PHONE, now), role="operator", roles=("operator",))
 
 
 def make_node_error(request: NodeRequest) -> MethodError:

@@ -22,6 +22,7 @@ from palinurus.core.types.node import CONTAINED, RUN, NodeAnswer, NodeOrder, Nod
 from palinurus.errors import BadRequest, NotFound
 from palinurus.services.nodes.calls import NodeCalls, make_unknown
 from palinurus.services.nodes.pairing import NodeFacts, NodePairing, clean_facts
+from palinurus.services.nodes.pending import PendingItems
 from palinurus.store.records import RecordStore
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ RESERVED = frozenset(("approved", "approvalDecision", "systemRunPlan", "runId"))
 
 PREPARE, PREPARE_SECONDS = "system.run.prepare", 15.0
 DENIED = "SYSTEM_RUN_DENIED"  # how a node says that it did not start a command
+QUEUED = "QUEUED_UNTIL_FOREGROUND"
 NOT_SENT = NodeAnswer(False, None, "UNAVAILABLE", "node not connected")
 
 
@@ -83,6 +85,7 @@ class NodeBoard:
         self._pending: dict[str, _Pending] = {}  # by the id that the node was told
         self._calls = NodeCalls(store, clock)
         self._same: dict[str, asyncio.Future[NodeAnswer]] = {}  # by key: the same order asked twice at once
+        self.pending = PendingItems(store, clock)
         self.pairing = NodePairing(store, clock, self._say, closed=self._close, changed=changed)
 
     def attach(self, wires: NodeWires) -> None:
@@ -212,6 +215,10 @@ class NodeBoard:
         if plans and order.approved and DENIED in answer.message:  # it did not run: that node wants a person's word
             params = await self._prepare(order)
             answer = params if isinstance(params, NodeAnswer) else await self._exchange(order, RUN, params)
+        if policy.waits_for_front(order.command, self.view(order.node).platform, answer):
+            item = await self.pending.add_action(order)
+            told = {"queuedActionId": item.id, "nodeError": {"code": answer.code, "message": answer.message}}
+            answer = NodeAnswer(False, told, QUEUED, "node command queued until iOS returns to foreground")
         if answer == NOT_SENT:
             await self._calls.forget(order)
         else:

@@ -78,6 +78,7 @@ class NodeCode(msgspec.Struct, frozen=True):
 
     digest: str
     expires: int
+    phone: bool = False  # its holder is an operator, too
 
 
 class NodeAsked(Exception):
@@ -181,7 +182,7 @@ class NodePairing:
 
     # coming in
 
-    async def make_code(self) -> tuple[str, int]:
+    async def make_code(self, *, phone: bool = False) -> tuple[str, int]:
         """A code for one node, and when it ends. It pairs the node with all that it offers."""
         async with self._turn:
             now = self._clock.now()
@@ -189,7 +190,7 @@ class NodePairing:
                 del self._codes[name]
                 await self._code_records.drop(name)
             token = secrets.token_urlsafe(32)
-            code = NodeCode(digest_token(token), now + CODE_MS)
+            code = NodeCode(digest_token(token), now + CODE_MS, phone)
             await self._code_records.put(code.digest[:SHORT], code)
             self._codes[code.digest[:SHORT]] = code
             return token, code.expires

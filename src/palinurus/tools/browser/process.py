@@ -19,6 +19,7 @@ import msgspec
 
 from palinurus.config.sections.browser import BrowserSettings
 from palinurus.core.types.sandbox import ProcessLimits, SandboxSpec
+from palinurus.files import write_whole_file
 from palinurus.tools.browser.link import BrowserFault, DevtoolsLink, PipeReader, PipeSender
 from palinurus.tools.sandbox import children, launch, system
 from palinurus.tools.sandbox.probe import detect_support
@@ -205,8 +206,8 @@ async def _start(
         folders.make()
         cell = make_browser_sandbox(folders, program, headless=settings.headless)
         env = {"PATH": "/usr/bin:/bin", "HOME": folders.profile, "LANG": "C.UTF-8", "TZ": os.environ.get("TZ", "")}
-        if not settings.headless and "DISPLAY" in os.environ:
-            env["DISPLAY"] = os.environ["DISPLAY"]
+        if not settings.headless:
+            env |= _find_screen(folders)
         argv = build_command(program, folders, settings)
         made = launch.start_kept(launch.prepare_launch(argv, "/", env, cell), handles)
         try:
@@ -224,6 +225,22 @@ async def _start(
         raise
     except OSError as exc:
         raise BrowserFault(f"the browser could not be started: {exc.strerror or exc}") from None
+
+
+def _find_screen(folders: BrowserFolders) -> dict[str, str]:
+    """Where its window is shown; what lets it in there is copied, for the file itself is the owner's."""
+    if not os.environ.get("DISPLAY"):
+        raise BrowserFault(
+            "browser.headless is false, and the gateway has no screen to show it on (DISPLAY is not set)"
+        )
+    found = {"DISPLAY": os.environ["DISPLAY"]}
+    cookie = os.environ.get("XAUTHORITY") or os.path.expanduser("~/.Xauthority")
+    with contextlib.suppress(OSError), open(cookie, "rb") as file:
+        copy = os.path.join(folders.profile, "screen.cookie")
+        write_whole_file(copy, file.read(65536))
+        folders.give(copy)
+        found["XAUTHORITY"] = copy
+    return found
 
 
 def _let_go(starting: asyncio.Future[children.KeptChild]) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ FILES = frozenset(("write", "edit", "apply_patch"))
 COMMANDS = frozenset(("exec", "process"))
 SMALL = 200  # files of a workspace that are looked at without leaving the event loop's thread
 KEPT = 4  # workspaces that are remembered
+TOLD = 100  # paths that a result names
 AGAIN = 50  # commands until a workspace that was too large is looked at again
 LARGE = "{where} has more than {most:,} files: what commands change there is not kept (tools.changes.maxFiles)"
 OUTSIDE = "{path} lies outside the workspace: not kept"
@@ -46,6 +47,7 @@ class ChangeWindow:
         self.pids: set[int] = set()  # left in the background
         self.going = True
         self.marker = ""
+        self.changed: dict[str, None] = {}  # paths
 
     @property
     def lives(self) -> bool:
@@ -84,12 +86,15 @@ class ChangeJournal:
         left = any(one.pids for one in self._open if one.header.workspace == workspace)
         return window if left else None  # it starts nothing; what it looks after may have written meanwhile
 
-    async def end(self, window: ChangeWindow, pid: int) -> None:
-        """After it; `pid` of what it left running, or 0."""
+    async def end(self, window: ChangeWindow, pid: int) -> tuple[str, ...] | None:
+        """After it; `pid` of what it left running, or 0. Returns the paths it changed; None: not known, or not all."""
         window.going = False
-        if pid:
+        if pid and not window.paths:  # it has only begun; the next look finds what it changes
             window.pids.add(pid)
-        await self._work(self._end, window, small=bool(window.paths) or self._is_small(window.header.workspace))
+            return None
+        small = bool(window.paths) or self._is_small(window.header.workspace)
+        known = await self._work(self._end, window, small=small)
+        return tuple(window.changed) if known and len(window.changed) <= TOLD else None
 
     async def refresh(self) -> None:
         """Before somebody asks: what background commands have changed since they were last looked at."""
@@ -153,9 +158,11 @@ class ChangeJournal:
             self._open.append(window)
         return window
 
-    def _end(self, window: ChangeWindow) -> None:
+    def _end(self, window: ChangeWindow) -> bool:
+        """False: what it changed is not known."""
         workspace = window.header.workspace
         with self._lock:
+            known = True
             try:
                 if window.paths:
                     after = self._look_at(workspace, window.paths, window.rules)
@@ -163,12 +170,14 @@ class ChangeJournal:
                     if workspace in self._known:
                         self._put(workspace, window.paths, after)
                 elif not self._look(workspace, window if window.tool != "process" else None, window.rules):
+                    known = False
                     self.archive.note(window.header, LARGE.format(where=workspace, most=window.rules.files))
             finally:
                 if not window.lives:
                     self._close(window)
             if self.archive.blobs.written > window.rules.bytes // 4:  # not only once a day
                 self.prune(window.rules)
+            return known
 
     def _look(self, workspace: str, window: ChangeWindow | None, rules: ChangeRules) -> bool:
         """Look at all of it. What is another now is the window's, or else that of the last call that goes on there, or
@@ -220,6 +229,7 @@ class ChangeJournal:
 
     def _write(self, window: ChangeWindow, changes: list[FileChange]) -> None:
         if changes:
+            window.changed.update(dict.fromkeys(change.path for change in changes))
             self.archive.add(window.header, changes)
 
     def _close(self, window: ChangeWindow) -> None:
@@ -237,19 +247,11 @@ def get_change_journal(home: str) -> ChangeJournal:
 
 async def begin_window(
     ctx: ToolContext, tool: str, args: Mapping[str, Any], paths: tuple[str, ...]
-) -> Callable[[int], Any] | None:
+) -> Callable[[int], Awaitable[tuple[str, ...] | None]] | None:
     """See `ChangeJournal.begin`; returns how to end it."""
     journal = get_change_journal(ctx.settings.protected[0])
     window = await journal.begin(ctx, tool, args, paths)
     return partial(journal.end, window) if window is not None else None
-
-
-def list_changed_names(home: str, item: str) -> frozenset[str] | None:
-    """The names of the files that a run changed, without their folders; None where that is not known for sure."""
-    run = get_change_journal(home).archive.load(item)
-    if run is None:
-        return frozenset()
-    return None if run.notes else frozenset(change.path.rpartition("/")[2] for change in run.changes)
 
 
 def is_alive(pid: int) -> bool:

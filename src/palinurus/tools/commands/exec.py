@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from palinurus.config.sections.tools import YIELD_RANGE, clamp_between
+from palinurus.core.policy import exec
 from palinurus.core.policy.audience import is_owners_turn
 from palinurus.core.signature import pick_one
 from palinurus.core.text import cut_end
@@ -118,7 +119,7 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
     exit code. A command that takes longer than yieldMs goes on in the background; follow it with process. Without pty
     or background there is no input."""
     _check(args)
-    if args.host == "node" or (args.host == "auto" and (args.node or ctx.settings.rules.host == "node")):
+    if exec.wants_node(args.host, args.node, ctx.settings.rules.host):
         if processes.nodes is None:
             raise ToolFailure("host=node: there are no nodes here; leave host and node out to run the command here")
         output: ToolOutput = await load_part("nodes-exec")(await processes.nodes(), ctx, args, ctx.settings.rules.node)
