@@ -147,6 +147,7 @@ async def test_who_stops_a_message_stops_the_run_that_it_became_part_of(tmp_path
         run, steered = await w.send("run"), await w.send("more")
         w.turns.gate("take").set()
         await until(lambda: w.turns.began == ["run"])
+        assert w.dispatcher._book.row(MAIN, steered) is None  # it waits no more
         assert await w.dispatcher.stop_item(steered)
         assert (await w.outcome(run)).outcome == "aborted"
         assert not await w.dispatcher.stop_item(steered)  # it is over
@@ -179,6 +180,36 @@ class Closing(Turns):
 
     async def close_calls(self, route: Route, item: str, *, idle: bool = False) -> None:
         self.closed.append((item, idle))
+
+
+class Breaking(Closing):
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        raise RuntimeError("broken")
+
+
+async def test_tool_calls_that_a_broken_turn_left_open_are_answered(tmp_path: Path) -> None:
+    async with flaky(tmp_path, Breaking) as (w, _):
+        assert isinstance(w.turns, Closing)
+        run = await w.send("run")
+        assert (await w.outcome(run)).outcome == "failed"
+        assert w.turns.closed == [(run, True)]
+
+
+async def test_a_drain_waits_for_what_is_on_its_way_to_the_disk(tmp_path: Path) -> None:
+    async with flaky(tmp_path, queue=FOLLOW) as (w, store):
+        run, one = await begun(w), await w.send("one")
+        writing = store.held["dismiss"] = asyncio.Event()
+        w.dispatcher._step(MAIN, "main", queue.QueueStopEvent((one,)))
+        w.dispatcher._dismisser.begin(MAIN)
+        await until(lambda: "dismiss" not in store.held)
+        w.turns.gate("run").set()
+        await w.outcome(run)
+        draining = asyncio.ensure_future(w.dispatcher.drain(60))
+        await asyncio.wait((draining,), timeout=0.05)
+        assert not draining.done()
+        writing.set()
+        await draining
+        assert (await row_of(w.store, one)).outcome == "aborted"
 
 
 async def test_tool_calls_are_answered_of_messages_that_had_begun_and_of_no_others(tmp_path: Path) -> None:
