@@ -171,7 +171,9 @@ FAULTS: tuple[TakenBack, ...] = (
         "flow/test_durable.py no_file and pipe",
     ),
     TakenBack(
-        17, "a full disk is one line", "cli/main.py", "if exc.errno in _DISK:", "if False:",
+        17, "a full disk is one line", "cli/main.py",
+        "    except OSError as exc:\n        if exc.errno in _DISK:",
+        "    except ZeroDivisionError as exc:\n        if exc.errno in _DISK:",
         "cli/gateway/test_serve_faults.py takes_nothing",
     ),
     TakenBack(
@@ -195,8 +197,8 @@ FAULTS: tuple[TakenBack, ...] = (
         "tools/sandbox/test_keeper.py killed_gateway",
     ),
     TakenBack(
-        18, "what ignores SIGTERM is killed", "tools/commands/child.py",
-        "        finally:\n            self._process.kill()\n", "        finally:\n            pass\n",
+        18, "an orderly stop ends what ignores SIGTERM", "tools/commands/table.py",
+        '            held.end("stopped", grace)', "            pass",
         "tools/commands/test_table.py stopping_ends",
     ),
     TakenBack(
