@@ -1,7 +1,8 @@
-"""`make compat`: the unmodified OpenClaw clients against our gateway with a mock model. Exit 1 on a mismatch.
+"""`make compat`: the unmodified OpenClaw clients against our gateway with a mock model, and the configs of its docs.
+Exit 1 on a mismatch.
 
-PARTS (cli, node, tui, control) as arguments pick some of them. The package is kept in $COMPAT_PACKAGE (else the user's
-cache folder); screens and screenshots go to a new folder that is named at the end.
+PARTS (blocks, cli, node, tui, control) as arguments pick some of them. The package is kept in $COMPAT_PACKAGE (else the
+user's cache folder); screens and screenshots go to a new folder that is named at the end.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
+import blocks
 import control
 import node
 import place
@@ -17,7 +19,7 @@ from tally import Tally
 
 import cli
 
-PARTS = ("cli", "node", "tui", "control")
+PARTS = ("blocks", "cli", "node", "tui", "control")
 
 
 def main(wanted: list[str]) -> int:
@@ -25,9 +27,14 @@ def main(wanted: list[str]) -> int:
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     package = os.environ.get("COMPAT_PACKAGE") or os.path.join(cache, "palinurus-compat", place.VERSION)
     place.install(package)
+    tally = Tally()
+    if "blocks" in (wanted or PARTS):
+        blocks.drive(os.path.join(package, "node_modules", "openclaw", "docs"), tally)
+        wanted = [part for part in wanted or PARTS if part != "blocks"]
+        if not wanted:
+            return 0 if tally.good else 1
     server = control.serve(package)
     here = place.start(package, (f"http://127.0.0.1:{server.server_address[1]}",))
-    tally = Tally()
     print(f"compat: openclaw {place.VERSION} against {here.url}; logs in {here.root}")
     try:
         for part in wanted or PARTS:

@@ -1,12 +1,14 @@
 """Commands that start quickly: a process that has loaded the program once and forks one for each that is wanted.
 
-What is forked is the real command with its own environment, folder and files; only loading the modules is saved.
+What is forked is the real command with its own environment, folder and files; only loading the modules is saved: those
+named here, and what an earlier command of ours loaded late and told of at its end.
 Run as a script it is that process: each packet on its stdin is an order, with the three files that the command gets as
 its standard input, output and errors; the answer is a pid.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import ctypes
 import gc
@@ -22,7 +24,7 @@ import tempfile
 import time
 import traceback
 from contextlib import suppress
-from functools import cache
+from functools import _lru_cache_wrapper, cache
 from typing import Any
 
 LOADED = (
@@ -31,6 +33,8 @@ LOADED = (
     "palinurus.channels.spool",
     "palinurus.agent.runtimes.choose",
 )
+READ = "palinurus.config.sections"  # whose caches hold what was read of a configuration
+MACHINE = "palinurus.tools.sandbox"  # … and what the kernel allows to who we are, with the programs on the path
 
 
 class Child:
@@ -66,13 +70,18 @@ class Child:
 
 
 class Nursery:
-    """Use with `with`. What it forked and is still there ends with it."""
+    """Use with `with`. What it forked and is still there ends with it. `weak`: modes and owners of files hold all of
+    it, root too. `path`: where its commands find programs; one that looks elsewhere asks the machine again."""
+
+    def __init__(self, *, weak: bool = False, path: str = os.environ.get("PATH", "")) -> None:
+        self._given = {"weak": weak, "path": path}
 
     def __enter__(self) -> Nursery:
         self._folder = tempfile.TemporaryDirectory()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen([sys.executable, __file__, self._folder.name], stdin=theirs)
+            line = [sys.executable, __file__, self._folder.name, json.dumps(self._given)]
+            self._process = subprocess.Popen(line, stdin=theirs)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -80,15 +89,13 @@ class Nursery:
         self._process.wait()
         self._folder.cleanup()
 
-    def start(
-        self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "", weak: bool = False
-    ) -> Child:
+    def start(self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "") -> Child:
         """`pal ARGS` in a process of its own; what it prints is added to `log`. `needs`: a module that it will want,
-        loaded once for all. `weak`: modes and owners of files hold it, root too."""
+        loaded once for all."""
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            return self.fork((nothing, out, out), args=args, env=env, cwd=cwd, needs=needs, weak=weak)
+            return self.fork((nothing, out, out), args=args, env=env, cwd=cwd, needs=needs)
         finally:
             os.close(out)
             os.close(nothing)
@@ -149,10 +156,47 @@ def nursery() -> Nursery:
     return made
 
 
-def _serve(ends: str) -> None:
+def _warm() -> None:
+    """One message through the program: what the first one compiles, describes and finds out about the machine, every
+    command has then."""
+    from palinurus.app import App
+    from palinurus.clock import SystemClock
+    from palinurus.config.load import load_config
+    from palinurus.tools.sandbox.children import get_keeper_pool
+    from support import inbound
+
+    async def talk(home: str) -> None:
+        with open(os.path.join(home, "palinurus.json"), "w") as out:
+            out.write('{"agents": {"defaults": {"model": {"primary": "builtin/demo"}}}}')
+        app = App(load_config(home, {}).settings, {"HOME": home}, SystemClock())
+        await app.start()
+        try:
+            await app.wait((await app.submit(inbound("list files"))).id)
+        finally:
+            await app.stop()
+
+    with tempfile.TemporaryDirectory() as home:
+        asyncio.run(talk(home))
+    _forget(READ)
+    get_keeper_pool.cache_clear()  # no two share a process that starts commands
+
+
+def _forget(modules: str) -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith(modules):
+            for one in vars(module).values():
+                if isinstance(one, _lru_cache_wrapper):
+                    one.cache_clear()
+
+
+def _serve(ends: str, *, weak: bool, path: str) -> None:
+    os.environ["PATH"] = path
+    if weak:
+        drop_capabilities()
     gc.disable()
     for name in LOADED:
         __import__(name)
+    _warm()
     gc.freeze()  # what is loaded is never garbage: looking at it would copy its pages into every child
     gc.enable()
     orders = socket.socket(fileno=os.dup(0))
@@ -176,7 +220,7 @@ def _serve(ends: str) -> None:
                 __import__(order["needs"])
             pid = os.fork()
             if pid == 0:
-                _become(order, files, (reading, writing, orders.fileno()))
+                _become(order, files, (reading, writing, orders.fileno()), ends)
             for number in files:
                 os.close(number)
             with suppress(FileNotFoundError):
@@ -192,17 +236,27 @@ def _reap(living: set[int], ends: str) -> None:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
             living.discard(pid)
+            _learn(os.path.join(ends, f"{pid}.loaded"))
             half = os.path.join(ends, f"{pid}.half")
             with open(half, "w") as out:
                 out.write(str(os.waitstatus_to_exitcode(status)))
             os.rename(half, os.path.join(ends, str(pid)))
 
 
-def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...]) -> None:
+def _learn(told: str) -> None:
+    """Load what a command had to load by itself: the next one has it."""
+    with suppress(FileNotFoundError), open(told) as source:
+        for name in source.read().split():
+            __import__(name)
+        gc.freeze()
+        os.unlink(told)
+
+
+def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends: str) -> None:
     """Turn into the command. Does not return."""
     from palinurus.cli.main import main
 
-    code = 1
+    code, known = 1, set(sys.modules)
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -213,14 +267,14 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...]) -> N
         # Streams of its own: those from before may believe that they can seek.
         sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+        if order["env"].get("PATH") != os.environ["PATH"]:
+            _forget(MACHINE)
         os.environ.clear()
         os.environ.update(order["env"])
         time.tzset()
         os.chdir(order["cwd"])
         if order.get("umask", -1) >= 0:
             os.umask(order["umask"])
-        if order.get("weak"):
-            drop_capabilities()
         sys.argv = ["pal", *order["args"]]
         code = main(order["args"])
         sys.stdout.flush()
@@ -231,6 +285,9 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...]) -> N
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        if late := [name for name in sys.modules if name.startswith("palinurus.") and name not in known]:
+            with suppress(OSError), open(os.path.join(ends, f"{os.getpid()}.loaded"), "w") as out:
+                out.write("\n".join(late))
         os._exit(code)
 
 
@@ -244,4 +301,4 @@ def drop_capabilities() -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(sys.argv[1], **json.loads(sys.argv[2]))

@@ -24,6 +24,7 @@ def blocks(page: str, kind: str) -> list[str]:
 
 def python(code: list[str], home: Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return subprocess.run(
         [sys.executable, *code], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
     )
@@ -67,3 +68,32 @@ async def test_the_hook_script_of_the_page_works(tmp_path: Path) -> None:
     async with Agent(model, home=tmp_path) as agent:
         await agent.run("hello")
     assert "Speak like a pilot." in model.requests[0].prompt.text
+
+
+def test_the_testing_page_runs(tmp_path: Path) -> None:
+    """Every file it shows, as it stands; and what it says `pal test` prints."""
+    yaml, code = blocks("testing.md", "yaml"), blocks("testing.md", "python")
+    folder = tmp_path / "scenarios"
+    folder.mkdir()
+    for name, text in zip(("notes.yaml", "stock.yaml"), yaml, strict=False):
+        (folder / name).write_text(text, encoding="utf-8")
+    for name, text in zip(("room.py", "scenario_room.py", "test_agent.py"), code, strict=True):
+        (folder / name).write_text(text, encoding="utf-8")
+    done = python(["-m", "palinurus", "test", "scenarios"], tmp_path, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (shown,) = blocks("testing.md", "console")
+    for line in shown.splitlines()[1:2]:
+        words = re.sub(r"^\[\d/\d\] |\([\d.]+ s\)", "", line)
+        assert words.split() in [
+            re.sub(r"^\[\d/\d\] |\([\d.]+ s\)", "", out).split() for out in done.stdout.splitlines()
+        ]
+    done = python(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "palinurus.testing.plugin"], tmp_path, folder)
+    assert "3 passed" in done.stdout, done.stdout
+
+
+def test_the_testing_example_passes(tmp_path: Path) -> None:
+    done = python(["-m", "palinurus", "test", str(EXAMPLES / "testing"), "--record", "never"], tmp_path)
+    assert done.returncode == 0 and "4 scenarios passed, 5 runs" in done.stdout, done.stdout + done.stderr
+    line = ["-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider", "-p", "palinurus.testing.plugin"]
+    done = python([*line, "--pal-record", "never", str(EXAMPLES / "testing")], tmp_path)
+    assert "3 passed" in done.stdout, done.stdout

@@ -13,6 +13,7 @@ import pytest
 
 from cli.place import SRC
 from palinurus.late import PARTS, load_beside, load_part
+from palinurus.tools.sandbox.system import make_own_command
 
 # What is only there because of a part, and would come back with an import at the top of a file.
 HEAVY = {"nacl", "pyjson5", "importlib.metadata", "mcp", "palinurus.gateway.client"}
@@ -45,6 +46,16 @@ def test_a_gateway_loads_none_of_it_before_it_is_asked() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     late = {where.partition(":")[0] for where in PARTS.values()} | HEAVY
     assert late & set(done.stdout.split()) == set()
+
+
+def test_what_forks_keepers_loads_little() -> None:
+    """Every `pal agent` waits for one to start: with asyncio it took twice as long."""
+    line = make_own_command("palinurus.tools.sandbox.starter")
+    asked = line[line.index("-c") + 1].removesuffix("main()") + "print(*sys.modules)"
+    done = subprocess.run([*line[: line.index("-c")], "-c", asked, SRC], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "palinurus.tools.sandbox.keeper" in loaded
+    assert loaded & {"asyncio", "logging", "msgspec", "ssl", "subprocess", "tempfile", "threading"} == set()
 
 
 def _run(code: str) -> str:

@@ -18,7 +18,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from palinurus.files import NotPlainFile, open_plain_file
 
@@ -157,9 +157,9 @@ def create_file_beneath(root: str, inner: str, data: bytes) -> None:
             file.write(data)
 
 
-def write_file_beneath(root: str, inner: str, data: bytes, *, sync: bool = False) -> None:
+def write_file_beneath(root: str, inner: str, data: bytes, *, sync: bool = False, mode: int | None = None) -> None:
     """Put `data` there in one step: a reader sees the old file or the new one. Folders on the way are made; a link at
-    the end is replaced, not followed; the mode of an existing file is kept. Raises OSError."""
+    the end is replaced, not followed; the mode of an existing file is kept, unless one is given. Raises OSError."""
     folder, _, name = inner.rpartition("/")
     with open_folder_beneath(os.path.realpath(root), folder, make=0o700) as parent:
         temporary = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
@@ -168,8 +168,10 @@ def write_file_beneath(root: str, inner: str, data: bytes, *, sync: bool = False
             with os.fdopen(handle, "wb") as file:
                 with contextlib.suppress(FileNotFoundError):
                     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                    if stat.S_ISREG(found.st_mode):
+                    if stat.S_ISREG(found.st_mode) and mode is None:
                         os.fchmod(handle, stat.S_IMODE(found.st_mode))
+                if mode is not None:
+                    os.fchmod(handle, mode)
                 file.write(data)
                 if sync:
                     file.flush()
@@ -179,3 +181,92 @@ def write_file_beneath(root: str, inner: str, data: bytes, *, sync: bool = False
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise
+
+
+def remove_beneath(root: str, inner: str) -> None:
+    """Take a file, a link or an empty folder away. Raises OSError."""
+    folder, _, name = inner.rpartition("/")
+    with open_folder_beneath(os.path.realpath(root), folder) as parent:
+        if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            os.rmdir(name, dir_fd=parent)
+        else:
+            os.unlink(name, dir_fd=parent)
+
+
+def make_link_beneath(root: str, inner: str, leads: str) -> None:
+    """A new link. Raises OSError; FileExistsError if there is anything of that name."""
+    folder, _, name = inner.rpartition("/")
+    with open_folder_beneath(os.path.realpath(root), folder, make=0o700) as parent:
+        os.symlink(leads, name, dir_fd=parent)
+
+
+def make_folder_beneath(root: str, inner: str, mode: int) -> None:
+    """A folder, new or not, with this mode. Raises OSError."""
+    with open_folder_beneath(os.path.realpath(root), inner, make=0o700) as handle:
+        own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
+        try:
+            os.fchmod(own, mode)
+        finally:
+            os.close(own)
+
+
+class FoundEntry(NamedTuple):
+    """Something that lies in a folder; what it holds is read from the handle of that folder, as long as it is open."""
+
+    inner: str
+    status: os.stat_result
+    folder: int
+
+    def read(self, most: int) -> bytes:
+        """The content of a regular file. Raises NotPlainFile if it is larger, OSError."""
+        with open_plain_file(self.inner.rpartition("/")[2], folder=self.folder) as stream:
+            data = stream.read(most + 1)
+        if len(data) > most:
+            raise NotPlainFile(f"{self.inner} is larger than {most:,} bytes")
+        return data
+
+    def follow(self) -> str:
+        """Where a link leads. Raises OSError."""
+        return os.readlink(self.inner.rpartition("/")[2], dir_fd=self.folder)
+
+
+def find_beneath(root: str, inner: str) -> Iterator[FoundEntry]:
+    """What is at one path, or nothing. Raises OSError where a link is on the way."""
+    folder, _, name = inner.rpartition("/")
+    try:
+        with open_folder_beneath(root, folder) as parent:
+            yield FoundEntry(inner, os.stat(name, dir_fd=parent, follow_symlinks=False), parent)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        parts = inner.split("/")
+        if any(os.path.islink(os.path.join(root, *parts[:at])) for at in range(1, len(parts))):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), inner) from None
+
+
+def walk_beneath(root: str, passed: frozenset[str]) -> Iterator[FoundEntry]:
+    """All below `root`, a real path, folders before what is in them; links are told and not followed. Not what is in
+    folders with a name of `passed`, nor in those that may not be read."""
+    waiting = [""]
+    while waiting:
+        inner = waiting.pop()
+        try:
+            with open_folder_beneath(root, inner) as handle:
+                own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
+        except OSError:  # closed to us, or gone meanwhile
+            continue
+        try:
+            with os.scandir(own) as entries:
+                for entry in entries:
+                    path = f"{inner}/{entry.name}" if inner else entry.name
+                    try:
+                        found = FoundEntry(path, entry.stat(follow_symlinks=False), own)
+                    except OSError:
+                        continue
+                    if stat.S_ISDIR(found.status.st_mode):
+                        if entry.name in passed:
+                            continue
+                        waiting.append(path)
+                    yield found
+        finally:
+            os.close(own)

@@ -47,6 +47,11 @@ NAMES: tuple[str, ...] = (
     "cron.pending",  # a job is to run, its slot is not claimed
     "cron.accepted",  # its message is in the inbox, the job does not know
     "cron.ended",  # it has run, its history does not say so
+    "undo.before",  # files are to be put back, nothing says so on disk
+    "undo.planned",  # it is on disk, no file was touched
+    "undo.middle",  # some files were put back
+    "undo.after",  # all of them, the run's journal does not say so
+    "undo.marked",  # it says so, the plan is still there
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
 )

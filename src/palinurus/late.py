@@ -16,6 +16,11 @@ from types import ModuleType
 from typing import Any
 
 PARTS: dict[str, str] = {
+    # a state that several gateways share; needs the extra `fleet`
+    "fleet": "palinurus.store.postgres:open_postgres_store",
+    "fleet-member": "palinurus.store.postgres.link:FleetMember",
+    "asyncpg": "asyncpg",
+    "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
@@ -23,9 +28,16 @@ PARTS: dict[str, str] = {
     "connection": "palinurus.gateway.ws.connection:ClientConnection",
     "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
-    "json5": "palinurus.config.json5:decode",
+    "json5": "pyjson5",
     # the tools of runs, and all that they are made of
     "toolbox": "palinurus.app.toolbox:make_toolbox",
+    # what calls change in a workspace, from the first one that may
+    "changes": "palinurus.tools.changes.journal:begin_window",
+    "change-keeper": "palinurus.services.changes",
+    "changed-names": "palinurus.tools.changes.journal:list_changed_names",
+    "change-recovery": "palinurus.tools.changes.undo:recover_changes",
+    # what an answer claims, held against what happened
+    "evidence": "palinurus.core.evidence",
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
     # what drives a browser, and what the model is told of it
@@ -53,6 +65,14 @@ PARTS: dict[str, str] = {
     "audio": "palinurus.gateway.openai.audio:HANDLERS",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",
+    # tests of one's own agent, for the pytest plugin
+    "tested-loop": "palinurus.testing.scenarios.subject:AgentThread",
+    "tested-agent": "palinurus.testing.scenarios.subject:make_tested_agent",
+    "tested-cassette": "palinurus.testing.scenarios.subject:CassetteFile",
+    "tested-tools": "palinurus.testing.scenarios.judge:compare_tools",
+    "tested-sinks": "palinurus.testing.scenarios.judge:find_sinks",
+    "tested-leaks": "palinurus.testing.scenarios.judge:find_leaks",
+    "tested-prefix": "palinurus.testing.model:assert_prefix_stable",
     # what the agent promises, in six languages
     "commitments": "palinurus.core.commitments",
     # plugins that came with packages: costs more than all of ours that look for plugins

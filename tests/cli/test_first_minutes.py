@@ -222,12 +222,13 @@ def is_a_file(home: Path) -> None:
 
 HOMES = [is_empty, cannot_be_made, became_read_only, is_a_file] + ([is_somebody_elses] if os.getuid() == 0 else [])
 TOGETHER = 8
+NOWHERE = "/nowhere"  # no systemctl, no git, no browser on the path
 LOOKS = {"sessions", "usage", "trace none", "why cache"}  # what looks at the state, and nothing else
 
 
 @pytest.fixture(scope="module")
 def forked() -> Iterator[Nursery]:
-    with Nursery() as found:
+    with Nursery(weak=True, path=NOWHERE) as found:
         yield found
 
 
@@ -278,9 +279,9 @@ def start(forked: Nursery, line: str, place: Path, home: str = "user/home") -> C
     env = {
         "HOME": str((place / home).parent),
         "PALINURUS_HOME": str(place / home),
-        "PATH": str(place),  # no systemctl, no git, no browser
+        "PATH": NOWHERE,
         "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
         "PIP_RETRIES": "0",
     }
     needs = HEAVY.get(words[0]) or COMMANDS[words[0]][0].partition(":")[0]
-    return forked.start(words, env=env, cwd=str(place), log=str(place / "log"), needs=needs, weak=True)
+    return forked.start(words, env=env, cwd=str(place), log=str(place / "log"), needs=needs)

@@ -65,7 +65,7 @@ def test_the_last_good_copy_is_named(tmp_path: Path) -> None:
     [
         ("gateway.prot", "did you mean 'port'?"),
         ("gatway.port", "did you mean 'gateway'?"),
-        ("gateway.http.qqqqqqq", "keys here: endpoints"),
+        ("gateway.http.qqqqqqq", "keys here: endpoints, securityHeaders"),
     ],
 )
 def test_an_unknown_key(tmp_path: Path, key: str, fix: str) -> None:
@@ -97,3 +97,15 @@ def test_a_change_of_what_nobody_acts_on_changes_nothing(tmp_path: Path) -> None
     assert told(tmp_path, "{discovery: {mdns: {mode: 'off'}}}", "discovery.mdns.mode").when == "changes nothing"
     assert told(tmp_path, "{}", "session.mainKey").when == "applies at once"
     assert "restart" in told(tmp_path, "{}", "gateway.port").when
+
+
+def test_an_unknown_key_and_a_value_that_cannot_be_read_say_so(tmp_path: Path) -> None:
+    found = told(tmp_path, "{tools: {profil: 'coding'}}", "tools.profil")
+    assert (found.when, found.note) == ("changes nothing", "unknown: nobody reads it")
+    assert told(tmp_path, "{gateway: {bind: 'tailnet'}}", "gateway.bind").note.endswith('in force: "127.0.0.1"')
+    assert told(tmp_path, "{gateway: {bind: 'lan'}}", "gateway.bind").note == ""
+
+
+def test_what_is_written_in_one_line_has_no_keys_below(tmp_path: Path) -> None:
+    key = "models.providers.openai.apiKey"  # could be a reference to a secret, which has keys
+    assert told(tmp_path, "{models: {providers: {openai: {apiKey: 'x'}}}}", key).keys == ()

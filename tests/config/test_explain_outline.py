@@ -28,3 +28,10 @@ def test_one_key_is_found_with_what_is_below_it() -> None:
 
 def test_hints_say_what_is_secret() -> None:
     assert build_hints()["gateway.auth.token"]["sensitive"] is True and "sensitive" not in build_hints()["gateway.port"]
+
+
+def test_defaults_are_written_as_the_file_would_write_them() -> None:
+    gateway = build_json_schema()["properties"]["gateway"]["properties"]
+    assert gateway["channelStaleEventThresholdMinutes"]["default"] == 30  # 1800 seconds inside
+    assert gateway["handshakeTimeoutMs"]["default"] == 15_000
+    assert gateway["mode"]["default"] == "local" and "default" not in gateway["customBindHost"]

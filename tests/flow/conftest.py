@@ -9,6 +9,9 @@ import pytest
 
 from palinurus.app import App
 from palinurus.testing.slowstore import open_slow_store
+from store.postgres.conftest import server
+
+__all__ = ("server",)
 
 SAMPLE = frozenset(("test_queue.py", "test_stop.py"))
 

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import openai
 import pytest
 
 from flow.test_app import running
 from gateway.host import TOKEN
+from later import LaterModule
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.model import ScriptedModel, call_tools, say
+
+openai = LaterModule("openai")
 
 WEATHER = {
     "name": "weather",

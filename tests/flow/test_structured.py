@@ -9,16 +9,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import openai
 import pydantic
 import pytest
 
 from flow.test_app import running
 from flow.test_http import sdk, served
+from later import LaterModule
 from palinurus.core.structured import TRIES
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.model import ModelEvent, ModelRequest, StopSignal, StreamDone, TextDelta
 from palinurus.testing.model import ScriptedModel, call_tools, say
+
+openai = LaterModule("openai")
 
 
 class Boat(pydantic.BaseModel):

@@ -1,23 +1,26 @@
 """Two Apps that share one state in one process: neither believes what only it knows.
 
-With a seed the reads of both take a while, as those of a database elsewhere do.
+With a seed the reads of both take a while, as those of a database elsewhere do; "fleet" is such a database, and each
+App has a home of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 from flow.test_app import settings
 from gateway.host import TOKEN
 from palinurus.app import App
-from palinurus.clock import SystemClock
+from palinurus.clock import Clock, SystemClock
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Sender, TurnOptions
@@ -26,29 +29,46 @@ from palinurus.gateway.client import make_identity
 from palinurus.gateway.rpc import MethodError
 from palinurus.gateway.server import GatewayServer
 from palinurus.store.factory import open_store
+from palinurus.store.port import Store
+from palinurus.store.postgres import open_postgres_store
+from palinurus.store.postgres.link import FleetMember
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.client import connect_to_gateway
-from palinurus.testing.home import check_home
+from palinurus.testing.home import check_home, check_snapshot
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from palinurus.testing.slowstore import SharedStates, open_slow_store
 from palinurus.tools.program.cron import CronJobMaker
+from store.postgres.server import empty_tables, read_fleet
 from support import inbound
 
 MAIN = "agent:main:main"
 LATER = TurnOptions(queue="followup")
-SEEDS = pytest.mark.parametrize("slow", [None, 1, 2, 3])
+Slow: TypeAlias = int | str | None
+SEEDS = pytest.mark.parametrize("slow", [None, 1, 2, 3, "fleet"])
+BOTH = pytest.mark.parametrize("slow", [None, "fleet"])
+
+
+@pytest.fixture(autouse=True)
+def _server(request: pytest.FixtureRequest) -> None:
+    """Where a test wants a fleet: its address, for `two`."""
+    if "slow" in request.fixturenames and request.getfixturevalue("slow") == "fleet":
+        request.getfixturevalue("monkeypatch").setenv("FLEET", request.getfixturevalue("server"))
 
 
 @asynccontextmanager
 async def two(
-    home: Path, one: Model, other: Model, *channels: FakeChannel, slow: int | None = None
+    home: Path, one: Model, other: Model, *channels: FakeChannel, slow: Slow = None
 ) -> AsyncIterator[tuple[App, App]]:
     """A and B. Both have the same channels, of which A is the first to ask for each."""
-    shared = SharedStates(open_store if slow is None else open_slow_store(slow, 0.02))
+    fleet = await empty_fleet() if slow == "fleet" else ""
+    shared = SharedStates(open_slow_store(slow, 0.02) if isinstance(slow, int) else open_store)
     apps = []
-    for model in (one, other):
-        app = App(settings(home), {}, SystemClock(), model=model, channels={c.name: c for c in channels})
-        app.open_store = shared.open
+    for name, model in (("a", one), ("b", other)):
+        if fleet:
+            home.mkdir(exist_ok=True)
+        there = settings(home / name if fleet else home)
+        app = App(there, {}, SystemClock(), model=model, channels={c.name: c for c in channels})
+        app.open_store = partial(open_node, fleet, name) if fleet else shared.open
         apps.append(app)
         await app.start()
     try:
@@ -56,6 +76,22 @@ async def two(
     finally:
         for app in apps[::-1]:
             await app.stop()
+
+
+async def empty_fleet() -> str:
+    """The address of a fleet in which nothing has happened yet."""
+    url = os.environ["FLEET"]
+    await empty_tables(url)
+    return url
+
+
+async def open_node(url: str, name: str, home: str, clock: Clock) -> Store:
+    return await open_postgres_store(url, home, clock, FleetMember(name, 6.0))
+
+
+async def check(home: Path, slow: Slow) -> list[str]:
+    """What is wrong after both have stopped."""
+    return check_snapshot(await read_fleet(os.environ["FLEET"])) if slow == "fleet" else check_home(str(home))
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -96,9 +132,7 @@ def nobody() -> ScriptedModel:
 
 
 @SEEDS
-async def test_a_message_that_waits_on_one_node_is_started_when_the_other_is_done(
-    tmp_path: Path, slow: int | None
-) -> None:
+async def test_a_message_that_waits_on_one_node_is_started_when_the_other_is_done(tmp_path: Path, slow: Slow) -> None:
     gate, channel = StreamGate(), FakeChannel()
     async with two(tmp_path / "h", held(gate, say("by a")), ScriptedModel([say("by b")]), channel, slow=slow) as (a, b):
         first = await a.submit(inbound("one", options=LATER))
@@ -111,11 +145,11 @@ async def test_a_message_that_waits_on_one_node_is_started_when_the_other_is_don
         assert outcome == "answered" and note in ("by a", "by b")
         assert await said(a) == await said(b) == ["one", "first", "two", note]
         await sent(b)
-    assert channel.texts == ["first", note] and check_home(str(tmp_path / "h")) == []
+    assert channel.texts == ["first", note] and await check(tmp_path / "h", slow) == []
 
 
 @SEEDS
-async def test_messages_of_one_session_run_one_at_a_time_and_in_order(tmp_path: Path, slow: int | None) -> None:
+async def test_messages_of_one_session_run_one_at_a_time_and_in_order(tmp_path: Path, slow: Slow) -> None:
     home, channel = tmp_path / "h", FakeChannel()
     models = [ScriptedModel([say("ok")], repeat=True) for _ in range(2)]
     async with two(home, models[0], models[1], channel, slow=slow) as apps:
@@ -128,13 +162,11 @@ async def test_messages_of_one_session_run_one_at_a_time_and_in_order(tmp_path: 
         for app in apps:
             assert [text for text in await said(app) if text != "ok"] == [f"m{n}" for n in range(12)]
         await sent(apps[0])
-    assert len(channel.texts) == 12 and not channel.duplicate_ids and check_home(str(home)) == []
+    assert len(channel.texts) == 12 and not channel.duplicate_ids and await check(home, slow) == []
 
 
 @SEEDS
-async def test_what_is_written_on_one_node_is_steered_into_the_run_on_the_other(
-    tmp_path: Path, slow: int | None
-) -> None:
+async def test_what_is_written_on_one_node_is_steered_into_the_run_on_the_other(tmp_path: Path, slow: Slow) -> None:
     gate, channel = StreamGate(), FakeChannel()
     model = ScriptedModel([hold_at(call_tools(("ls", {})), gate, 0), say("both")])
     async with two(tmp_path / "h", model, nobody(), channel, slow=slow) as (a, b):
@@ -148,12 +180,12 @@ async def test_what_is_written_on_one_node_is_steered_into_the_run_on_the_other(
         row = await a.store.item(second.id)
         assert row is not None and (row.state, row.absorbed_by) == ("absorbed", first.id)
         await sent(b)
-    assert channel.texts == ["both"] and check_home(str(tmp_path / "h")) == []
+    assert channel.texts == ["both"] and await check(tmp_path / "h", slow) == []
 
 
 @SEEDS
 @pytest.mark.parametrize("stop", ["session", "item", "command"])
-async def test_a_stop_on_one_node_stops_the_run_on_the_other(tmp_path: Path, slow: int | None, stop: str) -> None:
+async def test_a_stop_on_one_node_stops_the_run_on_the_other(tmp_path: Path, slow: Slow, stop: str) -> None:
     gate, channel = StreamGate(), FakeChannel(owner=True)
     async with two(tmp_path / "h", held(gate), nobody(), channel, slow=slow) as (a, b):
         told = stop == "command"  # else whoever stops it knows
@@ -172,13 +204,14 @@ async def test_a_stop_on_one_node_stops_the_run_on_the_other(tmp_path: Path, slo
         assert (await end(a, second.id))[0] == "aborted"
         await until(lambda: not (a.dispatcher.busy or a.dispatcher.lanes.busy or b.dispatcher.lanes.busy))
         await sent(a)
-    assert check_home(str(tmp_path / "h")) == []
+    assert await check(tmp_path / "h", slow) == []
     assert stop != "command" or channel.texts == ["⚙️ Agent was aborted. 1 waiting message dropped."]
 
 
-async def test_who_watches_elsewhere_sees_the_answer(tmp_path: Path) -> None:
+@BOTH
+async def test_who_watches_elsewhere_sees_the_answer(tmp_path: Path, slow: Slow) -> None:
     gate, seen = StreamGate(), list[RunEvent]()
-    async with two(tmp_path / "h", held(gate, say("second")), nobody()) as (a, b):
+    async with two(tmp_path / "h", held(gate, say("second")), nobody(), slow=slow) as (a, b):
         b.dispatcher._pump.serves = ()  # B takes messages in, A runs them
         await a.submit(inbound("one", options=LATER))
         await gate.wait_reached()
@@ -190,7 +223,7 @@ async def test_who_watches_elsewhere_sees_the_answer(tmp_path: Path) -> None:
 
 
 @SEEDS
-async def test_a_conversation_that_moves_between_nodes_is_whole_on_each(tmp_path: Path, slow: int | None) -> None:
+async def test_a_conversation_that_moves_between_nodes_is_whole_on_each(tmp_path: Path, slow: Slow) -> None:
     """The model of each node sees what was said through the other."""
     models = [ScriptedModel([say(f"{name}{n}") for n in range(3)]) for name in "ab"]
     async with two(tmp_path / "h", models[0], models[1], slow=slow) as apps:
@@ -203,7 +236,7 @@ async def test_a_conversation_that_moves_between_nodes_is_whole_on_each(tmp_path
 
 
 @SEEDS
-async def test_a_job_fires_once_whoever_made_it(tmp_path: Path, slow: int | None) -> None:
+async def test_a_job_fires_once_whoever_made_it(tmp_path: Path, slow: Slow) -> None:
     home, channel = tmp_path / "h", FakeChannel()
     models = [ScriptedModel([say("done")], repeat=True) for _ in range(2)]
     async with two(home, models[0], models[1], channel, slow=slow) as (a, b):
@@ -217,12 +250,13 @@ async def test_a_job_fires_once_whoever_made_it(tmp_path: Path, slow: int | None
         assert a.scheduler.job(made["id"])["state"]["lastRunStatus"] == "ok"
         await b.scheduler.remove(made["id"])
         await until(lambda: not a.scheduler.jobs())
-    assert check_home(str(home)) == []
+    assert await check(home, slow) == []
 
 
-async def test_when_one_node_goes_the_other_keeps_time_receives_and_sends(tmp_path: Path) -> None:
+@BOTH
+async def test_when_one_node_goes_the_other_keeps_time_receives_and_sends(tmp_path: Path, slow: Slow) -> None:
     channel = FakeChannel()
-    async with two(tmp_path / "h", ScriptedModel([say("a")]), ScriptedModel([say("b")]), channel) as (a, b):
+    async with two(tmp_path / "h", ScriptedModel([say("a")]), ScriptedModel([say("b")]), channel, slow=slow) as (a, b):
         await channel.receive("hello", event="e1")
         await until(lambda: channel.texts == ["a"])
         await a.stop()
@@ -234,7 +268,7 @@ async def test_when_one_node_goes_the_other_keeps_time_receives_and_sends(tmp_pa
 
 
 @SEEDS
-async def test_an_approval_answered_on_one_node_is_heard_on_the_other(tmp_path: Path, slow: int | None) -> None:
+async def test_an_approval_answered_on_one_node_is_heard_on_the_other(tmp_path: Path, slow: Slow) -> None:
     async with two(tmp_path / "h", nobody(), nobody(), slow=slow) as (a, b):
         heard: list[str] = []
         b.approvals.listen(lambda what, row: heard.append(what))
@@ -259,8 +293,9 @@ async def test_an_approval_answered_on_one_node_is_heard_on_the_other(tmp_path: 
         assert "already answered" in (await a.approvals.answer(row.id, "deny", "a")).problem
 
 
-async def test_a_device_revoked_on_one_node_is_refused_on_the_other(tmp_path: Path) -> None:
-    async with two(tmp_path / "h", nobody(), nobody()) as apps:
+@BOTH
+async def test_a_device_revoked_on_one_node_is_refused_on_the_other(tmp_path: Path, slow: Slow) -> None:
+    async with two(tmp_path / "h", nobody(), nobody(), slow=slow) as apps:
         servers = [GatewayServer(app, app.clock, TOKEN) for app in apps]
         for server in servers:
             await server.start("127.0.0.1", 0)

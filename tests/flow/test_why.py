@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,26 +13,27 @@ from typing import Any
 
 import pytest
 
+from palinurus.agent.compaction import flush
 from palinurus.app import App
 from palinurus.cli.look.why import run_why
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
+from palinurus.core.history.compaction import SUMMARY_SYSTEM
 from palinurus.core.types.card import CARD, read_cards
 from palinurus.core.types.inbound import Sender
-from palinurus.core.types.messages import AssistantMessage
-from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.messages import AssistantMessage, ToolResult
+from palinurus.core.types.model import ModelFailure, ModelRequest
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import NotFound
-from palinurus.services.why import RunFacts, describe_run
-from palinurus.sessions.entries import MessageEntry
+from palinurus.services.why import TOPICS, RunFacts, describe_run, format_why, load_run_facts
 from palinurus.sessions.record import SessionRecord
+from palinurus.store.factory import open_reader
 from palinurus.store.port import UsageRow
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, ScriptStep, call_tools, say
 from support import inbound
 
 MODELS = [{"id": "m", "reasoning": True}, {"id": "spare", "reasoning": False}]
 CONFIG: dict[str, Any] = {
-    "models": {"providers": {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": MODELS}}},
     "agents": {"defaults": {"model": {"primary": "fake/m", "fallbacks": ["fake/spare"]}, "thinkingDefault": "low"}},
     "tools": {"deny": ["exec"]},
 }
@@ -38,10 +41,13 @@ OWNER = Sender("me", owner=True)
 
 
 @asynccontextmanager
-async def running(home: Path, model: ScriptedModel) -> AsyncIterator[App]:
+async def running(
+    home: Path, model: ScriptedModel, clock: SystemClock | None = None, models: list[dict[str, Any]] = MODELS
+) -> AsyncIterator[App]:
     home.mkdir(exist_ok=True)
-    (home / "palinurus.json").write_text(json.dumps(CONFIG))
-    app = App(load_config(str(home), {}).settings, {}, SystemClock(), model=model)
+    provider = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": models}
+    (home / "palinurus.json").write_text(json.dumps({**CONFIG, "models": {"providers": {"fake": provider}}}))
+    app = App(load_config(str(home), {}).settings, {}, clock or SystemClock(), model=model)
     await app.start()
     try:
         yield app
@@ -61,10 +67,7 @@ async def gather(app: App, item: str) -> RunFacts:
     session = await app.store.session(row.session.removeprefix("control:"))
     assert session is not None
     path = SessionRecord.decode(session.data).path(session.agent)
-    entries = (await app.program.transcripts.load(path)).entries_of(item)
-    calls = [call for call in await app.store.list_usage(0, row.session) if call.item == item]
-    said = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
-    return RunFacts(row, await app.store.trace(item), calls, said)
+    return await load_run_facts(app.store, await app.program.transcripts.load(path), row)
 
 
 def draw_turn(dice: random.Random, text: str, **more: Any) -> ScriptedTurn:
@@ -73,41 +76,98 @@ def draw_turn(dice: random.Random, text: str, **more: Any) -> ScriptedTurn:
     return ScriptedTurn(text=text, usage=TokenUsage(*numbers, totalTokens=sum(numbers), cost=cost), **more)
 
 
-def draw_run(dice: random.Random) -> list[ScriptStep]:
-    """Tools, tries that fail and cost something, and an answer."""
-    steps: list[ScriptStep] = []
-    for n in range(dice.randrange(4)):
-        if dice.random() < 0.3:
-            steps.append(draw_turn(dice, "", failure=ModelFailure("overloaded", "busy")))
-        if dice.random() < 0.2:
-            steps.append(draw_turn(dice, "  "))  # an empty answer is asked for again
-        steps.append(draw_turn(dice, "", calls=(("ls", {"path": ".", "limit": n + 1}),)))
-    return [*steps, draw_turn(dice, "done")]
+class DrawnModel(ScriptedModel):
+    """Answers as the dice fall: tools, children, tries that fail and cost something, a storm that another model has to
+    stand in for, empty answers, long ones that fill the window."""
+
+    def __init__(self, dice: random.Random) -> None:
+        super().__init__([self.draw], repeat=True)
+        self._dice = dice
+        self._storm = 0
+        self.drawn: Counter[str] = Counter()
+
+    def draw(self, request: ModelRequest) -> ScriptedTurn:
+        dice, depth = self._dice, sum(isinstance(m, ToolResult) for m in request.messages)
+        if request.prompt.stable in (SUMMARY_SYSTEM, flush.SYSTEM):
+            self.drawn["summary"] += 1
+            return draw_turn(dice, "NO_REPLY" if request.tools else "## Goal\n- sail home")
+        if self._storm or dice.random() < 0.02:
+            self._storm = self._storm - 1 if self._storm else 3
+            self.drawn["storm"] += 1
+            return draw_turn(dice, "", failure=ModelFailure("overloaded", "busy"))
+        if dice.random() < 0.1:
+            self.drawn["failure"] += 1
+            return draw_turn(dice, "", failure=ModelFailure("overloaded", "busy"))
+        if dice.random() < 0.08:
+            self.drawn["empty"] += 1
+            return draw_turn(dice, "  ")  # is asked for again
+        child = ":subagent:" in request.owner
+        if not child and dice.random() < 0.06:
+            self.drawn["child"] += 1
+            return draw_turn(dice, "", calls=(("sessions_spawn", {"task": "count"}),))
+        if dice.random() < 0.35:
+            self.drawn["tool"] += 1
+            return draw_turn(dice, "", calls=(("ls", {"path": ".", "limit": depth + 1}),))
+        return draw_turn(dice, "word " * 1200 if dice.random() < 0.3 else "done")
+
+
+class Hurried(SystemClock):
+    """Waits between tries cost little."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds if seconds > 30 else seconds / 200)
+
+
+def compare_figures(facts: RunFacts) -> None:
+    """Of one run: ledger, cards and transcript say the same."""
+    told, cards, every = describe_run(facts), facts.cards, (*facts.cards, *facts.aside)
+    assert [card.number for card in cards] == list(range(1, len(cards) + 1))
+    for name, own in _FIGURES.items():
+        ledger = sum(getattr(call, own) for call in facts.calls)
+        assert told["cost"][name] == ledger == sum(getattr(card, own) for card in every), name
+    assert told["cost"]["totalCost"] == pytest.approx(sum(card.cost or 0.0 for card in every))
+    assert told["cost"]["calls"] == sum(card.input > 0 for card in every)  # nothing used: no line there
+    assert Counter((f"{c.provider}/{c.model}", c.input, c.cost) for c in facts.calls) == Counter(
+        (card.model, card.input, card.cost) for card in every if card.input
+    )
+    answers = [m for m in facts.said if isinstance(m, AssistantMessage)]
+    spoken = [card for card in cards if not card.failure]
+    assert [m.usage.input for m in answers] == [card.input for card in spoken]
+    assert told["model"]["used"] == list(dict.fromkeys(f"{m.provider}/{m.model}" for m in answers))
+    assert told["time"]["model"] == sum(card.ms for card in cards)
+    assert [one["name"] for one in told["tools"]["called"]] == [call.name for m in answers for call in m.calls]
+    for topic in TOPICS:
+        assert format_why(told, topic)
+
+
+_FIGURES = {"input": "input", "output": "output", "cacheRead": "cache_read", "cacheWrite": "cache_write"}
 
 
 async def test_every_figure_of_every_card_is_the_ledgers(tmp_path: Path) -> None:
-    dice = random.Random(25)
-    scripts = [draw_run(dice) for _ in range(40)]
-    asked = 0
-    model = ScriptedModel([step for script in scripts for step in script])
-    async with running(tmp_path / "h", model) as app:
-        items = [await ask(app, f"number {n}", f"e{n}", f"s{n % 7}") for n in range(len(scripts))]
-        for item in items:
-            facts = await gather(app, item)
-            told, cards = describe_run(facts), facts.cards
-            assert [card.number for card in cards] == list(range(1, len(cards) + 1))
-            asked += len(cards)
-            for name, own in (("input", "input"), ("output", "output"), ("cacheRead", "cache_read")):
-                ledger = sum(getattr(call, own) for call in facts.calls)
-                assert told["cost"][name] == ledger == sum(getattr(card, own) for card in cards), name
-            assert told["cost"]["totalCost"] == pytest.approx(sum(card.cost or 0.0 for card in cards))
-            assert told["cost"]["calls"] == sum(card.input > 0 for card in cards)  # nothing used: no line there
-            answers = [m for m in facts.said if isinstance(m, AssistantMessage)]
-            spoken = [card for card in cards if not card.failure]
-            assert [m.usage.input for m in answers] == [card.input for card in spoken]
-            assert told["model"]["used"] == list(dict.fromkeys(f"{m.provider}/{m.model}" for m in answers))
-            assert told["time"]["model"] == sum(card.ms for card in cards)
-        assert asked == len(model.requests) > 60
+    """200 drawn runs and those of their children: tools, retries, fallbacks, empty answers, compactions."""
+    model = DrawnModel(random.Random(25))
+    small = [{**one, "contextWindow": 24_000} for one in MODELS]
+    async with running(tmp_path / "h", model, Hurried(), models=small) as app:
+        for n in range(200):
+            await ask(app, f"number {n}", f"e{n}", f"s{n % 7}")
+        with open_reader(str(tmp_path / "h")) as reader:
+            quiet = 0  # children, and what they tell: nothing new for a while
+            while quiet < 20:
+                rows, before = reader.items(limit=2000), len(model.requests)
+                await asyncio.sleep(0.01)
+                busy = any(row.state in ("queued", "running") for row in rows) or before != len(model.requests)
+                quiet = 0 if busy else quiet + 1
+        rows, asked = [row for row in rows if row.state == "done"], 0
+        for row in rows:
+            facts = await gather(app, row.id)
+            compare_figures(facts)
+            asked += len(facts.cards) + len(facts.aside)
+            stood_in = {card.model for card in facts.cards}
+            model.drawn["fallback"] += "fake/spare" in stood_in
+            model.drawn["children's runs"] += ":subagent:" in row.session
+    assert len(rows) > 200 and asked == len(model.requests) > 300
+    wanted = ("summary", "storm", "failure", "empty", "child", "tool", "fallback", "children's runs")
+    assert all(model.drawn[what] >= 3 for what in wanted), model.drawn
 
 
 async def test_a_card_says_what_its_call_was_made_of(tmp_path: Path) -> None:

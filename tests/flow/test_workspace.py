@@ -73,6 +73,22 @@ async def test_context_shows_what_is_on_disk_and_what_is_sent(tmp_path: Path) ->
     assert "20000" not in model.requests[0].prompt.text
 
 
+@pytest.mark.seed(396)
+@pytest.mark.parametrize("own", [True, False])
+async def test_an_agents_limits_of_what_tools_give_go_over_everybodys(tmp_path: Path, own: bool) -> None:
+    (workspace(tmp_path / "h") / "MEMORY.md").write_text("".join(f"line {n}\n" for n in range(2000)))
+    calls = call_tools(("memory_get", {"path": "MEMORY.md", "lines": 2000}), ("exec", {"command": "seq 1 9000"}))
+    limits = {"memoryGetMaxChars": 3000, "toolResultMaxChars": 6000}
+    mine = {"contextLimits": {"memoryGetMaxChars": 700, "toolResultMaxChars": 2500}} if own else {}
+    agents = {"defaults": {"model": {"primary": "fake/m"}, "contextLimits": limits}, "list": [{"id": "main", **mine}]}
+    model, free = ScriptedModel([calls, say("ok")]), {"exec": {"security": "full", "ask": "off"}}
+    async with running(tmp_path / "h", model, agents=agents, tools=free) as app:
+        await app.wait((await app.submit(inbound("go", sender=Sender("human", owner=True)))).id)
+    got, ran = (len(message.text) for message in model.requests[1].messages[-2:])
+    most = (700, 2500) if own else (3000, 6000)
+    assert most[0] / 2 < got <= most[0] + 100 and most[1] / 2 < ran <= most[1] + 300
+
+
 @pytest.mark.seed(153)
 @pytest.mark.parametrize("sees", [True, False])
 async def test_images_named_in_the_message_are_shown_to_models_that_see(tmp_path: Path, sees: bool) -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 
 import aiohttp
+import msgspec
 import pytest
 
 from gateway.host import TOKEN, FakeHost
@@ -41,6 +42,15 @@ async def test_health_needs_no_credential(server: GatewayServer) -> None:
             assert answer.headers["Cache-Control"] == "no-store"
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert (await client.head(path)).status == 200
+
+
+async def test_transport_security_is_sent_where_the_owner_says_so(server: GatewayServer, host: FakeHost) -> None:
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
+        assert "Strict-Transport-Security" not in (await client.get("/healthz")).headers
+        gateway = msgspec.structs.replace(host.settings.gateway, transport_security="max-age=9")
+        host.settings = msgspec.structs.replace(host.settings, gateway=gateway)
+        for path in ("/healthz", "/nowhere", "/v1/models"):
+            assert (await client.get(path)).headers["Strict-Transport-Security"] == "max-age=9"
 
 
 async def test_ready_says_what_fails(server: GatewayServer, host: FakeHost, clock: FakeClock) -> None:

@@ -1,23 +1,18 @@
 """The official clients as counterparts: their request types take every body we build, whoever held the conversation
-before; and what they read out of a recorded stream is what our decoders read. (One file: importing them is slow.)"""
+before; and what they read out of a recorded stream is what our decoders read. (Importing them is slow.)"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any, get_type_hints
 
 import httpx
-import ollama
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
-from google import genai
-from google.genai import types as google
-from ollama._types import ChatRequest
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import TypeAdapter, ValidationError
 
+from later import LaterModule
 from palinurus.core.types.messages import Message
 from palinurus.core.types.model import StreamDone
 from palinurus.providers import WIRES, load_row
@@ -25,17 +20,26 @@ from providers.histories import STORIES, THOUGHTS, Scribe
 from providers.kit import info, recorded, request
 from providers.test_handover import Place, body
 
-TYPES: dict[str, Any] = {
-    "openai-completions": CompletionCreateParamsStreaming,
-    "anthropic-messages": MessageCreateParamsStreaming,
-    "openai-responses": ResponseCreateParamsStreaming,
-    "openai-codex-responses": ResponseCreateParamsStreaming,
+ollama = LaterModule("ollama")
+genai = LaterModule("google.genai")
+google = LaterModule("google.genai.types")
+
+TYPES = {
+    "openai-completions": ("openai.types.chat.completion_create_params", "CompletionCreateParamsStreaming"),
+    "anthropic-messages": ("anthropic.types.message_create_params", "MessageCreateParamsStreaming"),
+    "openai-responses": ("openai.types.responses.response_create_params", "ResponseCreateParamsStreaming"),
+    "openai-codex-responses": ("openai.types.responses.response_create_params", "ResponseCreateParamsStreaming"),
 }
+
+
+def kind(api: str) -> Any:
+    module, name = TYPES[api]
+    return getattr(import_module(module), name)
 
 
 @functools.cache
 def adapter(api: str) -> TypeAdapter[Any]:
-    return TypeAdapter(TYPES[api])
+    return TypeAdapter(kind(api))
 
 
 def forced(value: Any) -> Any:
@@ -49,7 +53,7 @@ def forced(value: Any) -> Any:
 
 def typed(api: str, sent: dict[str, Any]) -> None:
     forced(adapter(api).validate_python(sent))
-    known = set(get_type_hints(TYPES[api]))
+    known = set(get_type_hints(kind(api)))
     assert set(sent) <= known, f"unknown to the client: {set(sent) - known}"
 
 
@@ -67,7 +71,7 @@ def gemini(api: str, sent: dict[str, Any]) -> None:
 
 def native(api: str, sent: dict[str, Any]) -> None:
     """Nothing of what we send may be lost on its way through the client's own request."""
-    back = ChatRequest.model_validate(sent).model_dump(exclude_none=True)
+    back = ollama._types.ChatRequest.model_validate(sent).model_dump(exclude_none=True)
     made = [{**m, "images": [ollama.Image(value=i) for i in m.get("images", ())]} for m in sent["messages"]]
     read = [ollama.Message.model_validate(m).model_dump(exclude_none=True) for m in made]
     for ours, theirs in zip(sent["messages"], read, strict=True):

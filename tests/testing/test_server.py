@@ -3,10 +3,9 @@ import json
 import sys
 
 import aiohttp
-import anthropic
-import openai
 import pytest
 
+from later import LaterModule
 from palinurus.testing.model import StreamGate, call_tools, fail, hold_at, say
 from palinurus.testing.server import (
     ModelServer,
@@ -20,6 +19,9 @@ from palinurus.testing.server import (
     split_stream,
     stall_stream,
 )
+
+openai = LaterModule("openai")
+anthropic = LaterModule("anthropic")
 
 ASK = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 from palinurus.testing import home as homes
-from palinurus.testing.torture import Torture, TortureReport, format_report
+from palinurus.testing.harm import FAULTS, SKEWED, TortureReport, format_report
+from palinurus.testing.server import ModelServerRequest, ScriptedResponse, follow_markers
+from palinurus.testing.torture import Torture
 
 
 async def test_it_holds_and_finds_what_is_planted(tmp_path: Path) -> None:
@@ -20,7 +25,7 @@ async def test_it_holds_and_finds_what_is_planted(tmp_path: Path) -> None:
     assert not report.failed, format_report(report)
     assert report.left_out == ["channels"] and report.sent["chat"] and report.sent["http"]
     assert sum(report.kills.values()) and sum(report.outcomes.values()) == sum(report.sent.values())
-    assert format_report(report).startswith("left out   channels") and "\nheld: " in format_report(report)
+    assert format_report(report).startswith("left out   channels") and "\nheld: each of " in format_report(report)
     config = json.loads((tmp_path / "home" / "palinurus.json").read_text())
     assert "telegram" not in config["channels"] and config["agents"]["defaults"]["model"] == {"primary": "fake/model"}
     with closing(sqlite3.connect(tmp_path / "home" / "state.db")) as conn, conn:
@@ -36,6 +41,38 @@ async def test_it_holds_and_finds_what_is_planted(tmp_path: Path) -> None:
     assert [line.partition(": ")[2] for line in torture.report.lost] == ["accepted, and in no inbox"]
     assert any("shown 2 times" in line for line in torture.report.doubled)
     assert "chat00001: done 2 times" in torture.report.doubled and "FAILED" in found
+
+
+class Wronged(Torture):
+    """Every life has a wrong clock, and the first answer of the model hangs."""
+
+    skewed = 1.0
+    hung = False
+
+    def _answer(self, asked: ModelServerRequest) -> ScriptedResponse:
+        if self.hung:
+            return follow_markers(asked)
+        self.hung = True
+        self.report.faults["hang"] += 1
+        return FAULTS["hang"](self._dice)
+
+
+async def test_wrong_clocks_and_a_model_that_hangs(tmp_path: Path) -> None:
+    torture = Wronged(str(tmp_path), {}, 3, lambda text: None)
+    report = await torture.run(3.0)
+    assert not report.failed, format_report(report)
+    assert report.faults["wrong clock"] and report.faults["hang"] == 1
+    now = time.time() * 1000
+    assert any(abs(row["at"] - now) > 3_000_000 for row in homes.read_snapshot(torture.home).inbox), (
+        "no clock was wrong"
+    )
+
+
+def test_a_clock_goes_wrong_when_it_is_told_to() -> None:
+    shows = SKEWED.replace("from palinurus.cli.main import main\nmain()", "print(time.time(), time.time_ns() / 1e9)")
+    for after, leap in (("0", 7200), ("60", 0)):
+        done = subprocess.run([sys.executable, "-c", shows, "7200", after], capture_output=True, text=True, check=True)
+        assert [round((float(word) - time.time()) / 3600) * 3600 for word in done.stdout.split()] == [leap, leap]
 
 
 def test_a_copy_reaches_nobody() -> None:

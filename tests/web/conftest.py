@@ -53,6 +53,7 @@ async def browser() -> AsyncIterator[Any]:
 async def profile(browser: Any) -> AsyncIterator[Any]:
     """What the browser remembers. Every gateway is an origin of its own, so tests see nothing of one another."""
     async with remembered(browser, reduced_motion="reduce") as made:  # spinners cost as much as the rest
+        await made.new_page()  # stays open: closing the last one ends the renderer, and the next takes 1.6 s to start
         yield made
 
 

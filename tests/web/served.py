@@ -26,7 +26,8 @@ FLAGS = [
     "--disable-gpu",
     "--in-process-gpu",  # few processes: starting them is what takes long
     "--renderer-process-limit=1",
-    "--disable-features=IsolateOrigins,site-per-process",
+    # the last list counts; the popup of an address bar that nobody sees is a process of its own
+    "--disable-features=IsolateOrigins,site-per-process,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
     "--disable-site-isolation-trials",
     "--disable-background-networking",
     "--disable-component-update",

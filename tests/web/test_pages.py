@@ -43,7 +43,7 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is not installed: make web")
     code = "**ok**\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| b |"
-    await visit(ScriptedModel([call_tools(("exec", {"command": "echo hi"})), say(code)]))
+    await visit(ScriptedModel([call_tools(("exec", {"command": "echo hi > made.txt"})), say(code)]))
     await page.wait_for_selector(".welcome")
     await page.evaluate(AXE.read_text())
     found: list[str] = []
@@ -66,6 +66,9 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     await page.click(".why [role=tab] >> text=Timeline")
     await page.wait_for_selector(".timeline .steps")
     await look()
+    await page.click(".why [role=tab] >> text=Changes")
+    await page.wait_for_selector(".why .diff .add")
+    await look()
     for view in VIEWS:
         await turn(page, view)
         await look()
@@ -73,6 +76,30 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     await page.wait_for_selector("pal-setup form")
     await look()
     assert not found, "\n".join(found)
+
+
+async def test_what_a_run_changed_is_shown_undone_and_done_again(page: Any, tmp_path: Path) -> None:
+    wrote = call_tools(("write", {"path": "made.txt", "content": "hello\n"}))
+    model = ScriptedModel([wrote, say("I've sent the message to Bob.")])
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        made = Path(site.app.settings.agents["main"].workspace) / "made.txt"
+        await write(page, "go")
+        await page.wait_for_selector(".row.assistant .bar")
+        await page.click("[aria-label='Why this answer']")
+        await page.wait_for_selector(".why >> text=no message was sent in this conversation")
+        await page.click(".why [role=tab] >> text=Changes")
+        await page.wait_for_selector(".why .diff .add >> text=hello")
+        await page.click("text=Undo these changes")
+        await page.wait_for_selector("text=Do it again")
+        assert not made.exists()
+        await page.click("text=Do it again")
+        await page.wait_for_selector("text=Undo these changes")
+        made.write_text("mine")
+        page.once("dialog", lambda dialog: dialog.accept())
+        await page.click("text=Undo these changes")
+        await page.wait_for_selector("text=Do it again")
+        assert not made.exists()
 
 
 async def test_a_phone_shows_one_thing_at_a_time(page: Any, visit: Visit) -> None:
@@ -105,6 +132,25 @@ async def test_settings_are_changed_in_the_form_and_errors_stand_at_the_key(page
         await page.press("[id='f-gateway.port']", "Tab")
         await page.wait_for_selector(".toasts >> text=Saved")
     assert json.loads((tmp_path / "h" / "palinurus.json").read_text())["gateway"]["port"] == 18999
+
+
+async def test_settings_that_nobody_acts_on_say_so(page: Any, tmp_path: Path) -> None:
+    odd = {"swarm": {"enabled": True}, "profil": "coding", "exec": {"timeoutSec": "soon"}}
+    async with served(tmp_path / "h", ScriptedModel([]), tools=odd, messages={"messagePrefix": "x"}) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector("pal-composer")
+        await turn(page, "config")
+        await page.click("summary >> text=2 keys are known and not acted on")
+        await page.wait_for_selector(
+            "li >> text=messages.messagePrefix: is known, but not acted on: not built (line 1)"
+        )
+        await page.wait_for_selector(".banner.error >> text=tools.exec.timeoutSec: expected a whole number, got a text")
+        await page.click(".side-list >> text=Tools")
+        await page.wait_for_selector(".field:has(label:text('swarm')) >> text=not acted on")
+        await page.wait_for_selector(".field:has(label:text('profil')) >> text=unknown key")
+        await page.click(".field:has(label:text('swarm')) button >> text=Unset")
+        await page.wait_for_selector("summary >> text=1 key is known and not acted on")
+    assert "swarm" not in (tmp_path / "h" / "palinurus.json").read_text()
 
 
 async def test_workspace_files_are_edited(page: Any, visit: Visit) -> None:

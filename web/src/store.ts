@@ -63,7 +63,7 @@ export class Store {
   drafts: Record<string, string> = kept("drafts") ?? {};
   seen: Record<string, number> = kept("seen") ?? {};
   children: Record<string, { text?: string; tool?: string }> = {}; // what running sub-agents say and do
-  panel: { kind: "why" | "trace"; item: string; entry?: string } | null = null;
+  panel: { kind: "why" | "trace" | "changes"; item: string; entry?: string } | null = null;
   canvas: { revision: number; title: string; path: string; kind: string } | null = null; // what the agent shows here
   canvasClosed = false; // by the person, until something new is shown
   oncanvas = new EventTarget(); // news of it

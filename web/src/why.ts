@@ -1,6 +1,7 @@
 // <pal-why>: the side panel: why an answer is as it is, and the timeline of its run.
 import { html, LitElement, nothing } from "lit";
 import type { Payload } from "./client";
+import { diff } from "./cards";
 import { hints, spoken } from "./files";
 import { icon } from "./icons";
 import "./menu";
@@ -12,9 +13,12 @@ const bar = (share: number): unknown => html`<i class="share"><i .style=${`width
 const fact = (name: string, value: unknown): unknown => (value === undefined || value === null || value === "" ? nothing : html`<dt>${name}</dt><dd>${value}</dd>`);
 const glyphs: Record<string, string> = { model: "spark", tool: "tool", result: "check", accepted: "chat", claimed: "clock", settled: "check" };
 
+const methods = { why: "chat.why", trace: "runs.trace", changes: "changes.get" };
+type Kind = keyof typeof methods;
+
 class Why extends LitElement {
   static properties = { panel: { attribute: false }, data: { state: true }, problem: { state: true } };
-  panel!: { kind: "why" | "trace"; item: string; entry?: string };
+  panel!: { kind: Kind; item: string; entry?: string };
   data: Payload | null = null;
   problem = "";
 
@@ -31,23 +35,24 @@ class Why extends LitElement {
     this.problem = "";
     const { kind, item, entry } = this.panel;
     try {
-      this.data = await store.client.request(kind === "why" ? "chat.why" : "runs.trace", kind === "why" ? { sessionKey: store.key, ...(entry ? { messageId: entry } : { item }) } : { item });
+      const asked = { why: { sessionKey: store.key, ...(entry ? { messageId: entry } : { item }) }, trace: { item }, changes: { run: item } };
+      this.data = await store.client.request(methods[kind], asked[kind]);
     } catch (error) {
       this.problem = (error as Error).message;
     }
   }
 
-  private tab(kind: "why" | "trace", label: string): unknown {
-    if (!store.client.has(kind === "why" ? "chat.why" : "runs.trace")) return nothing;
+  private tab(kind: Kind, label: string): unknown {
+    if (!store.client.has(methods[kind])) return nothing;
     return html`<button type="button" role="tab" aria-selected=${this.panel.kind === kind} @click=${() => { store.panel = { ...this.panel, kind }; store.changed(); }}>${label}</button>`;
   }
 
   render(): unknown {
     const close = () => { store.panel = null; store.changed(); };
     return html`<aside class="why" aria-label="Why this answer">
-      <header><div role="tablist" aria-label="Panel">${this.tab("why", "Why")}${this.tab("trace", "Timeline")}</div>
+      <header><div role="tablist" aria-label="Panel">${this.tab("why", "Why")}${this.tab("trace", "Timeline")}${this.tab("changes", "Changes")}</div>
         <button type="button" class="ghost icon-only" aria-label="Close the panel" @click=${close}>${icon("close")}</button></header>
-      <div class="why-body" role="tabpanel" tabindex="0">${this.problem ? html`<p class="dim">${this.problem}</p>` : this.data ? (this.panel.kind === "why" ? this.why(this.data) : this.timeline(this.data)) : html`<p class="dim">Loading…</p>`}</div></aside>`;
+      <div class="why-body" role="tabpanel" tabindex="0">${this.problem ? html`<p class="dim">${this.problem}</p>` : this.data ? { why: () => this.why(this.data!), trace: () => this.timeline(this.data!), changes: () => this.changes(this.data!) }[this.panel.kind]() : html`<p class="dim">Loading…</p>`}</div></aside>`;
   }
 
   private why(d: Payload): unknown {
@@ -58,6 +63,7 @@ class Why extends LitElement {
     const cache = d.cache ?? {};
     return html`
       <h3>Model</h3><dl>${fact("answered by", d.model?.used?.join(", "))}${fact("chosen by", d.model?.source)}${fact("thinking", d.thinking && html`<b>${d.thinking.level}</b> <span class="dim">${d.thinking.reason ?? ""}</span>`)}${fact("ended", d.model?.stopReason)}${fact("outcome", d.outcome)}${(d.model?.failures ?? []).map((one: string) => fact("failed", one))}</dl>
+      ${d.evidence?.length ? html`<h3>Doubtful</h3><dl>${d.evidence.flatMap((one: Payload) => one.claims).map((c: Payload) => fact(`“${c.said}”`, c.fact))}</dl>` : nothing}
       <h3>Time</h3><dl>${phases.map((name) => fact(name, html`${took(time[name])}${bar(time[name] / (time.total || 1))}`))}${fact("total", time.total ? took(time.total) : "")}</dl>
       <h3>Cost</h3><dl>${fact("calls", d.cost?.calls)}${fact("tokens", `${count(d.cost?.input)} in, ${count(d.cost?.output)} out`)}${fact("cost", money(d.cost?.totalCost))}</dl>
       <h3>Cache</h3><dl>${fact("read from cache", cache.share === null || cache.share === undefined ? "" : html`${Math.round(100 * cache.share)} %${bar(cache.share)}`)}${fact("verdict", cache.verdict)}${cache.break ? fact("first difference", html`${cache.break.where}<br><span class="dim">${cache.break.why}</span>`) : nothing}</dl>
@@ -99,6 +105,28 @@ class Why extends LitElement {
     // What a later request was made of is the conversation up to there; the message only lets the turn go on.
     if (first && asked) await resend(asked, hints(asked.text) ? spoken(asked.text) : asked.text, { model });
     else await store.branch(step.entry, "Go on from here.", true, { model });
+  }
+
+  /** What the run changed in its workspace. What somebody else changed since is touched only after a second question. */
+  private changes(d: Payload): unknown {
+    const verb = d.undone ? "redo" : "undo";
+    const mass = (s: Payload | null): string => (!s ? "nothing" : s.kind === "file" ? size(s.size) : s.kind);
+    const how = (f: Payload): string => (f.what === "mode" ? `${f.before.mode} → ${f.after.mode}` : f.added !== undefined ? `+${f.added} −${f.removed}` : `${mass(f.before)} → ${mass(f.after)}`);
+    return html`${store.client.has(`changes.${verb}`) && d.files.length ? html`<p><button type="button" class="plain" @click=${() => void this.restore(verb, false)}>${d.undone ? "Do it again" : "Undo these changes"}</button></p>` : nothing}
+      ${d.files.length ? nothing : html`<p class="dim">This run changed no file that could be kept.</p>`}
+      ${d.files.map((f: Payload) => html`<h3>${f.path} <span class="dim">${f.what}, ${how(f)}${f.withheld ? `, not shown (${f.withheld})` : ""}</span></h3>${f.diff ? diff(f.diff) : nothing}`)}
+      ${d.notes.map((note: string) => html`<p class="dim">${note}</p>`)}`;
+  }
+
+  private async restore(verb: string, force: boolean): Promise<void> {
+    try {
+      await store.client.request(`changes.${verb}`, { run: this.panel.item, force });
+      await this.load();
+    } catch (error) {
+      const why = (error as Error).message;
+      if (!force && why.includes("--force") && confirm(`${why}\n\nDo it all the same?`)) await this.restore(verb, true);
+      else this.problem = why;
+    }
   }
 
   private raw(d: Payload): unknown {

@@ -5,14 +5,16 @@ cache watch saw of the request. Decides nothing.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 
 from palinurus.agent.plan.runplan import ModelCandidate, RunPlan
 from palinurus.agent.promptcache import CacheSnapshot, describe_break
-from palinurus.core.types.card import CallCard, CardSection
+from palinurus.core.types.card import CARD, CallCard, CardSection
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.model import ModelFailure, ModelRequest
+from palinurus.store.port import TraceStep
 
 TOOLS = 200  # names of each kind that a card holds
 WORDS = 160  # characters of a reason or failure
@@ -75,6 +77,30 @@ class CardMaker:
             card = _add_look(card, look)
         made, self._before = card.without(self._before), card
         return made
+
+
+def write_room_cards(answers: Sequence[AssistantMessage], plan: RunPlan) -> tuple[TraceStep, ...]:
+    """Of the calls that made room in the conversation (summaries, notes): they are in the ledger, too."""
+    steps = []
+    for answer in answers:
+        used, at = answer.usage, answer.timestamp or plan.started
+        card = CallCard(
+            0,
+            at,
+            f"{answer.provider}/{answer.model}",
+            "makes room in the conversation",
+            level="off",
+            level_why="",
+            input=used.input,
+            output=used.output,
+            cache_read=used.cacheRead,
+            cache_write=used.cacheWrite,
+            cost=used.cost.total if used.cost else None,
+            stopped=answer.stopReason or "",
+            purpose="compaction",
+        )
+        steps.append(TraceStep(plan.item, at, CARD, msgspec.json.encode(card).decode()))
+    return tuple(steps)
 
 
 def _add_look(card: CallCard, look: CacheSnapshot) -> CallCard:

@@ -12,12 +12,15 @@ from palinurus.agent.ports import RunPorts
 from palinurus.agent.think import Thinker
 from palinurus.agent.toolcalls import CallProvenance, RepeatDetector, ToolBatch
 from palinurus.core.policy import taint
+from palinurus.core.stream.tags import split_reasoning
 from palinurus.core.structured import TRIES, check_answer, write_correction
+from palinurus.core.types.card import EVIDENCE
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEndReason, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
 from palinurus.crashpoints import pass_crashpoint
+from palinurus.late import load_part
 
 ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then people get to read them
 
@@ -46,7 +49,7 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
         async for event in thinker.think(tuple(run.messages), run.taint):
             yield event
         reply = run.heard(thinker)
-        if (again := run.correct(reply)) is not None:
+        if (again := run.correct(reply) or run.doubt(reply)) is not None:
             yield MessageStart(again)
             yield MessageEnd(again)
             continue
@@ -69,7 +72,7 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
         if run.acted(acting.results):
             break
     ports.steering.close()
-    yield run.ended((*thinker.notices, *(ports.compactor.notices if ports.compactor else ())))
+    yield run.ended((*thinker.notices, *(ports.compactor.notices if ports.compactor else ()), *run.doubts))
 
 
 class _Run:
@@ -87,6 +90,7 @@ class _Run:
         self._end: RunEndReason = "max_turns"
         self._failure: ModelFailure | None = None
         self._misfits = 0  # answers that did not have the form that was asked for
+        self.doubts: tuple[str, ...] = ()  # what the person is told of claims that nothing bears out
 
     @property
     def taint(self) -> tuple[str, ...]:
@@ -141,6 +145,26 @@ class _Run:
             )
             return None
         said = UserMessage(write_correction(problem), self._ports.clock.now())
+        self.add(said)
+        return said
+
+    def doubt(self, reply: AssistantMessage) -> UserMessage | None:
+        """Hold what the answer claims against what happened, if this would be the end. With `ask` the model is told
+        once in a turn what does not fit; it is on disk with the answer, so a turn taken up again does not ask twice."""
+        wanted, form = self._plan.limits.evidence, self._plan.inbound.options.answer
+        ends = not (reply.failed or reply.calls or reply.stopReason == "length" or self._ports.steering.waiting)
+        if wanted == "off" or form is not None or not ends:
+            return None
+        evidence = load_part("evidence")
+        claims = evidence.check_claims(split_reasoning(reply.text).visible, self.messages, self._ports.changed)
+        if not claims:
+            return None
+        asked = wanted == "ask" and not evidence.was_doubted(self.messages)
+        self._ports.record.step(EVIDENCE, evidence.write_finding(claims, asked=asked))
+        if not asked:
+            self.doubts = evidence.format_claims(claims)
+            return None
+        said = UserMessage(evidence.write_doubt(claims), self._ports.clock.now())
         self.add(said)
         return said
 

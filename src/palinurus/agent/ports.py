@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -74,3 +74,4 @@ class RunPorts(msgspec.Struct, frozen=True):
     compactor: CompactorPort | None = None  # None: a conversation that does not fit ends the run
     marks: TaintMarks | None = None  # which remembered files were written under taint
     look: CacheLook | None = None  # what was seen of a session's last request (by its id)
+    changed: Callable[[], Collection[str] | None] = lambda: None  # names of files the run changed; None: not known

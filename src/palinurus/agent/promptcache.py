@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
@@ -44,7 +44,7 @@ FIXES = {
 }
 
 
-def explain_last_request(look: CacheSnapshot | None, calls: list[UsageRow]) -> str:
+def explain_last_request(look: CacheSnapshot | None, calls: Sequence[UsageRow]) -> str:
     """One sentence: what happened with the last request."""
     if look is None:
         return "No request of this session has been looked at yet."

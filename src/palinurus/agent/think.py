@@ -179,7 +179,8 @@ class Thinker:
         self.failure = event.failure if isinstance(event, StreamFailed) else None
         if self.failure is None and not event.message.calls and not event.message.text.strip():
             self.failure = EMPTY
-            self.reply = AssistantMessage((), stopReason="error", errorMessage=EMPTY.message, usage=event.message.usage)
+            nothing = {"content": (), "stopReason": "error", "errorMessage": EMPTY.message}
+            self.reply = msgspec.structs.replace(event.message, **nothing)
 
     def _answered(self, recovery: Recovery, failures: list[tuple[str, ModelFailure]]) -> None:
         self.notices += recovery.notices

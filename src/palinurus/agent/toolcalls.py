@@ -278,6 +278,7 @@ class ToolBatch:
             tool = self._plan.tools.get(asked.name)
             summary = tool.summary(asked.arguments) if tool and tool.summary and not asked.invalid else ""
             self._events.put_nowait(ToolStart(asked.id, asked.name, asked.arguments, summary))
+            await self._ports.clock.sleep(0)  # whoever listens hears of the start before hooks are asked about the call
             self._ports.record.step("tool", f"{asked.name} {summary}".strip())
             ports = self._ports
             ctx = RunToolContext(

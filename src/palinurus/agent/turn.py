@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -43,6 +43,7 @@ from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
 from palinurus.core.types.usage import TokenUsage
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import StateError
+from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOutcome
@@ -178,7 +179,7 @@ class TurnRunner:
             else:
                 ports = RunPorts(
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
-                    compactor=compactor, marks=s.preparer.marks, look=s.look,
+                    compactor=compactor, marks=s.preparer.marks, look=s.look, changed=partial(_list_changed, plan),
                 )  # fmt: skip
                 async for event in await self._begin(plan, ports):
                     if now := speaker.feed(event):
@@ -262,6 +263,14 @@ class TurnRunner:
         if await self._settle(claim, msgspec.structs.replace(made, replies=rows), Abort()):
             self._s.replied(replies)
             audience.show(end)
+
+
+def _list_changed(plan: RunPlan) -> Collection[str] | None:
+    """See `RunPorts.changed`."""
+    if not plan.settings.changes.enabled or not plan.settings.protected:
+        return None
+    found: Collection[str] | None = load_part("changed-names")(plan.settings.protected[0], plan.item)
+    return found
 
 
 def _stop_end(end: AgentEnd, reason: str) -> AgentEnd:

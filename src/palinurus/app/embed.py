@@ -76,6 +76,7 @@ class Agent:
         config: Mapping[str, Any] | None = None,
     ) -> None:
         self._approve: ApproveCall | None = None
+        self._wrap: Callable[[Model], Model] | None = None
         self._tasks = TaskSet("answering an approval")
         self._model = model
         self._config = dict(config or {})
@@ -93,6 +94,11 @@ class Agent:
         self._approve = approve
         return self
 
+    def wrap_with(self, wrap: Callable[[Model], Model]) -> Self:
+        """Put something between the runs and their model, before `start`: tests look at requests, or answer them."""
+        self._wrap = wrap
+        return self
+
     async def start(self) -> Self:
         """Open the home. Raises ConfigError, StateError kinds (StateLocked: a gateway runs on this home)."""
         if self._app is not None:
@@ -108,6 +114,7 @@ class Agent:
         os.makedirs(self._home, mode=0o700, exist_ok=True)
         given = None if isinstance(self._model, str) else self._model
         app = App(reading.settings, environ, self._clock, model=given, raw=raw, given=self._brought)
+        app.wrap_model = self._wrap or app.wrap_model
         try:
             await app.start()
         except BaseException:

@@ -31,9 +31,11 @@ from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
-from palinurus.store.factory import StoreOpener, open_store
+from palinurus.store.factory import STORE_VARIABLE, StoreOpener, open_fleet_store, open_store
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
+from palinurus.tools.changes import FOLDER as CHANGES
+from palinurus.tools.changes import was_cut_off
 from palinurus.tools.watches import ASIDE, get_persona_watches
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,8 @@ class App(AppParts):
     """
 
     open_store: StoreOpener = staticmethod(open_store)  # who brings a store of their own sets theirs
+
+    store_lost: Callable[[str], None] = staticmethod(lambda why: None)  # the fleet goes on without this node
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class App(AppParts):
             await asyncio.to_thread(late.load_part("strays"), self.settings)
         if first:
             get_persona_watches().recover(os.path.join(self.settings.home, ASIDE))
+            await self._recover_changes()
         await self.pipeline.load(self.approvals, take_up=first)
         self.deliverer.start()
         if first:
@@ -113,6 +118,12 @@ class App(AppParts):
             self.mcp.start()
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
+
+    async def _recover_changes(self) -> None:
+        """Before anybody changes files again."""
+        home = self.settings.home
+        if was_cut_off(home):
+            await asyncio.to_thread(late.load_part("change-recovery"), home, self.settings.tools.changes)
 
     async def _release_files(self) -> None:
         """No command runs any more: the agent's own files are the owner's to change."""
@@ -157,6 +168,8 @@ class App(AppParts):
         await run_upkeep(home, self.store, rules, now, busy=lambda: self.dispatcher.busy, believed=believed.at)
         while await self.store.prune(believed.at - KEEP):
             await self.clock.sleep(PRUNE_PAUSE)
+        if os.path.isdir(os.path.join(home, CHANGES)):
+            await late.load_part("change-keeper").ChangeKeeper(self.settings, self.store).prune(believed.at)
         await self.canvas.sweep()
         old = believed.at / 1000 - self.settings.audio.keep * 86_400
         await asyncio.to_thread(sweep_media_files, home, old)
@@ -205,4 +218,9 @@ class App(AppParts):
 
 def build_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
     """The App for a loaded configuration; nothing is opened before `start`."""
-    return App(loaded.settings, environ, clock, raw=loaded.raw)
+    app = App(loaded.settings, environ, clock, raw=loaded.raw)
+    store = loaded.settings.store
+    if url := environ.get(STORE_VARIABLE) or store.url.reveal():
+        node = store.name_node(loaded.settings.home)
+        app.open_store = open_fleet_store(url, node, store.lease, lambda why: app.store_lost(why))
+    return app

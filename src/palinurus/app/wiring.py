@@ -114,6 +114,7 @@ class AppParts:
         self._models: ProviderModels | None = None
         self.drain_seconds = 0.0  # what running turns get to end by themselves
         self.closers: list[Callable[[], Awaitable[None]]] = []  # called from the last to the first
+        self.wrap_model: Callable[[Model], Model] = lambda model: model  # tests put something around it
         self.restart: Callable[[float], None] | None = None  # how a gateway around this begins again
 
     def wire(self) -> None:
@@ -191,6 +192,7 @@ class AppParts:
             model = parts.wrap_with_cassette(self._models, self._environ)
         budgets = parts.make_budgets(self.settings, self.store, self.clock)
         self.pictures = parts.make_pictures(self.settings, self.catalog, budgets)
+        model = self.wrap_model(model)
         made, self._watch = parts.add_budgets_and_watch(model, self.settings, budgets, self.clock, defer=write_later)
         return made
 
@@ -380,10 +382,8 @@ class AppParts:
     async def submit(
         self, inbound: Inbound, sink: Sink | None = None, *, message: InboxMessage | None = None
     ) -> Acceptance:
-        """Put a message on disk and start or queue its turn; `sink` sees the turn's events.
-
-        Raises Draining, QueueFull, BadRequest, DiskFull.
-        """
+        """Put a message on disk and start or queue its turn; `sink` sees the turn's events. Raises Draining, QueueFull,
+        BadRequest, DiskFull."""
         message = message or self.reader.read(inbound, self.reader.route(inbound))
         accepted = await self.dispatcher.submit(inbound, sink, message)
         if not accepted.duplicate and self.hooks.has("message_received"):

@@ -18,7 +18,7 @@ from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.core.jsonschema import list_unsupported
-from palinurus.core.types.events import AgentStart, RunEvent, ToolEnd, ToolStart, ToolUpdate
+from palinurus.core.types.events import AgentEnd, AgentStart, RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.errors import BadRequest
 
 TIMED_OUT = 124  # as timeout(1)
@@ -72,11 +72,14 @@ class _Seen:
     def __init__(self) -> None:
         self.model = ""
         self.tools: list[dict[str, Any]] = []
+        self.notices: list[str] = []
         self.stopped = ""
 
     def note(self, event: RunEvent) -> None:
         if isinstance(event, AgentStart):
             self.model = event.model
+        elif isinstance(event, AgentEnd):
+            self.notices += event.notices
         elif isinstance(event, ToolEnd):
             code = event.result.exit_code
             told = {"name": event.name, "ok": not event.is_error and not code, "durationMs": event.took_ms}
@@ -119,7 +122,7 @@ async def _turn(
                 outcome = piece
                 continue
             seen.note(piece)
-            if live or isinstance(piece, (ToolStart, ToolUpdate, ToolEnd)):
+            if live or isinstance(piece, (ToolStart, ToolUpdate, ToolEnd, AgentEnd)):
                 view.show(piece)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
@@ -141,6 +144,7 @@ def _json(outcome: CliOutcome, seen: _Seen, ms: int) -> None:
         "model": seen.model,
         "usage": outcome.usage,
         "tools": seen.tools,
+        **({"notices": seen.notices} if seen.notices else {}),
         "durationMs": ms,
         **({"error": outcome.error} if outcome.error else {}),
     }

@@ -9,19 +9,21 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
 from palinurus.cli.main import PARTS, load_part
 from palinurus.config import paths
-from palinurus.config.load import LoadedConfig, load_config
-from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core import durations
 from palinurus.core.text import repair_surrogates
 from palinurus.core.types.keys import SessionKey, parse_session_key
-from palinurus.core.types.vendor import Vendor
 from palinurus.errors import BadRequest, NotFound, PalinurusError
+
+if TYPE_CHECKING:
+    from palinurus.config.load import LoadedConfig
+    from palinurus.config.settings import AgentSettings, Settings
+    from palinurus.core.types.vendor import Vendor
 
 Argument: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]  # flags or a name, and what argparse is told about it
 
@@ -91,7 +93,9 @@ def load_extra(part: str, extra: str, modules: tuple[str, ...], what: str) -> An
 def load_settings(environ: Mapping[str, str]) -> LoadedConfig:
     """The config in force. From here on, files we make are ours alone. Raises ConfigError."""
     os.umask(0o077)
-    return load_config(paths.find_home(environ), environ)
+    load: Any = load_part(PARTS["config"])
+    loaded: LoadedConfig = load(paths.find_home(environ), environ)
+    return loaded
 
 
 def load_vendors(settings: Settings) -> dict[str, Vendor]:

@@ -85,7 +85,7 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
 def _validate(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
     file = paths.locate_config_file(home)
     reading = read_config(file, home, environ)
-    problems = reading.problems + find_doubles(reading, file) + reading.inert
+    problems = reading.problems + find_doubles(reading) + reading.inert
     for problem in problems:
         print(f"{'error' if problem.fatal else 'warning'}: {problem}")
     fatal = sum(problem.fatal for problem in problems)

@@ -38,6 +38,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
     "prompt": ("palinurus.cli.look.preview:run_prompt", "show the system prompt a run would send"),
     "why": ("palinurus.cli.look.why:run_why", "why the last answer was as it was"),
+    "changes": ("palinurus.cli.look.changes:run_changes", "what a run changed in the workspace"),
+    "undo": ("palinurus.cli.look.changes:run_undo", "put back what a run changed in the workspace"),
+    "redo": ("palinurus.cli.look.changes:run_redo", "do again what was undone"),
     "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
     "tasks": (
@@ -65,8 +68,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "node": ("palinurus.cli.nodes.command:run_node", "this machine as a node of a gateway: run, status"),
     "nodes": ("palinurus.cli.nodes.command:run_nodes", "other machines: list, pair, approve, revoke, run, invoke"),
     "qr": ("palinurus.cli.nodes.command:run_qr", "a code, also as a QR code, with which another machine pairs itself"),
+    "fleet": ("palinurus.cli.fleet:run_fleet", "gateways that share one PostgreSQL: init, status, evict"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
     "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
+    "test": ("palinurus.testing.scenarios.command:main", "test your own agent: play the scenarios of a folder"),
     "torture": (
         "palinurus.testing.torture:main",
         "kill a copy of this again and again: is anything lost?",
@@ -79,6 +84,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
+    "config": "palinurus.config.load:load_config",  # half of the time of a command that only looks at the store
+    "cache": "palinurus.cli.look.cache:print_cache",  # `pal why cache`
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
     "held": "palinurus.services.containment:describe_containment",  # said once it serves
     "weak": "palinurus.config.sections.weakening:list_weaknesses",

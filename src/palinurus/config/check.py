@@ -10,13 +10,10 @@ from functools import cache
 from typing import Any
 
 from palinurus.config.declare import SectionKind
-from palinurus.config.findings import ConfigPlace
 from palinurus.config.inert import find_reason
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import KeyNote, Kind, KindReport, ListKind, MapKind, Written, make_kind
+from palinurus.config.kinds import KeyNote, Kind, KindReport, ListKind, MapKind, make_kind
 from palinurus.config.schema import Config
-
-_SPANS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))  # seconds
 
 
 def check_config(raw: dict[str, Any]) -> KindReport:
@@ -47,29 +44,6 @@ def find_note(path: Path) -> KeyNote:
         return KeyNote(inert=reason)
     around = describe_key(path[:-1]) if path else None
     return (around.find_note(path[-1]) if around else None) or KeyNote()
-
-
-def show_default(kind: Kind | None, note: KeyNote) -> Any:
-    """What applies where a key is not written, in the form in which it would be written; None: cannot be said."""
-    default = list(note.default) if isinstance(note.default, tuple) else note.default
-    if kind is None or not isinstance(default, str | int | float | list):
-        return None
-    tries = list_forms(default) if isinstance(kind, Written) else [default]
-    nowhere = ConfigPlace("", {}, [])
-    fitting = (one for one in tries if kind.fits(one))
-    return next(
-        (one for one in fitting if not isinstance(kind, Written) or kind.read(one, nowhere) == note.default), None
-    )
-
-
-def list_forms(value: Any) -> list[Any]:
-    """How a value might be written that the program uses in another form: seconds as spans of time or milliseconds,
-    bytes as megabytes."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return [value]
-    spans = [f"{value / size:g}{unit}" for unit, size in _SPANS if value and value % size == 0]
-    sizes = (value, value * 1000, value / 60, value / 3600, value / 86_400, value / (1 << 20))
-    return [*spans, *(int(one) if one == int(one) else one for one in sizes)]
 
 
 def walk_keys(

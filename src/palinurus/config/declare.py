@@ -15,9 +15,10 @@ from msgspec import NODEFAULT
 
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import KeyNote, Kind, KindReport, Schema, make_kind
+from palinurus.config.kinds import KeyNote, Kind, KindReport, Schema, Written, make_kind
 
 S = TypeVar("S", bound="Section")
+_SPANS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))  # seconds
 
 
 class KeySpec(msgspec.Struct, frozen=True):
@@ -190,8 +191,8 @@ class KeyTree(Kind):
     def describe(self) -> Schema:
         made = {name: kind.describe() for name, kind in self.keys.items()}
         for name, note in self.notes.items():
-            if isinstance(note.default, str | int | float) and self.keys[name].fits(note.default or None):
-                made[name]["default"] = note.default
+            if (default := show_default(self.keys[name], note)) not in (None, "", []):
+                made[name]["default"] = default
         return {"type": "object", "properties": made, "required": self.required, "additionalProperties": False}
 
     def step(self, part: str | int) -> Kind | None:
@@ -202,6 +203,29 @@ class KeyTree(Kind):
 
     def find_note(self, part: str | int) -> KeyNote | None:
         return self.notes.get(str(part))
+
+
+def show_default(kind: Kind | None, note: KeyNote) -> Any:
+    """What applies where a key is not written, in the form in which it would be written; None: cannot be said."""
+    default = list(note.default) if isinstance(note.default, tuple) else note.default
+    if kind is None or not isinstance(default, str | int | float | list):
+        return None
+    tries = list_forms(default) if isinstance(kind, Written) else [default]
+    nowhere = ConfigPlace("", {}, [])
+    fitting = (one for one in tries if kind.fits(one))
+    return next(
+        (one for one in fitting if not isinstance(kind, Written) or kind.read(one, nowhere) == note.default), None
+    )
+
+
+def list_forms(value: Any) -> list[Any]:
+    """How a value might be written that the program uses in another form: seconds as spans of time or milliseconds,
+    bytes as megabytes."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return [value]
+    spans = [f"{value / size:g}{unit}" for unit, size in _SPANS if value and value % size == 0]
+    sizes = (value, value * 1000, value / 60, value / 3600, value / 86_400, value / (1 << 20))
+    return [*spans, *(int(one) if one == int(one) else one for one in sizes)]
 
 
 @cache

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config import files, lines
-from palinurus.config.check import describe_key, find_note, list_keys_below, list_restart_keys, show_default, walk_keys
-from palinurus.config.declare import SectionKind
+from palinurus.config.check import describe_key, find_note, list_keys_below, list_restart_keys, walk_keys
+from palinurus.config.declare import SectionKind, show_default
 from palinurus.config.findings import suggest_nearest
+from palinurus.config.include import locate_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, settle_path, show_path
 from palinurus.config.kinds import Kind, make_kind
 from palinurus.config.load import LoadedConfig
@@ -80,19 +80,20 @@ def needs_restart(path: Path) -> bool:
 def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
     """Everything about `key`. Raises BadRequest if it is no key path, NotFound if there is no such key."""
     path = resolve_key(loaded, key)
-    name = show_path(path)
-    about, reason = find_note(path).about, find_note(path).inert
-    live, dead = not needs_restart(path), f"known, but not acted on: {reason}" if reason else ""
-    if has_at(loaded.raw, path):
-        value = mask_secrets(get_at(loaded.raw, path), path)
-        note = f"not what {loaded.file} says now: that file cannot be used" if loaded.fallback else dead
-        made = KeyExplanation(name, value, _where(loaded, path), live, about=about, note=note)
-    else:
-        value = find_effective(loaded, path)
-        made = KeyExplanation(name, value, "default" if value is not None else "not set", live, about=about, note=dead)
-    return msgspec.structs.replace(
-        made, acts=not reason, keys=tuple(_line(loaded, (*path, key)) for key in list_section(path))
-    )
+    name, told = show_path(path), find_note(path)
+    known, written = describe_key(path) is not None, has_at(loaded.raw, path)
+    note = f"known, but not acted on: {told.inert}" if told.inert else "" if known else "unknown: nobody reads it"
+    value = mask_secrets(get_at(loaded.raw, path), path) if written else find_effective(loaded, path)
+    source = _where(loaded, path) if written else "default" if value is not None else "not set"
+    if written and loaded.fallback:
+        note = f"not what {loaded.file} says now: that file cannot be used"
+    elif any(problem.fatal and problem.path == name for problem in loaded.problems):
+        used = find_effective(loaded, path)
+        note = "cannot be used as it is" + ("" if used is None else f"; in force: {msgspec.json.encode(used).decode()}")
+    below = list_section(path) if value is None or isinstance(value, dict) else ()
+    lines = tuple(_line(loaded, (*path, one)) for one in below)
+    acts, live = known and not told.inert, not needs_restart(path)
+    return KeyExplanation(name, value, source, live, about=told.about, note=note, keys=lines, acts=acts)
 
 
 def list_section(path: Path) -> list[str]:
@@ -138,10 +139,8 @@ def _sample(path: Path) -> str:
 
 
 def _where(loaded: LoadedConfig, path: Path) -> str:
-    data = files.read_file(loaded.source)
-    text = files.decode_text(data) if isinstance(data, bytes) else ""
-    line = lines.scan_json(text).line(path) if isinstance(text, str) else 0
-    return f"{loaded.source}:{line}" if line else loaded.source
+    file, line = locate_key(path, loaded.parts)
+    return f"{file}:{line}" if line else file
 
 
 # The schema as JSON Schema, whole or one key of it, with hints for forms.

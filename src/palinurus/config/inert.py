@@ -55,6 +55,8 @@ code does not come from the config
   hooks.mappings.[] transform
 Pub/Sub is set up by hand, or with gog
   hooks.gmail subscription
+a tunnel is made by hand: ssh -L
+  gateway.remote transport sshTarget sshIdentity
 nothing updates itself: update.run is asked for
   . update
 the page looks as it looks
@@ -118,11 +120,10 @@ not built
   auth.profiles.* email displayName
   gateway.http.endpoints.chatCompletions maxBodyBytes maxTotalImageBytes
   gateway.http.endpoints.chatCompletions maxImageParts images
-  gateway remote
   web heartbeatSeconds whatsapp
-  gateway http.securityHeaders tls.caPath
+  gateway tls.caPath
   skills install workshop
-  messages messagePrefix inbound statusReactions suppressToolErrors usageTemplate
+  messages messagePrefix statusReactions suppressToolErrors usageTemplate
   messages responseUsage
   models bedrockDiscovery proxy
   models.providers.* auth region request injectNumCtxForOpenAICompat localService

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config import files, lines, paths, relaxed
+from palinurus.config import edit, files, lines, paths, relaxed
 from palinurus.config.expand import collect_variables, expand_variables
 from palinurus.config.findings import ConfigFinding, ConfigPlace
+from palinurus.config.include import ConfigIncluder, ConfigPart, locate_findings
 from palinurus.config.inert import list_written_inert
 from palinurus.config.keypath import get_at, show_path
 from palinurus.config.kinds import name_kind
@@ -35,7 +36,7 @@ _NEAR = compile_late(r"near (\d+)")
 
 
 class LoadedConfig(msgspec.Struct, frozen=True):
-    """What a load gave. `raw` is the file as written, secrets included: it is left out of `repr`."""
+    """What a load gave. `raw` is what the file and those that it includes say, secrets too: not in `repr`."""
 
     settings: Settings
     raw: dict[str, Any]
@@ -43,6 +44,11 @@ class LoadedConfig(msgspec.Struct, frozen=True):
     file: str = ""  # the config file, which may be missing or broken
     fallback: str = ""  # why the last good copy is in use; "" = it is not
     source: str = ""  # the file that `raw` was read from; "" = there is none, defaults apply
+    parts: tuple[ConfigPart, ...] = ()  # that file and those that it includes
+
+    def render(self) -> bytes:
+        """All of it as one file: itself, or with everything that it includes."""
+        return render_parts(self.raw, self.parts)
 
     def __repr__(self) -> str:
         return f"Loaded(file={self.file!r}, problems={len(self.problems)}, fallback={self.fallback!r})"
@@ -60,6 +66,8 @@ class ConfigReading(msgspec.Struct, frozen=True):
     data: bytes | None = None
     text: str = ""
     inert: tuple[Problem, ...] = ()  # keys that are known and not acted on
+    whole: dict[str, Any] = {}  # `raw` with what it includes
+    parts: tuple[ConfigPart, ...] = ()
 
 
 def load_config(home: str, environ: Mapping[str, str]) -> LoadedConfig:
@@ -69,21 +77,22 @@ def load_config(home: str, environ: Mapping[str, str]) -> LoadedConfig:
     reading, copy = read_config(file, home, environ), paths.locate_last_good(file)
     if reading.data is not None and any(problem.fatal for problem in reading.problems):
         good = read_config(copy, home, environ)
-        if reading.settings is not None and good.raw:
-            again = judge_config(reading.text, file, home, environ, good=good.raw)
+        if reading.settings is not None and good.whole:
+            again = judge_config(reading.text, file, home, environ, good=good.whole)
             reading = msgspec.structs.replace(again, data=reading.data)
     elif reading.data is not None:
-        _keep(file, reading.data)
+        _keep(file, render_parts(reading.whole, reading.parts))
     if reading.settings is not None:
         source = file if reading.data is not None else ""
         problems = reading.problems + reading.inert
-        return LoadedConfig(reading.settings, reading.raw, problems, file, fallback="", source=source)
+        parts, whole = reading.parts, reading.whole
+        return LoadedConfig(reading.settings, whole, problems, file, fallback="", source=source, parts=parts)
     good = read_config(copy, home, environ)
     if good.settings is None or good.data is None:
         raise ConfigError(reading.problems, fix=FIX)
     first = next(p for p in reading.problems if p.fatal)
     why = f"{file} cannot be used, running on the last good copy {copy}: {first}"
-    return LoadedConfig(good.settings, good.raw, reading.problems, file, fallback=why, source=copy)
+    return LoadedConfig(good.settings, good.whole, reading.problems, file, fallback=why, source=copy, parts=good.parts)
 
 
 def read_config(file: str, home: str, environ: Mapping[str, str]) -> ConfigReading:
@@ -109,47 +118,49 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str], go
     except ValueError as error:
         return ConfigReading(None, {}, (_syntax(text, file, error),), text=text)
     findings: list[ConfigFinding] = []
-    shell = read_shell_variables(raw, environ)
+    includer = ConfigIncluder(file, text, environ)
+    whole = includer.follow(raw)
+    if not isinstance(whole, dict):
+        message = f"the config must be an object, not {name_kind(whole)}"
+        wrong = includer.findings or [ConfigFinding((), message, "write { … } around it")]
+        return ConfigReading(None, {}, locate_findings(wrong, includer.parts), text=text)
+    shell = read_shell_variables(whole, environ)
     environ = {**shell, **environ}
-    env = collect_variables(raw, environ)
-    value = expand_variables(raw, env, findings)
-    if not isinstance(value, dict):
-        finding = ConfigFinding((), f"the config must be an object, not {name_kind(value)}", "write { … } around it")
-        return ConfigReading(None, {}, locate_findings([finding], text, file), text=text)
+    env = collect_variables(whole, environ)
+    value = expand_variables(whole, env, findings)
     inert = [
         ConfigFinding(path, f"is known, but not acted on: {reason}", fatal=False)
         for path, reason in list_written_inert(value)
     ]
     for finding in inert:
         del get_at(value, finding.path[:-1])[finding.path[-1]]
-    report = mend_config(value, expand_variables(good, env, []))
+    report = mend_config(value, expand_variables(good, env, []), includer.findings)
     findings += report.wrong + report.late
     vaults = SecretVaults(value.get("secrets"), environ, home)
     here = ConfigPlace(home, environ, findings, fetch=vaults.fetch)
-    version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
+    texts = "".join(part.text for part in includer.parts)
+    version = hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()[:12]
     settings = resolve_settings(convert_config(value, here), here, version)
     if shell:
         held = {name: Secret(text) for name, text in shell.items()}
         settings = msgspec.structs.replace(settings, env={**held, **settings.env})
-    problems = locate_findings(findings, text, file) if findings else ()
-    told = locate_findings(inert, text, file) if inert else ()
-    return ConfigReading(settings, raw, problems, text=text, inert=told)
+    problems, told = (locate_findings(some, includer.parts) for some in (findings, inert))
+    return ConfigReading(settings, raw, problems, text=text, inert=told, whole=whole, parts=tuple(includer.parts))
 
 
-def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
+def find_doubles(reading: ConfigReading) -> tuple[Problem, ...]:
     """Keys that stand twice. Parsers take the last one silently; `pal config validate` does not stay silent."""
-    found = lines.scan_json(reading.text).doubles
     return tuple(
-        Problem(show_path(path), "stands twice, the last one counts", file, line, hint="", fatal=False)
-        for path, line in found
+        Problem(show_path((*part.at, *path)), "stands twice, the last one counts", part.file, line, fatal=False)
+        for part in reading.parts
+        for path, line in lines.scan_json(part.text).doubles
     )
 
 
-def locate_findings(findings: list[ConfigFinding], text: str, file: str) -> tuple[Problem, ...]:
-    """Findings as problems with lines, the fatal ones first, else in the order of the file."""
-    scan = lines.scan_json(text)
-    found = [_problem(finding, file, scan.line(finding.path)) for finding in dict.fromkeys(findings)]
-    return tuple(sorted(found, key=lambda problem: (not problem.fatal, problem.line)))
+def render_parts(whole: dict[str, Any], parts: tuple[ConfigPart, ...]) -> bytes:
+    """A config as one file: as it is written, or with what it includes."""
+    text = parts[0].text if len(parts) == 1 else edit.render_json(whole) if parts else "{}"
+    return text.encode()
 
 
 def _problem(finding: ConfigFinding, file: str, line: int) -> Problem:

@@ -7,13 +7,14 @@ else what the declaration calls closed, else nothing: the default applies.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from palinurus.config.check import check_config, describe_key, find_note
 from palinurus.config.declare import SectionKind
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path, get_at, has_at, show_path
 from palinurus.config.kinds import Kind, KindReport
 from palinurus.patterns import compile_late
@@ -22,9 +23,12 @@ _NUMBER = compile_late(r"[+-]?\d{1,15}(\.\d{1,15})?", re.ASCII)
 ROUNDS = 6  # a value that was put in may be wrong beside others; what is wrong after these loses its whole section
 
 
-def mend_config(value: dict[str, Any], good: Any) -> KindReport:
-    """What is wrong with `value`, which is changed in place until nothing is. `good` is an older one, or None."""
+def mend_config(value: dict[str, Any], good: Any, known: Sequence[ConfigFinding] = ()) -> KindReport:
+    """What is wrong with `value`, which is changed in place until nothing is. `good` is an older one, or None; what is
+    `known` to be wrong stands there as null."""
     first = report = check_config(value)
+    places = {finding.path for finding in known}
+    first.wrong[:] = [*known, *(finding for finding in first.wrong if finding.path not in places)]
     said = list(first.wrong)
     for number in range(ROUNDS):
         gone: list[Path] = []

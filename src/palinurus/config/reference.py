@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from palinurus.config.check import show_default, walk_keys
+from palinurus.config.check import walk_keys
+from palinurus.config.declare import show_default
 from palinurus.config.inert import list_inert
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import KeyNote, Kind, NumberKind
@@ -22,6 +23,10 @@ what a key is set to, and where. Made from the declarations in `src/palinurus/co
 
 `*` stands for any name, `[]` for the items of a list. *restart*: a change takes effect when the gateway starts again;
 every other change at once. Keys that OpenClaw has and that do nothing here are at the end, with the reason.
+
+`{ $include: "other.json5" }` stands for what another file says: one in the folder of the config (or in one that the
+variable PALINURUS_INCLUDE_ROOTS lists), or several, of which the later ones lie over the earlier; keys beside it lie
+over all of them, and lists are joined. One that cannot be read costs the object that it stands in.
 """
 INERT = """These keys load, and do nothing; neither does anything below them. The log at the start, `pal doctor`,
 `pal config validate` and `pal config explain` say so, with the line. `agents.*` is `agents.defaults` and every agent.

@@ -23,7 +23,11 @@ def decode_json5(text: str) -> Any:
             found = None
         if found is not None and not _deep(found):
             return found
-    return late.load_part("json5")(text, MAX_DEPTH)
+    parser = late.load_part("json5")
+    try:
+        return parser.decode(text, MAX_DEPTH)
+    except (parser.Json5Exception, RecursionError) as error:
+        raise ValueError(str(error.args[0] if error.args else "")) from None
 
 
 def _deep(value: Any) -> bool:

@@ -6,7 +6,7 @@ in; with a fatal one among them the result is not to be used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import msgspec
@@ -54,9 +54,8 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
     shared = config.agents.defaults
     tools = {name: _agent_tools(one, here) for name, one in layers.items()}
     config.budgets.check_agents(agents, here)
-    wrapped, usual = _channels(config, here)
     bindings, astray = resolve_bindings(config.bindings, config.channels, agents, here)
-    channels = {name: body for name, body in wrapped.items() if name.lower() not in astray}
+    channels, usual = _channels(config, astray, here)
     media = fill_section(MediaSection, config.tools.media, here.below("tools", "media"))
     return Settings(
         home=here.home,
@@ -93,6 +92,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         cron=msgspec.structs.replace(config.cron, timezone=agents[default].user_timezone),
         webhooks=_webhooks(config, here),
         mcp=config.mcp,
+        store=config.store,
         diagnostics=config.diagnostics,
         runtimes=_runtimes(config, layers, here),
         plugins=config.plugins,
@@ -127,8 +127,9 @@ def _webhooks(config: Config, here: ConfigPlace) -> WebhookSettings:
     return hooks
 
 
-def _channels(config: Config, here: ConfigPlace) -> tuple[dict[str, Free], Free]:
-    """The sections of channels that are on, with their secrets; and what goes below each of them."""
+def _channels(config: Config, astray: Container[str], here: ConfigPlace) -> tuple[dict[str, Free], Free]:
+    """The sections of channels that are on, with their secrets (not those whose messages would go `astray`); and what
+    goes below each of them."""
     off = () if config.web.enabled else (PHONE,)
     on = {name: body for name, body in config.channels.items() if body.get("enabled") is not False and name not in off}
     told = {name: _reveal_channel(body, here.below("channels", name)) for name, body in on.items()}
@@ -138,6 +139,7 @@ def _channels(config: Config, here: ConfigPlace) -> tuple[dict[str, Free], Free]
     limit, most = config.messages.group_chat.history_limit, config.agents.defaults.get("mediaMaxMb")
     usual = {**({"historyLimit": limit} if limit else {}), **({"mediaMaxMb": most} if most else {})}
     usual |= wrapped.pop("defaults", {})
+    wrapped = {name: body for name, body in wrapped.items() if name.lower() not in astray}
     return wrapped, {**usual, "native": config.commands.native is not False}
 
 

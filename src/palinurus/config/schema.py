@@ -14,7 +14,7 @@ from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
 from palinurus.config.sections.channels import ChannelSection, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings, NodeHostSettings, PageLook
+from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings, PageLook
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
@@ -22,10 +22,12 @@ from palinurus.config.sections.runtimes import AcpSettings
 from palinurus.config.sections.schedule import CronSettings
 from palinurus.config.sections.session import (
     CommandSettings,
+    DiagnosticsSettings,
     LoggingSettings,
     MessagesSection,
     SessionSettings,
     SkillSettings,
+    StoreSettings,
 )
 from palinurus.config.sections.tools import ToolsSection
 from palinurus.config.sections.vaults import SecretsSection
@@ -70,6 +72,9 @@ class Config(Section, frozen=True):
     memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
     mcp: McpSettings = McpSettings()
     acp: AcpSettings = option(AcpSettings(), "Programs that speak the Agent Client Protocol (docs/runtimes.md).")
+    store: StoreSettings = option(
+        StoreSettings(), "Where the state is: on this machine, or shared by several gateways."
+    )
     diagnostics: DiagnosticsSettings = option(DiagnosticsSettings(), "What is told of runs, and to whom.")
     written: Free = option({}, at=None)  # the whole as it is written
 

@@ -20,7 +20,7 @@ from palinurus.config.sections.channels import AccountSettings
 from palinurus.config.sections.context import CompactionSettings, ContextSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.delivery import DeliverySettings
-from palinurus.config.sections.gateway import DiagnosticsSettings, GatewaySettings, NodeHostSettings
+from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ProviderSettings
 from palinurus.config.sections.people import PeopleSettings
@@ -29,10 +29,12 @@ from palinurus.config.sections.runtimes import RuntimeSettings
 from palinurus.config.sections.schedule import CronSettings, HeartbeatSettings
 from palinurus.config.sections.session import (
     CommandSettings,
+    DiagnosticsSettings,
     LoggingSettings,
     QueueSettings,
     SessionSettings,
     SkillSettings,
+    StoreSettings,
 )
 from palinurus.config.sections.tools import MessageToolRules, ToolsSettings, Visibility
 from palinurus.config.sections.web import PdfSettings, VisionSettings, WebSettings
@@ -94,6 +96,7 @@ class Settings(msgspec.Struct, frozen=True):
     cron: CronSettings = CronSettings()
     webhooks: WebhookSettings = WebhookSettings()  # hooks
     mcp: McpSettings = McpSettings()
+    store: StoreSettings = StoreSettings()
     diagnostics: DiagnosticsSettings = DiagnosticsSettings()
     runtimes: RuntimeSettings = RuntimeSettings()  # programs that do runs in our loop's place
     plugins: PluginSettings = PluginSettings()

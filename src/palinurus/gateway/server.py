@@ -231,6 +231,8 @@ class GatewayServer:
         status = answer.status
         self.metrics.request(route, status)
         response = http.reply_fault(answer) if isinstance(answer, HttpFault) else answer
+        if (told := self.host.settings.gateway.transport_security) and not response.prepared:
+            response.headers["Strict-Transport-Security"] = told
         level = logging.DEBUG if route in ("health", "ready") else logging.INFO
         log.log(level, "http %s %s %d %.0f ms", request.method, route, status, 1000 * (self.clock.monotonic() - began))
         return response

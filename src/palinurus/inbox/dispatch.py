@@ -26,7 +26,7 @@ from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader, QueueRules, check_room
 from palinurus.inbox.peers import PeerNews
-from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, resolve_policy
+from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, find_burst_policy, resolve_policy
 from palinurus.inbox.queue import Effect, QueueEvent
 from palinurus.inbox.route import build_item
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience, StrayRuns
@@ -74,11 +74,11 @@ class Dispatcher:
         self._taking: set[asyncio.Task[Acceptance]] = set()
         self._strays = StrayRuns(store, lambda: {run.claim.id for run in self._running.values()})
         width = settings.lanes
-        self.lanes = Lanes(
-            {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
-        )
+        pools = {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
+        self.lanes = Lanes(pools)
         self._book = SessionQueues(self.lanes)
         self._pump = LanePump(store, self.lanes, self._start)
+        self._pump.serves = settings.store.list_served()
         self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
         self._dismisser = MessageDismisser(
@@ -123,10 +123,12 @@ class Dispatcher:
             rules, item = control.RULES, control.to_control_item(item, busy)
         session, lane = item.session, item.lane
         async with self._tickets.setdefault(session, asyncio.Lock()):  # in the order of the calls: locks are fair
-            free = session not in self._book and session not in self._coming
-            slot = free and self.lanes.take(lane)
+            alone = rules is None and session not in self._running
+            held = find_burst_policy(inbound, self._settings.queue) if alone else None
+            free = session not in self._book and session not in self._coming and self._pump.serves_session(session)
+            slot = free and not held and self.lanes.take(lane)
             if not slot:
-                rules = rules or await self._rules.find(message, session)
+                rules = rules or held or await self._rules.find(message, session)
                 check_room(self._book.state(session), self._coming[session], rules, self._bound)
             self._coming[session] += 1
             # A task of our own: whoever waits for it may be stopped, but what is claimed is run.
@@ -142,7 +144,7 @@ class Dispatcher:
         unwatch = self.feeds.watch(item.id, sink) if sink is not None else None
         accepted = None
         try:
-            hold = rules.debounce if rules is not None and rules.mode == "collect" else 0.0
+            hold = rules.hold if rules is not None else 0.0
             if hold:
                 self._pump.note_held(session)
             accepted = await self._store.accept(item, claim=slot, limit=self._bound, hold=hold)

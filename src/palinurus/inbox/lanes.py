@@ -34,6 +34,10 @@ class LanePump:
         self._changes = TaskSet("holding a session")
         self._stopped = False
 
+    def serves_session(self, session: str) -> bool:
+        """May it run on this node?"""
+        return self.serves is None or session.startswith(tuple(self.serves))
+
     def kick(self, lane: str) -> None:
         """Start waiting messages while slots last. One task a lane; a second call only asks it to look again."""
         if self._stopped or not self._lanes.backlog(lane):

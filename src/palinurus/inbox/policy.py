@@ -27,6 +27,12 @@ class QueuePolicy(msgspec.Struct, frozen=True):
     debounce: float = 0.5  # seconds of quiet before collected messages run
     cap: int = 20
     drop: Drop = "summarize"
+    burst: bool = False  # what comes in one go is one turn (messages.inbound)
+
+    @property
+    def hold(self) -> float:
+        """Seconds of quiet before it runs."""
+        return self.debounce if self.burst or self.mode == "collect" else 0.0
 
 
 class QueueOverrides(msgspec.Struct, frozen=True):
@@ -81,6 +87,15 @@ def resolve_policy(
         _first(options.queue_cap, session.queueCap, least=1) or settings.cap,
         cast("Drop", drop) if drop in get_args(Drop) else settings.drop,
     )
+
+
+def find_burst_policy(inbound: Inbound, settings: QueueSettings) -> QueuePolicy | None:
+    """What applies to a message that nothing is in the way of: None if it is run at once. In chats people write several
+    in one go; a file, or whoever waits for the answer, is not kept waiting."""
+    wait = settings.burst.by_channel.get(inbound.target.channel, settings.burst.wait)
+    if not wait or inbound.system or inbound.files or not inbound.push or inbound.pressed:
+        return None
+    return QueuePolicy("steer", wait, settings.cap, settings.drop, burst=True)
 
 
 def _first(*values: object, least: int = 0) -> int | None:

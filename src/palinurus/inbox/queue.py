@@ -194,7 +194,7 @@ Stepped: TypeAlias = tuple[SessionQueue, tuple[Effect, ...]]
 
 def make_row(ident: str, inbound: Inbound, policy: QueuePolicy, now: float) -> QueueRow:
     """What the queue needs to know of a message."""
-    until = now + policy.debounce if policy.mode == "collect" else 0.0
+    until = now + policy.hold if policy.hold else 0.0
     return QueueRow(ident, get_place(inbound), policy.mode, until, full=policy.cap, line=shorten_line(inbound.text))
 
 

@@ -3,14 +3,15 @@
 A cassette is JSON lines, one call each: the request as far as it decides the answer, and the events. What looks
 like a credential is blanked in both. A request that differs from the recorded one is answered with a failure (format)
 that names the first difference; facts that change from run to run (time stamps, the volatile part of the prompt,
-addresses) are not compared.
+addresses) are not compared. Tests that run in many places (`testing/scenarios`) leave prompt and tools aside, too
+(`ViewOfCalls.loose`), and write words for their folders.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -43,6 +44,44 @@ class RecordedCall(msgspec.Struct, frozen=True):
     events: tuple[ModelEvent, ...]
     at: tuple[int, ...] = ()
     v: int = VERSION
+
+
+class ViewOfCalls(msgspec.Struct, frozen=True):
+    """What of a call is kept and compared. `names`: what stands for folders that are others elsewhere; `loose`: the
+    conversation alone, as the prompt and the tools depend on the machine."""
+
+    secrets: tuple[str, ...] = ()
+    names: Mapping[str, str] = {}
+    loose: bool = False
+
+    def get_facts(self, request: ModelRequest) -> dict[str, Any]:
+        """Of a request."""
+        told = extract_facts(request, self.secrets)
+        kept = {name: value for name, value in told.items() if not (self.loose and name in ("prompt", "tools"))}
+        made: dict[str, Any] = rename_strings(kept, self.names)
+        return made
+
+    def write_events(self, events: list[ModelEvent]) -> Json:
+        """As they are kept."""
+        return rename_strings(redact_strings(msgspec.to_builtins(events), self.secrets), self.names)
+
+    def read_events(self, kept: tuple[ModelEvent, ...]) -> tuple[ModelEvent, ...]:
+        """As they are here."""
+        if not self.names:
+            return kept
+        back = {word: folder for folder, word in self.names.items()}
+        return msgspec.convert(rename_strings(msgspec.to_builtins(kept), back), tuple[ModelEvent, ...])
+
+
+def rename_strings(value: Json, names: Mapping[str, str]) -> Json:
+    """Every string of a JSON value, with some words for others."""
+    if isinstance(value, str):
+        for old, new in names.items():
+            value = value.replace(old, new)
+        return value
+    if isinstance(value, dict):
+        return {key: rename_strings(one, names) for key, one in value.items()} if names else value
+    return [rename_strings(one, names) for one in value] if names and isinstance(value, list) else value
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -109,15 +148,23 @@ def _brief(value: Json) -> str:
 class CassetteRecorder:
     """Passes a model's events on, and writes each finished call to `path` (mode 0600)."""
 
-    def __init__(self, model: Model, path: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        model: Model,
+        path: str,
+        *,
+        clock: Clock | None = None,
+        secrets: Iterable[str] = (),
+        view: ViewOfCalls | None = None,
+    ) -> None:
         self._model = model
         self._path = path
         self._clock = clock
-        self._secrets = tuple(secrets)
+        self._view = view or ViewOfCalls(tuple(secrets))
 
     async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The model's events, unchanged."""
-        told = extract_facts(request, self._secrets)
+        told = self._view.get_facts(request)
         events: list[ModelEvent] = []
         at: list[int] = []
         start = self._clock.monotonic() if self._clock else 0.0
@@ -134,7 +181,7 @@ class CassetteRecorder:
             "v": VERSION,
             "fingerprint": fingerprint_facts(told),
             "request": told,
-            "events": redact_strings(msgspec.to_builtins(events), self._secrets),
+            "events": self._view.write_events(events),
             "at": at,
         }
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -147,13 +194,15 @@ class CassetteRecorder:
 class CassettePlayer:
     """Answers from a cassette. Each recorded call is used once; equal requests are answered in recorded order."""
 
-    def __init__(self, path: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self, path: str, *, clock: Clock | None = None, secrets: Iterable[str] = (), view: ViewOfCalls | None = None
+    ) -> None:
         """Raises NotFound, BadRequest. With a clock the recorded timing is kept."""
         self._takes = read_cassette(path)
         self._used = [False] * len(self._takes)
         self._path = path
         self._clock = clock
-        self._secrets = tuple(secrets)
+        self._view = view or ViewOfCalls(tuple(secrets))
 
     @property
     def left(self) -> int:
@@ -167,7 +216,7 @@ class CassettePlayer:
             yield make_failed(request, take)
             return
         before = 0
-        for n, event in enumerate(take.events):
+        for n, event in enumerate(self._view.read_events(take.events)):
             try:
                 if self._clock and n < len(take.at):
                     await stop.wait(self._clock.sleep((take.at[n] - before) / 1000))
@@ -180,7 +229,7 @@ class CassettePlayer:
             yield event
 
     def _find(self, request: ModelRequest) -> RecordedCall | ModelFailure:
-        told = extract_facts(request, self._secrets)
+        told = self._view.get_facts(request)
         mark = fingerprint_facts(told)
         for n, take in enumerate(self._takes):
             if take.fingerprint == mark and not self._used[n]:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 
 from palinurus.config import paths
+from palinurus.config.include import read_included
 from palinurus.config.sections.weakening import WEAKENING, Weakness, list_weaknesses
 from palinurus.config.settings import Settings
 from palinurus.workspace.discovery import locate_bundled_skills, locate_installed_skills
@@ -25,7 +26,9 @@ def list_findings(settings: Settings) -> list[Weakness]:
 def _list_readable_secrets(home: str) -> Iterator[Weakness]:
     """Files of the state directory that hold secrets and that others may read."""
     file = paths.locate_config_file(home)
-    for path in (home, file, paths.locate_last_good(file), paths.locate_token_file(home), f"{home}/state.db"):
+    included = [part.file for part in read_included(file, os.environ)[1][1:]]
+    held = (file, *included, paths.locate_last_good(file), paths.locate_token_file(home), f"{home}/state.db")
+    for path in dict.fromkeys((home, *held)):
         try:
             mode = stat.S_IMODE(os.stat(path).st_mode)
         except OSError:

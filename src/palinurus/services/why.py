@@ -1,21 +1,24 @@
 """Why a run was as it was: one explanation, made of what it left on file, for `pal why`, /why and the page alike.
 
-`describe_run` is plain data, `TOPICS` says parts of it in words. Pure: reads nothing, looks nothing up, makes nothing
-up. Figures are the ledger's; cards (core/types/card.py) tell what each call was made of.
+`collect_run_facts` is all that is on file, `describe_run` makes plain data of it, `TOPICS` says parts of that in words;
+these are pure, and make nothing up. Figures are the ledger's; cards (core/types/card.py) tell what each call was made
+of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from palinurus.core.policy import taint
-from palinurus.core.types.card import CARD, CallCard, read_cards
+from palinurus.core.types.card import CARD, EVIDENCE, CallCard, EvidenceFinding, read_cards, read_findings
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.patterns import compile_late
-from palinurus.store.port import InboxRow, TraceStep, UsageRow
+from palinurus.sessions.entries import MessageEntry
+from palinurus.sessions.transcript import Transcript
+from palinurus.store.port import InboxRow, Store, TraceStep, UsageRow
 
 SHOWN = 80  # characters of a text that is quoted
 _TOOK = compile_late(r"(?<!\d)(\d+) ms$")
@@ -31,10 +34,29 @@ class RunFacts(msgspec.Struct, frozen=True):
     steps: Sequence[TraceStep] = ()
     calls: Sequence[UsageRow] = ()  # of the ledger
     said: Sequence[Message] = ()  # its lines of the transcript
+    cards: Sequence[CallCard] = ()  # of its steps
+    aside: Sequence[CallCard] = ()  # of what else it asked a model for
 
-    @property
-    def cards(self) -> list[CallCard]:
-        return read_cards(step.detail for step in self.steps if step.what == CARD)
+
+def collect_run_facts(
+    row: InboxRow, steps: Sequence[TraceStep], ledger: Iterable[UsageRow], transcript: Transcript | None
+) -> RunFacts:
+    """Of one message: its steps, what of the ledger and of its session's transcript is its own."""
+    entries = transcript.entries_of(row.id) if transcript is not None else ()
+    cards = read_cards(step.detail for step in steps if step.what == CARD)
+    return RunFacts(
+        row,
+        steps,
+        [call for call in ledger if call.item == row.id],
+        [entry.message for entry in entries if isinstance(entry, MessageEntry)],
+        cards=[card for card in cards if not card.purpose],
+        aside=[card for card in cards if card.purpose],
+    )
+
+
+async def load_run_facts(store: Store, transcript: Transcript, row: InboxRow) -> RunFacts:
+    """The same in the running program."""
+    return collect_run_facts(row, await store.trace(row.id), await store.list_usage(row.at, row.session), transcript)
 
 
 def describe_run(facts: RunFacts) -> dict[str, Any]:
@@ -68,11 +90,17 @@ def describe_run(facts: RunFacts) -> dict[str, Any]:
         },
         "memories": [found for result in results if result.toolName in _MEMORY for found in _list_memories(result)],
         "skills": _list_skills(answers),
+        "evidence": [msgspec.to_builtins(one) for one in _read_findings(facts)],
         "taint": list(last.taint if last else taint.collect_taint(facts.said)),
         "cost": {**sum_spent(facts.calls), "calls": len(facts.calls)},
         "time": _describe_time(facts),
-        "calls": [msgspec.to_builtins(card) for card in cards],
+        "calls": [msgspec.to_builtins(card) for card in (*cards, *facts.aside)],
     }
+
+
+def _read_findings(facts: RunFacts) -> list[EvidenceFinding]:
+    """Claims of its answers that nothing bore out."""
+    return read_findings(step.detail for step in facts.steps if step.what == EVIDENCE)
 
 
 def sum_spent(calls: Sequence[UsageRow]) -> dict[str, Any]:
@@ -259,6 +287,14 @@ def _say_outside(told: dict[str, Any], _: str = "") -> list[str]:
     return [f"outside  {', '.join(told['taint'])[:400] or 'nothing here came from outside'}"]
 
 
+def _say_claims(told: dict[str, Any], _: str = "") -> list[str]:
+    return [
+        f'doubtful "{claim["said"]}": {claim["fact"]}' + (" (the model was asked again)" if found.get("asked") else "")
+        for found in told["evidence"]
+        for claim in found["claims"]
+    ]
+
+
 def _say_cost(told: dict[str, Any], _: str = "") -> list[str]:
     cost = told["cost"]
     price = f"${cost['totalCost']:.4f}" if cost["missingCostEntries"] < cost["calls"] else "no price known"
@@ -270,11 +306,13 @@ def _say_cost(told: dict[str, Any], _: str = "") -> list[str]:
 
 
 def _say_calls(told: dict[str, Any], _: str = "") -> list[str]:
-    return [
-        f"  call {one['number']}: {one['model']}, {one.get('input', 0):,} in, {one.get('output', 0):,} out,"
-        f" {format_duration(one.get('ms', 0))}" + (f", failed ({one['failure']})" if one.get("failure") else "")
-        for one in told["calls"]
-    ]
+    lines = []
+    for one in told["calls"]:
+        name = one.get("purpose") or f"call {one['number']}"
+        tokens = f"{one.get('input', 0):,} in, {one.get('output', 0):,} out"
+        failed = f", failed ({one['failure']})" if one.get("failure") else ""
+        lines.append(f"  {name}: {one['model']}, {tokens}, {format_duration(one.get('ms', 0))}{failed}")
+    return lines
 
 
 def _say_time(told: dict[str, Any], _: str = "") -> list[str]:
@@ -309,11 +347,11 @@ TOPICS: dict[str, tuple[Say, ...]] = {
     "memory": (_say_memory, _say_outside),
     "cost": (_say_cost, _say_calls, _say_time),
     "silence": (_say_silence,),
-    "short": (_say_model, _say_level, _say_tools, _say_cost, _say_time, _say_end),
-    "reply": (_say_model, _say_memory, _say_outside, _say_tools, _say_end),
+    "short": (_say_model, _say_level, _say_tools, _say_claims, _say_cost, _say_time, _say_end),
+    "reply": (_say_model, _say_memory, _say_outside, _say_tools, _say_claims, _say_end),
     "run": (
-        _say_model, _say_level, _say_prompt, _say_tools, _say_cache, _say_memory, _say_outside, _say_cost, _say_calls,
-        _say_time, _say_end,
+        _say_model, _say_level, _say_prompt, _say_tools, _say_claims, _say_cache, _say_memory, _say_outside, _say_cost,
+        _say_calls, _say_time, _say_end,
     ),
 }  # fmt: skip
 

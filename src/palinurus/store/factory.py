@@ -1,14 +1,24 @@
-"""Which store this program has. The one place that names an implementation: a state directory is SQLite's."""
+"""Which store this program has. The one place that names an implementation: a state directory is SQLite's, or says that
+its state is in a fleet's PostgreSQL."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
+from urllib.parse import urlsplit
 
+from palinurus import late
 from palinurus.clock import Clock
+from palinurus.files import read_plain_file, write_whole_file
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, Store, StoreRecord, TraceStep, UsageRow
 from palinurus.store.sqlite import open_sqlite_store
+from palinurus.store.sqlite.lock import take_lock
 from palinurus.store.sqlite.reader import open_sqlite_reader
+
+POINTER = "store-url"  # in a home whose state is elsewhere
+STORE_VARIABLE = "PALINURUS_STORE"
 
 StoreOpener: TypeAlias = Callable[[str, Clock], Awaitable[Store]]
 
@@ -63,10 +73,46 @@ async def open_store(home: str, clock: Clock) -> Store:
 
     Raises StateLocked, StateUnwritable, StateBroken (damaged or from a newer version), DiskFull.
     """
-    return await open_sqlite_store(home, clock)
+    store = await open_sqlite_store(home, clock)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(home, POINTER))
+    return store
+
+
+def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], None]) -> StoreOpener:
+    """Opens the state at `url` as the node `node`, with `home` for what stays on this machine. `lost` is told why, if
+    the others go on without it."""
+
+    async def open_shared(home: str, clock: Clock) -> Store:
+        held = take_lock(home)
+        try:
+            member = late.load_part("fleet-member")(node, lease, lost, held.release)
+            store: Store = await late.load_part("fleet")(url, home, clock, member)
+        except BaseException:
+            held.release()
+            raise
+        _write_pointer(home, url)
+        return store
+
+    return open_shared
+
+
+def _write_pointer(home: str, url: str) -> None:
+    """For commands that look at this home: where its state is. Without the password, which is not ours to copy."""
+    parts = urlsplit(url)
+    where = parts.netloc.rpartition("@")
+    bare = parts._replace(netloc=f"{where[0].partition(':')[0]}{where[1]}{where[2]}")
+    write_whole_file(os.path.join(home, POINTER), bare.geturl().encode(), sync=False)
 
 
 def open_reader(home: str) -> StateReader:
     """Look at the state of `home`, beside a running gateway or without one. Raises NotFound if there is none yet,
     StateBroken, StateUnwritable."""
+    url = os.environ.get(STORE_VARIABLE, "")
+    if not url:
+        with contextlib.suppress(OSError):
+            url = read_plain_file(os.path.join(home, POINTER), 4096).decode()
+    if url:
+        reader: StateReader = late.load_part("fleet-reader")(url)
+        return reader
     return open_sqlite_reader(home)

@@ -288,7 +288,7 @@ _MODELS = frozenset(
 
 def copy_config(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The owner's configuration without what reaches the world or names a model."""
-    kept = {name: value for name, value in raw.items() if name not in (*OUTWARD, "models", "gateway", "$include")}
+    kept = {name: value for name, value in raw.items() if name not in (*OUTWARD, "models", "gateway")}
     agents = kept.get("agents")
     if isinstance(agents, dict):
         kept["agents"] = {

@@ -2,8 +2,8 @@
 
 A scratch copy of a home gets a fake provider in place of its models and a channel made of files in place of its chats.
 People write there and over HTTP while the gateway is killed, at random and at named points of its durable steps, while
-the model fails in every way, and while the disk is full. At the end the story on disk is judged, and what people saw.
-The home itself is only read.
+the model fails in every way or hangs, while the disk is full, and with clocks that are wrong. At the end the story on
+disk is judged, and what people saw. The home itself is only read.
 """
 
 from __future__ import annotations
@@ -31,89 +31,25 @@ from typing import IO, Any, NoReturn
 import aiohttp
 import msgspec
 
-from palinurus import crashpoints
-from palinurus.config.json5 import decode
+from palinurus.config.include import read_included
 from palinurus.config.paths import find_home, locate_config_file
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.testing import home as homes
-from palinurus.testing.model import say
-from palinurus.testing.server import (
-    ModelServer,
-    ModelServerRequest,
-    ScriptedResponse,
-    cut_stream,
-    follow_markers,
-    respond_html,
-    respond_malformed,
-    respond_status,
-    slow_stream,
-)
+from palinurus.testing.harm import FAULTS, MOST_HOURS, POINTS, SKEWED, TortureReport, format_report
+from palinurus.testing.server import ModelServer, ModelServerRequest, ScriptedResponse, follow_markers
 
 ARM = "PALINURUS_CRASH"  # see crashpoints.py
-DEPTH = 64  # of a config
 CHATS, CALLERS = 4, 2  # who writes at the same time
-FAULTY = 0.2  # share of the model's answers that go wrong
 FULL = 2.5  # seconds during which the disk is full
+PATIENCE = 3  # seconds the copy waits for a model that hangs; the default would outlast us
 LIMIT = 120.0  # seconds for a start, and for all to end
-# Points that ordinary messages with tools pass; the others need a scenario of their own (`make torture`).
-_STEPS = "accept claim prepare model intent tool result settle journal outbox recover".split()
-POINTS = tuple(name for name in crashpoints.NAMES if name.partition(".")[0] in _STEPS)
-FAULTS: dict[str, Callable[[random.Random], ScriptedResponse]] = {
-    "rate limit": lambda dice: respond_status(429, headers={"retry-after": "0.2"}),
-    "server error": lambda dice: respond_status(dice.choice((500, 502, 529))),
-    "broken stream": lambda dice: cut_stream(say("this never arrives as a whole"), dice.randrange(1, 400)),
-    "garbage": lambda dice: respond_malformed(),
-    "a proxy's page": lambda dice: respond_html(),
-    "slow": lambda dice: slow_stream(say("slowly"), 0.05),
-}
-
-
-class TortureReport(msgspec.Struct):
-    """What was done to it, and what came of it."""
-
-    seconds: float = 0.0
-    seed: int = 0
-    sent: Counter[str] = msgspec.field(default_factory=Counter)
-    kills: Counter[str] = msgspec.field(default_factory=Counter)
-    faults: Counter[str] = msgspec.field(default_factory=Counter)
-    recoveries: list[float] = []
-    outcomes: Counter[str] = msgspec.field(default_factory=Counter)
-    left_out: list[str] = []
-    lost: list[str] = []
-    doubled: list[str] = []
-    wrong: list[str] = []
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.lost or self.doubled or self.wrong)
-
-
-def format_report(report: TortureReport) -> str:
-    """For people."""
-
-    def count(found: Mapping[str, int]) -> str:
-        parts = ", ".join(f"{name} {number}" for name, number in sorted(found.items()))
-        return f"{sum(found.values())}" + (f" ({parts})" if parts else "")
-
-    slow = sorted(report.recoveries) or [0.0]
-    lines = [
-        f"messages   {count(report.sent)}",
-        f"killed     {count(report.kills)}",
-        f"faults     {count(report.faults)}",
-        f"ended      {count(report.outcomes)}",
-        f"recovery   slowest {slow[-1]:.1f} s, median {slow[len(slow) // 2]:.1f} s until it answers again",
-        f"lost       {len(report.lost)}",
-        f"doubled    {len(report.doubled)}",
-        *(f"  {what}" for what in (*report.lost, *report.doubled, *report.wrong)),
-        f"{'FAILED' if report.failed else 'held'}: {report.seconds:.0f} s, seed {report.seed}",
-    ]
-    if report.left_out:
-        lines.insert(0, f"left out   {', '.join(report.left_out)}: a copy must not reach the world")
-    return "\n".join(lines)
 
 
 class Torture:
     """One run. `run` returns when everything has ended and was judged."""
+
+    faulty = 0.2  # share of the model's answers that go wrong
+    skewed = 0.3  # share of lives whose clock goes wrong
 
     def __init__(self, root: str, raw: Mapping[str, Any], seed: int, tell: Callable[[str], None]) -> None:
         self.report = TortureReport(seed=seed)
@@ -135,13 +71,14 @@ class Torture:
             config = {
                 **homes.copy_config(self._raw),
                 "gateway": {"auth": {"mode": "token", "token": self._token}},
+                "models": {"providers": {"fake": {"timeoutSeconds": PATIENCE}}},
             }
             self.home = homes.make_home(self._root, config, url=model.url, spool=True)
             await self._start("")
             people = [asyncio.ensure_future(self._write(f"chat{n}")) for n in range(CHATS)]
             people += [asyncio.ensure_future(self._call(f"http{n}")) for n in range(CALLERS)]
             try:
-                await self._harm_until(began + seconds)
+                await self._harm_until(time.monotonic() + seconds)
                 self._calm = True
                 await asyncio.wait_for(asyncio.gather(*people), LIMIT)
                 await self._wait_idle()
@@ -163,7 +100,7 @@ class Torture:
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
                 self._port = probe.getsockname()[1]
-            line = (sys.executable, "-m", "palinurus", "gateway", "--port", str(self._port))
+            line = [sys.executable, *self._draw_clock(), "gateway", "--port", str(self._port)]
             env = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
             env |= {"HOME": self._root, "PALINURUS_HOME": self.home, ARM: crash}
             with self._open_log("ab") as log:
@@ -174,6 +111,14 @@ class Torture:
                 return
         with self._open_log("rb") as log:
             raise PalinurusError(f"the gateway does not start: {log.read()[-1500:].decode(errors='replace')}")
+
+    def _draw_clock(self) -> list[str]:
+        """How Python is told to run the program; its clock may be wrong from the start, or leap meanwhile."""
+        if self._calm or self._dice.random() >= self.skewed:
+            return ["-m", "palinurus"]
+        hours = self._dice.choice((-1, 1)) * self._dice.uniform(1, MOST_HOURS)
+        self.report.faults["wrong clock"] += 1
+        return ["-c", SKEWED, f"{hours * 3600:.0f}", f"{self._dice.choice((0.0, 1.0)):g}"]
 
     def _open_log(self, mode: str) -> IO[bytes]:
         return open(os.path.join(self._root, "gateway.log"), mode)
@@ -249,7 +194,7 @@ class Torture:
             resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, unlimited)
 
     def _answer(self, asked: ModelServerRequest) -> ScriptedResponse:
-        if not self._calm and self._dice.random() < FAULTY:
+        if not self._calm and self._dice.random() < self.faulty:
             name = self._dice.choice(tuple(FAULTS))
             self.report.faults[name] += 1
             return FAULTS[name](self._dice)
@@ -354,15 +299,6 @@ def _count_tokens(texts: Any) -> Counter[str]:
     return Counter(text.split("answer ", 1)[1].split()[0] for text in texts if "answer " in text)
 
 
-def _read_config(file: str) -> dict[str, Any]:
-    try:
-        with open(file, encoding="utf-8") as handle:
-            found = decode(handle.read(), DEPTH)
-    except FileNotFoundError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadRequest(message, fix="`pal torture --help`")
@@ -373,7 +309,7 @@ def main(argv: list[str] | None = None) -> int:
     about = "Is nothing lost and nothing doubled, with your own configuration? On a copy; no model or chat is asked."
     parser = _Parser(prog="pal torture", description=about, allow_abbrev=False)
     parser.add_argument("--minutes", type=float, default=2.0, help="how long (default: 2)")
-    parser.add_argument("--quick", action="store_true", help="half a minute")
+    parser.add_argument("--quick", action="store_true", help="half a minute of harm; all in less than one")
     parser.add_argument("--seed", type=int, default=0, help="draw the same again (times still differ)")
     parser.add_argument("--keep", metavar="DIR", help="make the copy there, and leave it")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -383,7 +319,7 @@ def main(argv: list[str] | None = None) -> int:
     def tell(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
-    raw = _read_config(locate_config_file(find_home(os.environ)))
+    raw, _ = read_included(locate_config_file(find_home(os.environ)), os.environ)
     with tempfile.TemporaryDirectory(prefix="pal-torture-") as folder:
         root = os.path.abspath(asked.keep or folder)
         os.makedirs(root, mode=0o700, exist_ok=True)

@@ -11,8 +11,7 @@ import copy
 import difflib
 import hashlib
 import logging
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,12 +19,15 @@ import msgspec
 from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.crashpoints import pass_crashpoint
+from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools import taint
 from palinurus.tools.results import fit_content, limit_details
 from palinurus.tools.schema import check_arguments
 
 log = logging.getLogger(__name__)
+
+_WRITERS = frozenset(("write", "edit", "apply_patch", "exec", "process"))
 
 
 async def call_tool(tool_call: ToolCall, tools: Mapping[str, Tool], ctx: ToolContext, hooks: Hooks) -> ToolResult:
@@ -79,11 +81,40 @@ async def _approved(tool: Tool, args: dict[str, Any], ctx: ToolContext, question
     return None
 
 
+class _Work:
+    """The call itself. Where it may write files of the workspace, what it changes is kept: from when it begins, with
+    leave, until whoever puts files back after it has done so."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self._end: Callable[[int], Awaitable[None]] | None = None
+
+    async def run(self, ctx: ToolContext, **args: Any) -> ToolOutput:
+        tool, settings = self._tool, ctx.settings
+        if tool.name in _WRITERS and not tool.origin and settings.changes.enabled and settings.protected:
+            paths = taint.list_written_paths(tool.name, args, ctx)
+            self._end = await load_part("changes")(ctx, tool.name, args, paths)
+        return await _work(tool, ctx, **args)
+
+    async def end(self, output: ToolOutput | None) -> None:
+        if self._end is not None:
+            await self._end(taint.find_left_process(output) if output is not None else 0)
+
+
 async def _work(tool: Tool, ctx: ToolContext, **args: Any) -> ToolOutput:
     output: object = await tool.run(ctx, **args)
     if isinstance(output, ToolOutput):
         return output
     return make_output(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
+
+
+async def _run_kept(work: _Work, tool: Tool, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+    output: ToolOutput | None = None
+    try:
+        output = await taint.run_judged(tool, args, ctx, work.run)
+        return output
+    finally:
+        await work.end(output)
 
 
 async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolContext, hooks: Hooks) -> ToolResult:
@@ -92,7 +123,7 @@ async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolC
     pass_crashpoint("tool.during")
     source: str | None = None
     try:
-        output = await taint.run_judged(tool, args, ctx, partial(_work, tool))
+        output = await _run_kept(_Work(tool), tool, args, ctx)
     except asyncio.CancelledError:
         _observe(tool_call, args, ctx, hooks, outcome={"error": "aborted", "durationMs": _ms(clock() - started)})
         raise

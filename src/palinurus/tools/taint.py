@@ -57,7 +57,7 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
         cell = msgspec.structs.replace(ctx.settings.cell, connect=())
         settings = msgspec.structs.replace(ctx.settings, cell=cell)
         return CallPermission(cast(ToolContext, _Narrow(ctx, settings=settings)), closed=True)
-    written = _list_written(tool.name, args, ctx)
+    written = list_written_paths(tool.name, args, ctx)
     paths = tuple(path for path in written if _lasts(_relative(path, ctx)))
     if not taint.is_reason_to_ask(ctx.settings.taint, tool.name, ctx.taint):
         rules = ctx.settings.taint
@@ -127,7 +127,7 @@ async def run_judged(
         finally:
             watches.accept(given.paths)
             undone = watch.undo()
-        if (pid := _left(output)) and tool.name == "exec":
+        if (pid := find_left_process(output)) and tool.name == "exec":
             watch.pids.add(pid)
     if tool.name == "exec":
         await planted.mark_written(ctx, began)
@@ -308,7 +308,7 @@ def _lasts(name: str) -> bool:
     return lasting.is_shaping_file(name) or lasting.is_steering_file(name)
 
 
-def _list_written(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str, ...]:
+def list_written_paths(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str, ...]:
     """The files that the call writes; the tool itself says what is wrong with a path."""
     named: list[str] = []
     if tool in ("write", "edit") and isinstance(args.get("path"), str):
@@ -373,7 +373,7 @@ def _aside(ctx: ToolContext) -> str:
     return os.path.join(home, ASIDE) if home else ""
 
 
-def _left(output: ToolOutput) -> int:
+def find_left_process(output: ToolOutput) -> int:
     """The process a call left running."""
     details = output.details if isinstance(output.details, dict) else {}
     return int(details.get("pid") or 0) if details.get("status") == "running" else 0

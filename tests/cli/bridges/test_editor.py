@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import acp
 import pytest
-from acp import schema
 
 from flow.test_app import running, until
 from flow.test_http import served
 from gateway.host import TOKEN
+from later import LaterModule
 from palinurus.cli.bridges.editor import serve_acp
 from palinurus.clock import SystemClock
 from palinurus.core.types.keys import SessionKey
@@ -22,6 +21,9 @@ from palinurus.core.types.model import Model
 from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
 from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+
+acp = LaterModule("acp")
+schema = LaterModule("acp.schema")
 
 OPTIONS = LoginOptions(token=TOKEN, identity=make_identity(), scopes=(ADMIN, READ, WRITE, APPROVALS))
 

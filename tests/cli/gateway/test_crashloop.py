@@ -16,7 +16,7 @@ def write(home: Path, main: str) -> None:
 def test_bad_starts_lead_back_to_the_config_that_ran_well(tmp_path: Path) -> None:
     home = str(tmp_path)
     write(tmp_path, "good")
-    crashloop.keep_proven_config(home, load_config(home, {}).source)
+    crashloop.keep_proven_config(load_config(home, {}))
     write(tmp_path, "bad")
     used = []
     for at in range(5):
@@ -32,7 +32,7 @@ def test_without_a_change_or_a_copy_nothing_is_replaced(tmp_path: Path) -> None:
     home = str(tmp_path)
     write(tmp_path, "only")
     assert crashloop.choose_config(load_config(home, {}), 9, {}).fallback == ""
-    crashloop.keep_proven_config(home, load_config(home, {}).source)
+    crashloop.keep_proven_config(load_config(home, {}))
     assert crashloop.choose_config(load_config(home, {}), 9, {}).fallback == ""
     (tmp_path / "gateway.starts").write_bytes(b"{ no list")
     assert crashloop.count_start(home, 5) == 1

@@ -53,6 +53,22 @@ async def test_a_file_that_cannot_be_used_changes_nothing(tmp_path: Path) -> Non
     assert "session.main_key" in (await waiting).restart
 
 
+async def test_a_file_that_is_included_is_watched_too(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    write(home, session={"$include": "session.json5"})
+    loaded, clock = load_config(str(home), {}), FakeClock()  # the file is not there yet
+    waiting = asyncio.ensure_future(watch_config(loaded, {}, clock))
+    for _ in range(8):
+        await run_ready_tasks()
+        await clock.advance(1)
+    assert not waiting.done()
+    (home / "session.json5").write_text('{mainKey: "harbour"}')
+    for _ in range(8):
+        await run_ready_tasks()
+        await clock.advance(1)
+    assert "session.main_key" in (await waiting).restart
+
+
 def until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + 20
     while not true():

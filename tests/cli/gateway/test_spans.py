@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from flow.test_app import running, settings, until
 from palinurus.cli.gateway.spans import OtelSpans
-from palinurus.config.sections.gateway import SpanSettings
+from palinurus.config.sections.session import SpanSettings
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 from tools.web.kit import Site

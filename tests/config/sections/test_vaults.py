@@ -108,6 +108,17 @@ def test_a_program_that_is_no_help(tmp_path: Path, script: str, mode: int, why: 
     assert list_secrets(settings) == {""} and why in wrong[0]
 
 
+def test_only_json_and_only_from_there_if_that_is_said(tmp_path: Path) -> None:
+    told = {"source": "exec", "command": write(tmp_path, f"#!/bin/sh\necho {CANARY}\n", 0o700)}
+    settings, wrong = read({**told, "trustedDirs": [str(tmp_path)]}, "x")
+    assert (list_secrets(settings), wrong) == ({CANARY}, [])
+    settings, wrong = read({**told, "jsonOnly": True}, "x")
+    assert list_secrets(settings) == {""} and "knows no x" in wrong[0]
+    for folders in ([str(tmp_path / "other")], [], {}):
+        settings, wrong = read({**told, "trustedDirs": folders}, "x")
+        assert list_secrets(settings) == {""} and any("is in none of trustedDirs" in text for text in wrong)
+
+
 def test_a_provider_that_is_not_there() -> None:
     settings, wrong = read({}, "x", name="nobody")
     assert (list_secrets(settings) == {""} and "is not set" in wrong[0]) or "has no" in wrong[0]

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.skills.frontmatter import LIMIT, BadFrontMatter, FrontMatter, parse_front_matter
+from palinurus.core.skills.frontmatter import (
+    LIMIT,
+    BadFrontMatter,
+    FrontMatter,
+    YamlFile,
+    parse_front_matter,
+    parse_yaml,
+)
 
 
 def fields(header: str) -> object:
@@ -19,6 +26,7 @@ def fields(header: str) -> object:
         ("a: b: c", "b: c"),
         ("a: https://x/y#z", "https://x/y#z"),
         ("a: b # said", "b"),
+        ("a: [b]     # said", ["b"]),
         ("a:", None),
         ("a: true", True),
         ("a: 1.0", "1.0"),
@@ -73,3 +81,25 @@ def test_what_cannot_be_read_says_where_and_why(text: str, line: int, word: str)
 @given(st.text(alphabet="ab:-{}[]\"'|>#&, \n\t\\~u0", max_size=200))
 def test_nothing_breaks_it(text: str) -> None:
     assert isinstance(parse_front_matter(f"---\n{text}\n---\n"), FrontMatter | BadFrontMatter)
+
+
+def test_a_whole_file_has_numbers_and_lines() -> None:
+    read = parse_yaml("n: 3\nrate: .5\nversion: '1'\nlist:\n  - a: 1e2\n    b: {c: -4, d: x}\n  - 1_000\n")
+    assert isinstance(read, YamlFile)
+    assert read.fields == {
+        "n": 3, "rate": 0.5, "version": "1", "list": [{"a": 100.0, "b": {"c": -4, "d": "x"}}, "1_000"],
+    }  # fmt: skip
+    assert read.places["$.list[0]"] == 5 and read.places["$.list[0].b"] == 6 and read.places["$.list[1]"] == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("a: 1\na: 2", 2), ("a: &x 1", 1), ("- a", 1), ("a:\n  b: [1\n", 2), ("x: 1\n" * 20_000, 1)]
+)
+def test_a_whole_file_that_cannot_be_read(text: str, line: int) -> None:
+    read = parse_yaml(text)
+    assert isinstance(read, BadFrontMatter) and read.line == line
+
+
+@given(st.text(alphabet="ab:-{}[]\"'|>#&, \n\t\\~u01.e", max_size=200))
+def test_a_whole_file_never_raises(text: str) -> None:
+    parse_yaml(text)

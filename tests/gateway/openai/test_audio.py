@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.host import TOKEN
 from gateway.whole import Place, place
+from later import LaterModule
 from palinurus.gateway.openai.audio import split_form
 from palinurus.testing.server import FakeTranscriber
 from palinurus.testing.speech import MP3, OGG, FakeSpeech
+
+openai = LaterModule("openai")
 
 
 def visit(here: Place, token: str = TOKEN) -> aiohttp.ClientSession:

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import msgspec
-import openai
 import pytest
 
 from gateway.host import TOKEN, USAGE, FakeHost, words
+from later import LaterModule
 from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall
@@ -21,6 +21,8 @@ from palinurus.errors import BadRequest, DiskFull, Draining, QueueFull
 from palinurus.gateway import limits
 from palinurus.gateway.server import GatewayServer
 from palinurus.store.port import UsageRow
+
+openai = LaterModule("openai")
 
 CHAT = "/v1/chat/completions"
 HELLO = {"model": "openclaw", "messages": [{"role": "user", "content": "hi"}]}

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import openai
 import pytest
 
 import tiny
 from gateway.host import TOKEN
 from gateway.whole import Place, place
+from later import LaterModule
 from palinurus.gateway.openai.endpoints import EMBEDDING_MODEL, EMBEDDING_TEXTS
 from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
+
+openai = LaterModule("openai")
 
 pytest.importorskip("numpy")
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from gateway.host import TOKEN, Catalog, FakeHost, settings, words
+from later import LaterModule
 from palinurus.core.types.inbound import EarlierMessage
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
@@ -21,6 +21,8 @@ from palinurus.gateway.http import HttpFault
 from palinurus.gateway.openai.completions import OpenAiRequest
 from palinurus.gateway.openai.responses import find_response_session, make_response_id, parse_response_request
 from palinurus.gateway.server import GatewayServer
+
+openai = LaterModule("openai")
 
 SETTINGS, CATALOG = settings(), Catalog()
 

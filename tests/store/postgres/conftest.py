@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from store.postgres.server import MISSING, TABLES, find_programs, running_server
+from store.postgres.server import MISSING, empty_tables, find_programs, running_server
 
 
 @pytest.fixture(scope="session")
@@ -28,10 +28,5 @@ def server() -> Iterator[str]:
 @pytest.fixture
 async def fleet(server: str) -> AsyncIterator[str]:
     """The address of a fleet in which nothing has happened yet."""
-    import asyncpg  # the dev extra; tests without a server never come here
-
-    conn = await asyncpg.connect(server, server_settings={"search_path": "palinurus"})
-    if await conn.fetchval("SELECT to_regclass('palinurus.node')") is not None:
-        await conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY")
-    await conn.close()
+    await empty_tables(server)
     yield server

@@ -9,8 +9,11 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from palinurus.testing.home import HomeSnapshot
 
 MISSING = "no PostgreSQL: apt-get install postgresql, or name a server in PALINURUS_TEST_POSTGRES"
 TABLES = "node, inbox, hold, outbox, sessions, spent, slots, steps, line, kept, held, news"
@@ -55,3 +58,33 @@ def running_server() -> Iterator[str]:
             **options,
         )  # type: ignore[call-overload]
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def empty_tables(url: str) -> None:
+    """Forget all that has happened there."""
+    async with _connected(url) as conn:
+        if await conn.fetchval("SELECT to_regclass('palinurus.node')") is not None:
+            await conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY")
+
+
+async def read_fleet(url: str) -> HomeSnapshot:
+    """What the checker of homes looks at, from a fleet's tables."""
+    async with _connected(url) as conn:
+        inbox = [dict(row) for row in await conn.fetch("SELECT * FROM inbox ORDER BY seq")]
+        outbox = [dict(row) for row in await conn.fetch("SELECT * FROM outbox ORDER BY seq")]
+        lines = await conn.fetch("SELECT path, data FROM line ORDER BY path, start")
+    files: dict[str, tuple[bytes, ...]] = {}
+    for path, data in lines:
+        files[path] = (*files.get(path, (b"",))[:-1], bytes(data), b"")
+    return HomeSnapshot(tuple(inbox), tuple(outbox), files)
+
+
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Any]:
+    import asyncpg  # the dev extra; tests without a server never come here
+
+    conn = await asyncpg.connect(url, server_settings={"search_path": "palinurus"})
+    try:
+        yield conn
+    finally:
+        await conn.close()

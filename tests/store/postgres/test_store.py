@@ -9,6 +9,7 @@ import pytest
 from palinurus.clock import Clock
 from palinurus.store.port import Store
 from palinurus.store.postgres import open_postgres_store
+from palinurus.store.postgres.link import FleetMember
 from palinurus.store.postgres.store import PostgresStore
 from palinurus.testing.conformance.inbox import FILE, make_line
 from palinurus.testing.conformance.store import StoreSuite
@@ -22,13 +23,15 @@ class TestPostgres(StoreSuite):
 
     async def open(self, home: str, clock: Clock) -> Store:
         self.home, self.clock_used = home, clock
-        return await open_postgres_store(self.url, home, clock, node=Path(home).name, database_time=False)
+        return await self.join(Path(home).name)
 
     async def share(self, store: Store) -> Store:
         self.shared += 1
-        return await open_postgres_store(
-            self.url, self.home, self.clock_used, node=f"other{self.shared}", database_time=False
-        )
+        return await self.join(f"other{self.shared}")
+
+    async def join(self, name: str) -> Store:
+        member = FleetMember(name, lease=600.0, database_time=False)  # nobody renews it: the clock stands still
+        return await open_postgres_store(self.url, self.home, self.clock_used, member)
 
     async def catch_up(self, *stores: Store) -> None:
         for store in stores:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.tools.sandbox import system
+from palinurus.tools.sandbox.layout import cover_around
 
 
 def tree(root: Path) -> Path:
@@ -21,14 +22,14 @@ def tree(root: Path) -> Path:
 def test_a_clean_folder_is_one_path(tmp_path: Path) -> None:
     tree(tmp_path)
     assert system.cover_without_secrets(str(tmp_path), lambda entry: False) == [str(tmp_path)]
-    assert system.cover_around(str(tmp_path), ("/elsewhere",)) == [str(tmp_path)]
+    assert cover_around(str(tmp_path), ("/elsewhere",)) == [str(tmp_path)]
 
 
 def test_a_secret_is_cut_out_with_as_few_paths_as_possible(tmp_path: Path) -> None:
     tree(tmp_path)
     got = system.cover_without_secrets(str(tmp_path), lambda entry: entry.name == "d")
     assert got == [str(tmp_path / path) for path in ("a", "b/c/e", "f")]
-    assert system.cover_around(str(tmp_path), (str(tmp_path / "b/c/d"),)) == got
+    assert cover_around(str(tmp_path), (str(tmp_path / "b/c/d"),)) == got
 
 
 @pytest.mark.parametrize(

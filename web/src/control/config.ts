@@ -52,10 +52,9 @@ class Config extends Page {
   }
 
   protected body(d: Payload): unknown {
-    const problems: Payload[] = [...d.now.issues, ...d.now.warnings];
-    const notes = html`${problems.map((one) => html`<p class="banner">${one.path}: ${one.message}</p>`)}`;
+    const notes = html`${d.now.issues.map((one: Payload) => html`<p class="banner error">${said(one)}</p>`)}${d.now.warnings.filter((one: Payload) => !one.inert).map((one: Payload) => html`<p class="banner">${said(one)}</p>`)}${this.inert(d.now.warnings.filter((one: Payload) => one.inert))}`;
     if (this.text) return html`${notes}${this.raw(d)}`;
-    const sections = Object.keys(d.schema.properties ?? {}).filter((name) => !name.startsWith("$")).sort();
+    const sections = Object.keys(d.schema.properties ?? {}).filter((name) => !["$schema", "meta", "wizard"].includes(name)).sort(); // those are notes of programs
     const needle = this.filter.trim().toLowerCase();
     if (needle) {
       const found: [string[], Schema][] = [];
@@ -64,6 +63,12 @@ class Config extends Page {
     }
     return html`${notes}<div class="split"><ul class="rows side-list" aria-label="Sections">${sections.map((name) => html`<li><button type="button" class="linkish ${name === this.section ? "active" : ""}" @click=${() => (this.section = name)}>${upper(name)}${at(d.now.config, [name]) === undefined ? nothing : html` <i class="set" title="has settings"></i>`}</button></li>`)}</ul>
       <div class="form">${this.group([this.section], d.schema.properties?.[this.section] ?? {})}</div></div>`;
+  }
+
+  /** What the file has and nobody acts on. */
+  private inert(found: Payload[]): unknown {
+    if (!found.length) return nothing;
+    return html`<details class="banner inert"><summary>${found.length === 1 ? "1 key is" : `${found.length} keys are`} known and not acted on</summary><ul>${found.map((one) => html`<li>${said(one)}</li>`)}</ul></details>`;
   }
 
   private walk(schema: Schema, path: string[], visit: (path: string[], schema: Schema) => void): void {
@@ -84,20 +89,30 @@ class Config extends Page {
     const deep = entries.filter(([, inner]) => kinds(inner).some((kind) => kind.properties));
     const value = at(this.data!.now.config, path);
     return html`${simple.map(([name, inner]) => this.field([...path, name], inner, name))}
-      ${deep.map(([name, inner]) => html`<details class="sub" ?open=${value?.[name] !== undefined && path.length < 2}><summary>${name}${value?.[name] === undefined ? nothing : html` <i class="set"></i>`}</summary>${this.group([...path, name], inner)}</details>`)}`;
+      ${deep.map(([name, inner]) => html`<details class="sub" ?open=${value?.[name] !== undefined && path.length < 2}><summary>${name}${value?.[name] === undefined ? nothing : html` <i class="set"></i>`}</summary>${this.group([...path, name], inner)}</details>`)}
+      ${Object.keys(value && typeof value === "object" && !Array.isArray(value) ? value : {}).filter((name) => !(name in object.properties)).map((name) => this.dead([...path, name], name))}`;
+  }
+
+  /** A key that the file has and the schema does not: unknown, or known and not acted on. */
+  private dead(path: string[], label: string): unknown {
+    const name = path.join(".");
+    const why = this.data!.now.warnings.find((one: Payload) => one.path === name);
+    return html`<div class="field is-set"><label>${label}</label><code class="dim">${json(at(this.data!.now.config, path))}</code><span class="field-acts"><button type="button" class="ghost small" @click=${() => void this.write(path, null)}>Unset</button></span>
+      <p class="warn">${why?.message ?? "not acted on"}</p></div>`;
   }
 
   private field(path: string[], schema: Schema, label: string): unknown {
     const name = path.join(".");
     const value = at(this.data!.now.config, path);
     const hint = this.data!.hints[name] ?? {};
-    const issue = this.issues[name];
+    const wrong = this.data!.now.issues.find((one: Payload) => one.path === name);
+    const issue = this.issues[name] ?? (wrong && `${wrong.message}${wrong.hint ? `; ${wrong.hint}` : ""}`);
     const id = `f-${name}`;
     const about = this.told[name];
     return html`<div class="field ${value === undefined ? "" : "is-set"}"><label for=${id}>${label}</label>${this.input(id, path, schema, value, hint)}
       <span class="field-acts">${store.client.has("config.explain") ? html`<button type="button" class="ghost icon-only" aria-label="Explain ${name}" title="Explain" aria-expanded=${Boolean(about)} @click=${() => void this.explain(name)}>${icon("why")}</button>` : nothing}
       ${value === undefined ? nothing : html`<button type="button" class="ghost small" @click=${() => void this.write(path, null)}>Unset</button>`}</span>
-      ${about ? html`<p class="told"><code>${name}</code> is <b>${about.value === null || about.value === undefined ? "not set" : json(about.value)}</b> (${about.source}); a change acts ${about.live ? "at once" : "after a restart"}.${about.note ? ` ${about.note}` : ""}</p>` : nothing}
+      ${about ? html`<p class="told"><code>${name}</code> is <b>${about.value === null || about.value === undefined ? "not set" : json(about.value)}</b> (${about.source}); ${about.acts ? `a change acts ${about.live ? "at once" : "after a restart"}` : "a change changes nothing"}.${about.note ? ` ${about.note}` : ""}</p>` : nothing}
       ${hint.help ? html`<p class="dim" id="${id}-help">${hint.help}</p>` : nothing}${issue ? html`<p class="warn" role="alert">${issue}</p>` : nothing}</div>`;
   }
 
@@ -115,16 +130,17 @@ class Config extends Page {
     const options = kinds(schema);
     const words = options.flatMap((kind) => kind.enum ?? (kind.const !== undefined ? [kind.const] : []));
     const types = new Set(options.map((kind) => kind.type));
-    const said = (event: Event) => (event.target as HTMLInputElement).value;
+    const typed = (event: Event) => (event.target as HTMLInputElement).value;
+    const usual = options.find((kind) => kind.default !== undefined)?.default;
     if (types.has("boolean") && types.size === 1)
-      return html`<select id=${id} @change=${(e: Event) => void this.write(path, said(e) === "" ? null : said(e) === "true")}><option value="" ?selected=${value === undefined}>default</option><option value="true" ?selected=${value === true}>on</option><option value="false" ?selected=${value === false}>off</option></select>`;
+      return html`<select id=${id} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : typed(e) === "true")}><option value="" ?selected=${value === undefined}>${usual === undefined ? "default" : `default (${usual ? "on" : "off"})`}</option><option value="true" ?selected=${value === true}>on</option><option value="false" ?selected=${value === false}>off</option></select>`;
     if (words.length && options.every((kind) => kind.enum || kind.const !== undefined))
-      return html`<select id=${id} @change=${(e: Event) => void this.write(path, said(e) || null)}><option value="">default</option>${words.map((word) => html`<option value=${word} ?selected=${value === word}>${word}</option>`)}</select>`;
+      return html`<select id=${id} @change=${(e: Event) => void this.write(path, typed(e) || null)}><option value="">${usual === undefined ? "default" : `default (${usual})`}</option>${words.map((word) => html`<option value=${word} ?selected=${value === word}>${word}</option>`)}</select>`;
     if (types.size === 1 && (types.has("integer") || types.has("number")))
-      return html`<input id=${id} type="number" step="any" .value=${value ?? ""} @change=${(e: Event) => void this.write(path, said(e) === "" ? null : Number(said(e)))}>`;
+      return html`<input id=${id} type="number" step="any" placeholder=${usual ?? ""} .value=${value ?? ""} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : Number(typed(e)))}>`;
     if (types.size === 1 && types.has("string"))
-      return html`<input id=${id} type=${hint.sensitive ? "password" : "text"} autocomplete="off" .value=${value ?? ""} @change=${(e: Event) => void this.write(path, said(e) || null)}>`;
-    return html`<textarea id=${id} rows=${value && typeof value === "object" ? 4 : 1} spellcheck="false" placeholder="JSON or text" .value=${value === undefined ? "" : json(value)} @change=${(e: Event) => void this.write(path, parsed(said(e)))}></textarea>`;
+      return html`<input id=${id} type=${hint.sensitive ? "password" : "text"} autocomplete="off" placeholder=${usual ?? ""} .value=${value ?? ""} @change=${(e: Event) => void this.write(path, typed(e) || null)}>`;
+    return html`<textarea id=${id} rows=${value && typeof value === "object" ? 4 : 1} spellcheck="false" placeholder="JSON or text" .value=${value === undefined ? "" : json(value)} @change=${(e: Event) => void this.write(path, parsed(typed(e)))}></textarea>`;
   }
 
   private raw(d: Payload): unknown {
@@ -133,6 +149,8 @@ class Config extends Page {
       <textarea spellcheck="false" aria-label="Config file" .value=${source}></textarea></section>${Object.entries(this.issues).map(([path, message]) => html`<p class="warn" role="alert">${path ? `${path}: ` : ""}${message}</p>`)}`;
   }
 }
+
+const said = (one: Payload): string => `${one.path ? `${one.path}: ` : ""}${one.message}${one.line ? ` (line ${one.line})` : ""}${one.hint ? `; ${one.hint}` : ""}`;
 
 function parsed(text: string): unknown {
   if (!text.trim()) return null;

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from palinurus.abort import Abort
+from palinurus.agent.card import write_room_cards
 from palinurus.agent.compaction import drafts
 from palinurus.agent.compaction.shorten import (
     WRITER,
@@ -279,7 +280,8 @@ class Compactor:
             data = msgspec.json.encode({**msgspec.json.decode(touch.data, type=dict), **fields})
             touch = msgspec.structs.replace(touch, data=data)
         costs = to_ledger_rows(self._shortener.spent, plan.item, plan.id, plan.route.key, at=plan.started)
-        return msgspec.structs.replace(made, touch=touch, spent=(*made.spent, *costs))
+        cards = write_room_cards(self._shortener.spent, plan)
+        return msgspec.structs.replace(made, touch=touch, spent=(*made.spent, *costs), steps=(*made.steps, *cards))
 
 
 class CompactionOutcome(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,6 +29,7 @@ class RunLimits(msgspec.Struct, frozen=True):
     parallel: int = 8  # tools of one batch at the same time
     retries: RetrySettings = RetrySettings()  # calls of models for one answer
     auth: AuthSettings = AuthSettings()  # other keys among them
+    evidence: Literal["warn", "ask", "off"] = "off"  # what becomes of claims that nothing bears out
 
 
 class AgentBase(msgspec.Struct, frozen=True):
@@ -51,9 +52,10 @@ def make_agent_base(agent: AgentSettings, settings: Settings, env: dict[str, str
         protected=(home,),
         secrets=hidden,
         taint=tools.taint,
+        changes=tools.changes,
         readable=(os.path.join(home, "skills"),),
     )
-    return AgentBase(agent, used, msgspec.structs.replace(limits, auth=settings.auth))
+    return AgentBase(agent, used, msgspec.structs.replace(limits, auth=settings.auth, evidence=agent.evidence))
 
 
 class ModelCandidate(msgspec.Struct, frozen=True):

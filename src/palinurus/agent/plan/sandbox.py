@@ -27,6 +27,7 @@ from palinurus.core.types.sandbox import EPHEMERAL_PORTS, SEPARATE, ContainerMou
 from palinurus.core.types.tool import ToolSettings
 from palinurus.tools.commands.toolchains import find_developer_tools, write_git_identity
 from palinurus.tools.sandbox import landlock, system
+from palinurus.tools.sandbox.layout import cover_around
 from palinurus.tools.sandbox.probe import SandboxSupport, detect_support
 
 # Files that people send: each session has a folder of its own below the state directory, which its tools may read and
@@ -158,7 +159,7 @@ class ToolSandboxes:
     def _cover(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Real paths, without what is guarded below them."""
         guarded = (os.path.realpath(self._settings.home), *(os.path.join(self._user, name) for name in GUARDED))
-        pieces = (piece for path in paths for piece in system.cover_around(path, guarded))
+        pieces = (piece for path in paths for piece in cover_around(path, guarded))
         return tuple(dict.fromkeys(pieces))
 
     def _made(self, path: str) -> str:

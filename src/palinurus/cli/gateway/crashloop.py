@@ -41,12 +41,11 @@ def forget_starts(home: str) -> None:
         os.unlink(os.path.join(home, FILE))
 
 
-def keep_proven_config(home: str, source: str) -> None:
-    """This config file ran well: keep a copy. A missing file is a config too: then there is nothing to keep."""
-    proven = paths.locate_proven_config(paths.locate_config_file(home))
+def keep_proven_config(loaded: LoadedConfig) -> None:
+    """This config ran well: keep a copy, with what it includes."""
+    proven = paths.locate_proven_config(paths.locate_config_file(loaded.settings.home))
     try:
-        with open(source or paths.locate_config_file(home), "rb") as handle:
-            data = handle.read()
+        data = loaded.render()
         if files.read_file(proven) != data:
             write_whole_file(proven, data, sync=False)
     except OSError as exc:
@@ -59,7 +58,7 @@ def choose_config(loaded: LoadedConfig, count: int, environ: Mapping[str, str]) 
         return loaded
     home = loaded.settings.home
     file = paths.locate_proven_config(paths.locate_config_file(home))
-    now, then = files.read_file(loaded.source or loaded.file), files.read_file(file)
+    now, then = loaded.render(), files.read_file(file)
     if then == now:
         log.error("start %d in five minutes, with a config that ran well before: the cause is elsewhere", count)
     if not isinstance(then, bytes) or then == now:
@@ -68,7 +67,8 @@ def choose_config(loaded: LoadedConfig, count: int, environ: Mapping[str, str]) 
     if good.settings is None:
         return loaded
     why = f"{count - 1} starts in five minutes did not last; running on the config that did, {file}"
-    return LoadedConfig(good.settings, good.raw, loaded.problems, loaded.file, fallback=why, source=file)
+    whole, parts = good.whole, good.parts
+    return LoadedConfig(good.settings, whole, loaded.problems, loaded.file, fallback=why, source=file, parts=parts)
 
 
 def _starts(home: str) -> list[int]:

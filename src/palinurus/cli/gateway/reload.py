@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from palinurus.clock import Clock
+from palinurus.config.include import ConfigPart
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError
@@ -65,15 +66,15 @@ def apply_live_settings(running: Settings, new: Settings) -> Settings:
 
 async def watch_config(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> ConfigReload:
     """Wait for a config that can be used and differs from the one that runs."""
-    home = loaded.settings.home
+    home, parts = loaded.settings.home, loaded.parts
     seen: object = ()  # nothing: the file may have been changed between being loaded and now
     while True:
         await clock.sleep(EVERY)
-        stamp = _stamp(loaded.file)
+        stamp = _stamps(loaded.file, parts)
         if stamp == seen:
             continue
         await clock.sleep(loaded.settings.gateway.debounce)  # editors write in steps
-        if _stamp(loaded.file) != stamp:
+        if _stamps(loaded.file, parts) != stamp:
             continue
         seen = stamp
         try:
@@ -84,11 +85,18 @@ async def watch_config(loaded: LoadedConfig, environ: Mapping[str, str], clock: 
         if fresh.fallback:
             log.error("the new config is not used: %s", next((p for p in fresh.problems if p.fatal), fresh.fallback))
             continue
+        if fresh.parts != parts:  # it includes other files now: those count as seen, too
+            parts, seen = fresh.parts, _stamps(loaded.file, fresh.parts)
         change = judge_config(loaded.settings, fresh)
         if change.live or change.restart:
             for problem in fresh.problems:
                 log.warning("config: %s", problem)
             return change
+
+
+def _stamps(file: str, parts: tuple[ConfigPart, ...]) -> dict[str, tuple[int, int, int] | None]:
+    """How the file and those that it includes look from outside."""
+    return {name: _stamp(name) for name in (file, *(part.file for part in parts))}
 
 
 def _stamp(file: str) -> tuple[int, int, int] | None:

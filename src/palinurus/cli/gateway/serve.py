@@ -33,12 +33,14 @@ from palinurus.gateway import token
 from palinurus.gateway.listener import raise_descriptor_limit
 from palinurus.gateway.server import GatewayServer
 from palinurus.gateway.tls import format_fingerprint
+from palinurus.store.factory import STORE_VARIABLE
 from palinurus.tools.commands.environ import hide_process
 from palinurus.tools.sandbox.probe import detect_support
 from palinurus.workspace import bootstrap
 
 log = logging.getLogger(__name__)
 
+OUT_OF_FLEET = 75  # EX_TEMPFAIL
 AGAIN = (signal.SIGUSR1, signal.SIGHUP)  # begin again with the config as it is then
 
 
@@ -50,9 +52,12 @@ def run_gateway(argv: list[str]) -> int:
     )
     parser.add_argument("--port", type=int, help="TCP port (default: gateway.port, 18789)")
     parser.add_argument("--bind", help="address to listen on (default: gateway.bind, 127.0.0.1)")
+    parser.add_argument("--store", metavar="URL", help="a PostgreSQL that several gateways share (default: store.url)")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more")
     args = parser.parse_args(argv[1:] if argv[:1] == ["run"] else argv)
     environ = dict(os.environ)
+    if args.store:
+        os.environ[STORE_VARIABLE] = environ[STORE_VARIABLE] = args.store
     loaded = load_settings(environ)
     loaded = crashloop.choose_config(loaded, crashloop.count_start(loaded.settings.home, SystemClock().now()), environ)
     loaded = _with(loaded, args.bind, args.port)
@@ -116,6 +121,7 @@ async def _life(
     """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
     settings = loaded.settings
     app = build_app(loaded, environ, clock)
+    app.store_lost = _leave
     app.restart = lambda seconds: _later(stop, seconds)
     raise_descriptor_limit()
     gateway = GatewayServer(app, clock, secret)
@@ -155,6 +161,13 @@ async def _life(
     return after
 
 
+def _leave(why: str) -> None:
+    """The others have taken over what this node did. To end at once is the surest way to do nothing more of it."""
+    log.critical("this gateway is out of its fleet (%s) and ends; its service manager starts it again", why)
+    logging.shutdown()
+    os._exit(OUT_OF_FLEET)
+
+
 def _watch_mail(app: App, environ: Mapping[str, str], place: token.GatewayLocation) -> None:
     """Have a mailbox watched, if the config names one."""
     if app.settings.webhooks.enabled and app.settings.webhooks.gmail.account:
@@ -192,7 +205,7 @@ def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
 async def _proved(loaded: LoadedConfig, clock: Clock) -> None:
     await clock.sleep(crashloop.PROVEN_SECONDS)
     crashloop.forget_starts(loaded.settings.home)
-    crashloop.keep_proven_config(loaded.settings.home, loaded.source)
+    crashloop.keep_proven_config(loaded)
 
 
 async def _reason(

@@ -28,7 +28,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, T
 from opentelemetry.trace import Span, StatusCode, set_span_in_context
 
 from palinurus import __version__
-from palinurus.config.sections.gateway import SpanSettings
+from palinurus.config.sections.session import SpanSettings
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEvent, ToolEnd, ToolStart
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage

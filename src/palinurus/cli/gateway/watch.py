@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from palinurus.clock import Clock
-from palinurus.config.sections.gateway import CacheTraceSettings, DiagnosticsSettings
+from palinurus.config.sections.session import CacheTraceSettings, DiagnosticsSettings
 from palinurus.core.types.events import MessageStart, RunEvent, ToolStart, ToolUpdate
 from palinurus.core.types.inbound import Inbound
 from palinurus.plugins.hooks import Hooks

@@ -43,6 +43,7 @@ class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
     ready: bool
     failing: list[str]
     address: str
+    elsewhere: bool  # gateway.mode is remote
     fingerprint: str  # of its certificate; "": plain HTTP
     uptime_ms: int
     model: str
@@ -90,6 +91,7 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
         ready=bool(ready and ready.get("ready")),
         failing=list(ready.get("failing", [])) if ready else [],
         address=address.url,
+        elsewhere=address.remote,
         fingerprint=format_fingerprint(address.fingerprint) if ready is not None else "",
         uptime_ms=int(ready.get("uptimeMs", 0)) if ready else 0,
         model=model,
@@ -188,13 +190,15 @@ def _size(home: str) -> int:
 
 def _print(status: ProgramStatus, view: TerminalView) -> None:
     if not status.gateway:
-        gateway = f"{view.style('not running', 'red')} (would be at {status.address}; `pal gateway` starts it)"
+        start = "it is elsewhere: gateway.remote" if status.elsewhere else "`pal gateway` starts it"
+        gateway = f"{view.style('not running', 'red')} (would be at {status.address}; {start})"
     elif not status.ready:
         gateway = f"{view.style('not ready', 'red')} at {status.address}: {', '.join(status.failing)}"
     else:
         gateway = f"{view.style('running', 'green')} at {status.address}, up {format_span(status.uptime_ms // 1000)}"
     rows = [
         ("gateway", gateway),
+        *([("here", "what follows is of this machine, not of that gateway")] if status.elsewhere else ()),
         *([("SHA-256", f"{status.fingerprint} (its certificate)")] if status.fingerprint else ()),
         ("model", status.model + (f" (key from {status.key})" if status.key else "")),
         ("sessions", str(status.sessions)),

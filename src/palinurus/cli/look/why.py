@@ -1,6 +1,6 @@
-"""`pal why …`: why a run was as it was, from the store and the transcript (`services/why.py` has the words); `pal why
-cache`: what broke the prompt cache, from the diagnosis files and the ledger. `pal trace ID`: one message from its
-acceptance to its receipt. Reads only, beside a gateway and without one.
+"""`pal why …`: why a run was as it was, from the store and the transcript (`services/why.py` has the words; `cache.py`
+those about the prompt cache). `pal trace ID`: one message from its acceptance to its receipt. Reads only, beside a
+gateway and without one.
 """
 
 from __future__ import annotations
@@ -9,34 +9,17 @@ import os
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
-from palinurus.agent.promptcache import (
-    FIXES,
-    FOLDER,
-    CacheBreakRecord,
-    CacheSnapshot,
-    explain_last_request,
-    find_breaking_message,
-    format_share,
-    load_cache_snapshot,
-    locate_break,
-)
 from palinurus.cli.args import CommandParser, read_session_key, to_json
-from palinurus.cli.main import main
+from palinurus.cli.main import PARTS, load_part, main
 from palinurus.cli.render import strip_controls
 from palinurus.config.paths import find_home
 from palinurus.core.types.card import CARD
-from palinurus.core.types.messages import Message
 from palinurus.errors import BadRequest, NotFound
-from palinurus.services.why import TOPICS, RunFacts, describe_run, format_why
-from palinurus.sessions.entries import MessageEntry
+from palinurus.services.why import TOPICS, RunFacts, collect_run_facts, describe_run, format_why
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import read_transcript
 from palinurus.store.factory import StateReader, open_reader
-from palinurus.store.port import InboxRow, SessionRow, TraceStep, UsageRow
-
-CALLS = 10  # of the ledger that are shown
+from palinurus.store.port import InboxRow, TraceStep
 
 
 def run_trace(argv: list[str]) -> int:
@@ -127,7 +110,8 @@ def run_why(argv: list[str]) -> int:
     if asked.what in ELSEWHERE:
         return main([*ELSEWHERE[asked.what], *asked.name, *(["--json"] if asked.json else [])])
     if asked.what == "cache":
-        return _print_cache(asked.name[0] if asked.name else "", as_json=asked.json)
+        show: Any = load_part(PARTS["cache"])
+        return int(show(asked.name[0] if asked.name else "", as_json=asked.json))
     topic, words = (asked.what, asked.name) if asked.what in TOPICS else ("run", [asked.what, *asked.name])
     tool = words.pop(0) if topic == "tool" and words else ""
     if len(words) > 1:
@@ -141,14 +125,10 @@ def _gather(home: str, text: str) -> RunFacts:
     """All that is on file about the message that is meant. Raises NotFound."""
     with open_reader(home) as reader:
         row = _find_message(reader, text)
-        calls = [call for call in reader.list_usage(row.at, row.session) if call.item == row.id]
-        steps, session = reader.trace(row.id), reader.session(row.session)
-    said: list[Message] = []
-    if session is not None:
-        path = SessionRecord.decode(session.data).path(session.agent)
-        entries = read_transcript(os.path.join(home, path)).entries_of(row.id)
-        said = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
-    return RunFacts(row, steps, calls, said)
+        ledger, steps = reader.list_usage(row.at, row.session), reader.trace(row.id)
+        session = reader.session(row.session)
+    path = SessionRecord.decode(session.data).path(session.agent) if session is not None else ""
+    return collect_run_facts(row, steps, ledger, read_transcript(os.path.join(home, path)) if path else None)
 
 
 def _find_message(reader: StateReader, text: str) -> InboxRow:
@@ -168,102 +148,3 @@ def _find_message(reader: StateReader, text: str) -> InboxRow:
     if not rows:
         raise NotFound(f"no message, or more than one, and no session is called {text!r}", fix=_recent(reader))
     return rows[0]
-
-
-def _print_cache(text: str, *, as_json: bool) -> int:
-    where = find_home(os.environ)
-    with open_reader(where) as reader:
-        row = _session(reader, text)
-        calls = reader.list_usage(0, row.key)[-CALLS:]
-        items = reader.items(limit=200, session=row.key)
-    look = load_cache_snapshot(os.path.join(where, FOLDER), row.session_id)
-    print(to_json(describe_cache(row, look, calls, items)) if as_json else format_cache(row, look, calls, items))
-    return 0
-
-
-def _session(reader: StateReader, text: str) -> SessionRow:
-    if not text:
-        rows = reader.sessions()
-        if not rows:
-            raise NotFound("no session yet", fix="`pal chat` starts one")
-        return rows[0]
-    key = read_session_key(text)
-    row = reader.session(str(key))
-    if row is None:
-        raise NotFound(f"no session {key}", fix="`pal sessions` lists them")
-    return row
-
-
-def describe_cache(
-    row: SessionRow, look: CacheSnapshot | None, calls: list[UsageRow], items: list[InboxRow]
-) -> dict[str, Any]:
-    """The whole as plain data."""
-    seen: dict[str, Any] | None = None
-    if look is not None:
-        names = ("model", "at", "kept", "total", "idle", "requests")
-        seen = {name: getattr(look, name) for name in names}
-        seen["sections"] = [{"group": p.group, "name": p.name, "bytes": p.size} for p in look.pieces]
-        seen["breaks"] = [
-            {
-                "at": f.at,
-                "item": find_breaking_message(f, items),
-                "why": FIXES[f.what.cause],
-                **msgspec.to_builtins(f.what),
-            }
-            for f in look.breaks
-        ]
-    return {
-        "session": row.key,
-        "sessionId": row.session_id,
-        "request": seen,
-        "calls": [msgspec.to_builtins(call) for call in calls],
-        "verdict": explain_last_request(look, calls),
-    }
-
-
-def format_cache(row: SessionRow, look: CacheSnapshot | None, calls: list[UsageRow], items: list[InboxRow]) -> str:
-    """For people."""
-    lines = [f"session   {row.key}"]
-    if look is not None:
-        lines.append(f"model     {look.model}")
-        lines.append(
-            f"requests  {look.requests}, the last {_when(look.at)}: {format_share(look.kept, look.total)} as before"
-        )
-    lines += ["", explain_last_request(look, calls)]
-    if look is not None and look.breaks:
-        lines += ["", "breaks, newest first:"]
-        for found in reversed(look.breaks):
-            lines += _break(found, find_breaking_message(found, items))
-    if calls:
-        lines += ["", "what the provider counted, newest last:"]
-        lines += [_call(call) for call in calls]
-    return "\n".join(lines)
-
-
-def _break(found: CacheBreakRecord, item: str) -> list[str]:
-    what = found.what
-    lines = [
-        f"  {_when(found.at)}  {_clean(locate_break(what))}",
-        f"      {_clean(what.note)}; {format_share(what.kept, what.total)} kept",
-    ]
-    if what.before or what.after:
-        lines += [f"      was: {_clean(what.before)}", f"      now: {_clean(what.after)}"]
-    return [*lines, f"      why: {FIXES[what.cause]}" + (f" (pal trace {item})" if item else "")]
-
-
-def _call(call: UsageRow) -> str:
-    asked = call.input + call.cache_read + call.cache_write
-    hit = 100 * call.cache_read // max(1, asked)
-    return (
-        f"  {_when(call.at)}  {call.provider}/{call.model}: {asked} in, {call.cache_read} read from cache ({hit} %), "
-        f"{call.cache_write} written"
-    )
-
-
-def _when(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000).astimezone().isoformat(" ", "seconds")[:19]
-
-
-def _clean(text: str) -> str:
-    """One printable line: prompts hold what strangers wrote."""
-    return "".join(c if c.isprintable() else "⏎" if c == "\n" else " " for c in text)

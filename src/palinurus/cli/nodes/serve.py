@@ -103,7 +103,7 @@ def plan_login(home: str, environ: Mapping[str, str], asked: NodeOptions) -> tup
     same = url == known.url
     pinned = asked.fingerprint or (code.tls_fingerprint if code else "") or (known.fingerprint if same else "")
     token, dead = (known.token, known.refused) if same and not code else ("", False)
-    state = NodeState(url, token, pinned, asked.name or known.name, dead)
+    state = NodeState(url, token, pinned, name=asked.name or known.name, refused=dead)
     shared = environ.get("PALINURUS_GATEWAY_TOKEN") or environ.get("OPENCLAW_GATEWAY_TOKEN") or ""
     if code is not None:
         secret, how = code.bootstrap_token, {"code": code.bootstrap_token}

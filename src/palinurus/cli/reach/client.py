@@ -73,8 +73,10 @@ async def connect_agent(
 
     Raises StateLocked when a gateway holds the state but cannot be used, ConfigError, StateError.
     """
-    address = http.find_gateway_address(loaded.settings)
-    found = await http.is_gateway_alive(address)
+    if local:
+        found = await http.is_gateway_alive(http.find_gateway_address(loaded.settings))
+    else:
+        found = await http.is_gateway_running(loaded.settings)
     if found and not local:
         return HttpAgentClient(lambda: http.find_gateway_address(loaded.settings), clock)
     start: Start = load_part(PARTS["local"])  # type: ignore[assignment]

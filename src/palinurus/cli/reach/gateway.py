@@ -60,14 +60,15 @@ async def open_link(
 
     Raises Unauthorized, GatewayUnreachable."""
     address = find_gateway_address(settings)
-    kind = "password" if settings.gateway.auth_mode == "password" else "token"
+    asked = settings.gateway.remote.password and not settings.gateway.remote.token
+    kind = "password" if (asked if address.remote else settings.gateway.auth_mode == "password") else "token"
     options |= (
         {kind: secret}
         if url
         else {
             kind: address.token,
             "fingerprint": address.fingerprint,
-            "proof": address.proof or "-",
+            "proof": address.proof or ("" if address.remote else "-"),
         }
     )
     connect, login, identity = (cast(Any, load_part(PARTS[name])) for name in ("connect", "login", "identity"))

@@ -31,13 +31,15 @@ class GatewayEndpoint(msgspec.Struct, frozen=True):
     host: str
     port: int
     token: str = ""
-    fingerprint: str = ""  # of its certificate; "": plain HTTP
+    fingerprint: str = ""  # of its certificate; "": plain HTTP, or one that a known issuer signed
     proof: str = ""  # the key with which it proves itself; "": none is known
+    remote: bool = False  # of another home: the owner named its address, and no key of it is known
+    issued: bool = False  # TLS with a certificate of a known issuer
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.fingerprint else 'http'}://{host}:{self.port}"
+        return f"{'https' if self.fingerprint or self.issued else 'http'}://{host}:{self.port}"
 
 
 class GatewayHttpAnswer:
@@ -79,7 +81,7 @@ async def send_request(
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await _connect(address)
-            if address.token and not address.fingerprint:
+            if address.token and not address.fingerprint and not address.remote:
                 await _prove(address, reader, writer)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as exc:
         raise GatewayUnreachable(
@@ -101,9 +103,9 @@ async def send_request(
 
 async def _connect(address: GatewayEndpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Nothing is sent to a server that has another certificate than the one we know. Raises OSError."""
-    if not address.fingerprint:
-        return await asyncio.open_connection(address.host, address.port, limit=LIMIT)
-    context = ssl.create_default_context()
+    context = ssl.create_default_context() if address.fingerprint or address.issued else None
+    if context is None or not address.fingerprint:
+        return await asyncio.open_connection(address.host, address.port, limit=LIMIT, ssl=context)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the fingerprint says more than an issuer
     reader, writer = await asyncio.open_connection(address.host, address.port, limit=LIMIT, ssl=context)
     found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
@@ -129,6 +131,8 @@ async def _prove(address: GatewayEndpoint, reader: asyncio.StreamReader, writer:
 
 async def is_gateway_alive(address: GatewayEndpoint) -> bool:
     """Does the gateway of this home answer there, and prove it? The token is not sent."""
+    if address.remote:
+        return await _answers(msgspec.structs.replace(address, token=""))
     try:
         async with asyncio.timeout(ALIVE_SECONDS):
             reader, writer = await _connect(address)
@@ -141,8 +145,24 @@ async def is_gateway_alive(address: GatewayEndpoint) -> bool:
         return False
 
 
+async def _answers(address: GatewayEndpoint) -> bool:
+    try:
+        answer = await send_request(address, "GET", "/healthz")
+        answer.close()
+        return answer.status == 200
+    except (GatewayUnreachable, ConnectionError):
+        return False
+
+
 def find_gateway_address(settings: Settings) -> GatewayEndpoint:
-    """Where a gateway of this home would be: where the last one said, else where the config says."""
+    """Where the gateway is: elsewhere, if the config says so, else where the last one of this home said, else where the
+    config says."""
+    if settings.gateway.mode == "remote" and settings.gateway.remote.url:
+        there = settings.gateway.remote
+        host, port, tls = there.place
+        proof = there.fingerprint if tls else ""
+        secret = (there.token or there.password).reveal()
+        return GatewayEndpoint(host, port, secret, proof, remote=True, issued=tls and not proof)
     place = token.find_location(settings.home)
     gateway = settings.gateway
     if gateway.auth_mode == "password":
@@ -156,5 +176,11 @@ def find_gateway_address(settings: Settings) -> GatewayEndpoint:
 
 
 async def is_gateway_running(settings: Settings) -> bool:
-    """Does the gateway of this home answer?"""
-    return await is_gateway_alive(find_gateway_address(settings))
+    """Does the gateway of this home answer? Raises GatewayUnreachable if the one elsewhere does not: nothing is done
+    here in its place."""
+    address = find_gateway_address(settings)
+    found = await is_gateway_alive(address)
+    if address.remote and not found:
+        fix = "gateway.remote.url says where it is; gateway.mode: 'local' works with the state that is here"
+        raise GatewayUnreachable(f"no gateway answers at {address.url}", fix=fix)
+    return found

@@ -186,6 +186,10 @@ class AgentSettings(VeiledSection, frozen=True):
     tools: ToolsSettings = option(ToolsSettings(), at=None)  # its own words over everybody's
     retries: RetrySettings = option(RetrySettings(), "How often a model is asked for one answer.", "runRetries")
     startup: StartupSettings = option(StartupSettings(), "What a new session begins with.", "startupContext")
+    evidence: Literal["warn", "ask", "off"] = option(
+        "warn",
+        "Claims of an answer that nothing bears out: warn tells the person, ask also asks the model once more.",
+    )
     injection: Literal["always", "continuation-skip", "never"] = option(
         "always",
         "When workspace files are in the prompt; continuation-skip leaves them out after a finished answer.",

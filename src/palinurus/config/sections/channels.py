@@ -214,7 +214,7 @@ class AccountSettings(Section, frozen=True):
     group_allow_from: tuple[str, ...] = option((), at=None)
     # by chat, chat:topic:thread, guild:server, or "*" for all others
     groups: dict[str, GroupSettings] = option({}, at=None)
-    streaming: Annotated[Streaming, ToldWord("off", "partial", "block", progress="partial")] = "off"
+    streaming: Annotated[Streaming, ToldWord("off", "partial", "block", progress="partial", quiet="partial")] = "off"
     blocks: bool | None = option(None, at="blockStreaming")  # None: not said
     limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
     lines: Size = option(0, "How many lines one message has at most; 0: as many as fit.", "maxLinesPerMessage")

@@ -14,22 +14,25 @@ from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.forms import (
     Count,
-    LooseMillis,
-    LooseSecret,
+    Lower,
     Millis,
     MillisOrNone,
     MinutesNumber,
     Names,
     NeededSecret,
     Port,
-    Ratio,
     Size,
     Text,
 )
 from palinurus.config.keypath import get_at
+from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 from palinurus.patterns import compile_late
 
+HeaderText: TypeAlias = Annotated[
+    str,
+    Written(str | bool, lambda told: told.strip() if isinstance(told, str) and told.isprintable() else ""),
+]
 AuthMode: TypeAlias = Literal["token", "password", "none", "trusted-proxy"]
 BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
 NODE_DEVICES = ("camera", "screen", "recorder", "location")  # of a node
@@ -38,8 +41,10 @@ WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
 _ADDRESS = compile_late(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost")
 _BASE = compile_late(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
 _COLOR = compile_late(r"#?[0-9a-fA-F]{6}")
+_FINGERPRINT = compile_late(r"[0-9a-f]{64}")
 _HOST = compile_late(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
 _ORIGIN = compile_late(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
+_REMOTE = compile_late(r"(wss?|https?)://(\[[0-9a-fA-F:.]+\]|[^/\s:@]+)(?::(\d{1,5}))?/?")
 
 
 def is_loopback(address: str) -> bool:
@@ -122,80 +127,6 @@ class NodeHostSettings(Section, frozen=True):
         return msgspec.structs.replace(self, devices=known)
 
 
-class CaptureSettings(Section, frozen=True):
-    """diagnostics.otel.captureContent: what people and models wrote, in spans; by default none of it."""
-
-    enabled: bool = option(False, "Send what was said along, as far as the other keys say.")
-    input: bool = option(False, "What the model is asked.", "inputMessages")
-    output: bool = option(False, "What the model answers.", "outputMessages")
-    system: bool = option(False, "The system prompt.", "systemPrompt")
-    tools: bool = option(False, "The tools that the model is offered.", "toolDefinitions")
-    tool_inputs: bool = option(False, "What tools are called with.")
-    tool_outputs: bool = option(False, "What tools answer.")
-
-    LOOSE: ClassVar = True
-
-
-class SpanSettings(Section, frozen=True):
-    """diagnostics.otel: runs, model calls and tool calls as OpenTelemetry spans, figures and log lines, over HTTP."""
-
-    enabled: bool = option(False, "Send them (`pal extras add otel`).")
-    traces: bool = option(True, "false: no spans.")
-    metrics: bool = option(True, "false: no figures (runs, tokens, tool calls, and how long they took).")
-    logs: bool = option(False, "true: the lines of the log, too, without secrets.")
-    endpoint: Text = option("", "The collector, without a path; OTEL_EXPORTER_OTLP_ENDPOINT where nothing is said.")
-    traces_endpoint: Text = option("", "The whole address for spans, instead of endpoint.")
-    metrics_endpoint: Text = option("", "The whole address for figures.")
-    logs_endpoint: Text = option("", "The whole address for log lines.")
-    headers: dict[str, LooseSecret] = option({}, "Headers to send along, such as a key.")
-    service: Text = option("palinurus", "What the program calls itself.", "serviceName")
-    share: Ratio = option(1.0, "Of how many runs spans are sent: 1 of all, 0 of none.", "sampleRate")
-    flush: LooseMillis = option(0.0, "How long spans wait for others before they are sent.", "flushIntervalMs")
-    capture: CaptureSettings = option(CaptureSettings(), "What was said, in spans.", "captureContent")
-
-    LOOSE: ClassVar = True
-
-    def locate(self, signal: Literal["traces", "metrics", "logs"]) -> str:
-        """Where they go; "": where the environment says."""
-        own = {"traces": self.traces_endpoint, "metrics": self.metrics_endpoint, "logs": self.logs_endpoint}
-        return own[signal] or (f"{self.endpoint.rstrip('/')}/v1/{signal}" if self.endpoint else "")
-
-
-class CacheTraceSettings(Section, frozen=True):
-    """diagnostics.cacheTrace: every request to a model as a line of a file, to see why a cache was missed."""
-
-    enabled: bool = option(False, "Write a line for every request to a model.")
-    file: Text = option("", "The file; by default logs/cache-trace.jsonl in the state directory.", "filePath")
-    messages: bool = option(True, "With the conversation.", "includeMessages")
-    prompt: bool = option(True, "With the newest message.", "includePrompt")
-    system: bool = option(True, "With the system prompt.", "includeSystem")
-
-    LOOSE: ClassVar = True
-
-    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
-        return msgspec.structs.replace(self, file=here.folder(self.file)) if self.file else self
-
-
-class DiagnosticsSettings(Section, frozen=True):
-    """diagnostics. Times in seconds."""
-
-    enabled: bool = option(True, "false: nothing is sent anywhere.")
-    otel: SpanSettings = option(SpanSettings(), "Runs as OpenTelemetry spans, with figures and log lines.")
-    flags: Names = option((), "Parts of the program that log everything, such as channels.telegram; * is all of it.")
-    stuck_warn: LooseMillis = option(
-        120.0, "After how long without a sign of life a run is named in the log.", "stuckSessionWarnMs"
-    )
-    stuck_abort: LooseMillis = option(0.0, "After how long it is stopped; by default never.", "stuckSessionAbortMs")
-    cache_trace: CacheTraceSettings = option(CacheTraceSettings(), "Every request to a model, in a file.")
-
-    LOOSE: ClassVar = True
-
-    @property
-    def spans(self) -> SpanSettings | None:
-        """What is sent to a collector; None: nothing."""
-        return self.otel if self.enabled and self.otel.enabled else None
-
-
 class PageLook(Section, frozen=True):
     """ui: how the web page looks."""
 
@@ -214,6 +145,39 @@ class PageLook(Section, frozen=True):
             here.odd("assistant.avatar", "is neither an emoji, a letter or two nor a data: address of an image")
             made = msgspec.structs.replace(made, avatar="")
         return msgspec.structs.replace(made, color=made.color and f"#{made.color.lstrip('#')}")
+
+
+class RemoteGateway(Section, frozen=True):
+    """gateway.remote: the gateway elsewhere that commands talk to where gateway.mode is remote."""
+
+    url: Text = option("", "Its address: wss://host:port, or ws://127.0.0.1:port where a tunnel ends.")
+    token: NeededSecret = option(Secret(), "Its token.")
+    password: NeededSecret = option(Secret(), "Its password, where it asks for one.")
+    fingerprint: Lower = option(
+        "", "SHA-256 of its certificate, as it says at its start; not needed where a known issuer signed it.",
+        "tlsFingerprint",
+    )  # fmt: skip
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        proof, hint = self.fingerprint.replace(":", ""), "wss://host:port, or ws://127.0.0.1:port"
+        found, why = _REMOTE.fullmatch(self.url), ""
+        if self.url and not found:
+            why = "is not the address of a gateway"
+        elif found and found[1] in ("ws", "http") and not is_loopback(found[2].strip("[]")):
+            why = "would send the token where others can read it"
+        elif proof and not _FINGERPRINT.fullmatch(proof):
+            here.bad("tlsFingerprint", "is no SHA-256", "64 hexadecimal digits; until then nothing is sent there")
+            proof = "0" * 64
+        if why:
+            here.bad("url", why, hint)
+        return msgspec.structs.replace(self, url="" if why else self.url, fingerprint=proof)
+
+    @property
+    def place(self) -> tuple[str, int, bool]:
+        """Host, port, and whether it is reached over TLS."""
+        found = _REMOTE.fullmatch(self.url)
+        scheme, host, port = found.groups() if found else ("ws", "127.0.0.1", None)
+        return host.strip("[]"), int(port or 18789), scheme in ("wss", "https")
 
 
 class GatewaySettings(Section, frozen=True):
@@ -257,6 +221,12 @@ class GatewaySettings(Section, frozen=True):
     page: bool = option(True, "Serve the web page.", "controlUi.enabled", closed=False)
     page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
     tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
+    remote: RemoteGateway = option(RemoteGateway(), "The gateway elsewhere, where gateway.mode is remote.")
+    transport_security: HeaderText = option(
+        "",
+        "Sent with every answer as Strict-Transport-Security, such as max-age=31536000; false: not.",
+        "http.securityHeaders.strictTransportSecurity",
+    )
     check: MinutesNumber = option(
         0.0, "How often the connections of channels are looked at; 0: never.", "channelHealthCheckMinutes"
     )

@@ -1,8 +1,11 @@
-"""session and messages: how conversations are told apart, when they start anew, what waits while a run goes on; skills
-and the log."""
+"""session and messages: how conversations are told apart, when they start anew, what waits while a run goes on; skills,
+the log and what else is told of runs, and where the state is."""
 
+import os
 import re
+import socket
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
@@ -16,11 +19,16 @@ from palinurus.config.forms import (
     GroupChatSection,
     Hour,
     LogLevel,
+    LooseMillis,
     LooseSecret,
     MillisOrNone,
     Names,
+    OptionalSecret,
+    Ratio,
     Size,
+    Text,
     Typing,
+    between,
     merge_raw,
 )
 from palinurus.config.kinds import Written
@@ -98,6 +106,15 @@ class SessionSettings(Section, frozen=True):
         )
 
 
+class BurstSettings(Section, frozen=True):
+    """messages.inbound. Times in seconds."""
+
+    wait: MillisOrNone = option(
+        0.0, "How long a chat must be quiet before a turn begins: what is written in one go is one turn.", "debounceMs"
+    )
+    by_channel: dict[str, MillisOrNone] = option({}, "The same by channel.")
+
+
 class QueueSettings(Section, frozen=True):
     """messages.queue. Mode words as configured; `inbox/policy.py` knows what they mean. Times in seconds."""
 
@@ -107,11 +124,13 @@ class QueueSettings(Section, frozen=True):
     drop: Literal["old", "new", "summarize"] = "summarize"
     by_channel: dict[str, QueueMode] = {}
     debounce_by_channel: dict[str, MillisOrNone] = option({}, at="debounceMsByChannel")
+    burst: BurstSettings = option(BurstSettings(), at=None)  # messages.inbound
 
 
 class MessagesSection(Section, frozen=True):
     group_chat: GroupChatSection = GroupChatSection()
     queue: QueueSettings = option(QueueSettings(), "What happens to messages that arrive while a run is going on.")
+    inbound: BurstSettings = option(BurstSettings(), "Messages that are written in one go.")
     ack_reaction: str | None = None
     ack_reaction_scope: Literal["group-mentions", "group-all", "direct", "all", "off", "none"] = "group-mentions"
     remove_ack_after_reply: bool = False
@@ -120,6 +139,9 @@ class MessagesSection(Section, frozen=True):
     )
 
     KNOWN: ClassVar = {"visibleReplies": str, "tts": Annotated[Free, Unfilled(SpeechSettings)]}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        return msgspec.structs.replace(self, queue=msgspec.structs.replace(self.queue, burst=self.inbound))
 
 
 class CommandSettings(Section, frozen=True):
@@ -202,8 +224,104 @@ class LoggingSettings(Section, frozen=True):
         return msgspec.structs.replace(self, patterns=tuple(usable))
 
 
+class CaptureSettings(Section, frozen=True):
+    """diagnostics.otel.captureContent: what people and models wrote, in spans; by default none of it."""
+
+    enabled: bool = option(False, "Send what was said along, as far as the other keys say.")
+    input: bool = option(False, "What the model is asked.", "inputMessages")
+    output: bool = option(False, "What the model answers.", "outputMessages")
+    system: bool = option(False, "The system prompt.", "systemPrompt")
+    tools: bool = option(False, "The tools that the model is offered.", "toolDefinitions")
+    tool_inputs: bool = option(False, "What tools are called with.")
+    tool_outputs: bool = option(False, "What tools answer.")
+
+    LOOSE: ClassVar = True
+
+
+class SpanSettings(Section, frozen=True):
+    """diagnostics.otel: runs, model calls and tool calls as OpenTelemetry spans, figures and log lines, over HTTP."""
+
+    enabled: bool = option(False, "Send them (`pal extras add otel`).")
+    traces: bool = option(True, "false: no spans.")
+    metrics: bool = option(True, "false: no figures (runs, tokens, tool calls, and how long they took).")
+    logs: bool = option(False, "true: the lines of the log, too, without secrets.")
+    endpoint: Text = option("", "The collector, without a path; OTEL_EXPORTER_OTLP_ENDPOINT where nothing is said.")
+    traces_endpoint: Text = option("", "The whole address for spans, instead of endpoint.")
+    metrics_endpoint: Text = option("", "The whole address for figures.")
+    logs_endpoint: Text = option("", "The whole address for log lines.")
+    headers: dict[str, LooseSecret] = option({}, "Headers to send along, such as a key.")
+    service: Text = option("palinurus", "What the program calls itself.", "serviceName")
+    share: Ratio = option(1.0, "Of how many runs spans are sent: 1 of all, 0 of none.", "sampleRate")
+    flush: LooseMillis = option(0.0, "How long spans wait for others before they are sent.", "flushIntervalMs")
+    capture: CaptureSettings = option(CaptureSettings(), "What was said, in spans.", "captureContent")
+
+    LOOSE: ClassVar = True
+
+    def locate(self, signal: Literal["traces", "metrics", "logs"]) -> str:
+        """Where they go; "": where the environment says."""
+        own = {"traces": self.traces_endpoint, "metrics": self.metrics_endpoint, "logs": self.logs_endpoint}
+        return own[signal] or (f"{self.endpoint.rstrip('/')}/v1/{signal}" if self.endpoint else "")
+
+
+class CacheTraceSettings(Section, frozen=True):
+    """diagnostics.cacheTrace: every request to a model as a line of a file, to see why a cache was missed."""
+
+    enabled: bool = option(False, "Write a line for every request to a model.")
+    file: Text = option("", "The file; by default logs/cache-trace.jsonl in the state directory.", "filePath")
+    messages: bool = option(True, "With the conversation.", "includeMessages")
+    prompt: bool = option(True, "With the newest message.", "includePrompt")
+    system: bool = option(True, "With the system prompt.", "includeSystem")
+
+    LOOSE: ClassVar = True
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        return msgspec.structs.replace(self, file=here.folder(self.file)) if self.file else self
+
+
+class DiagnosticsSettings(Section, frozen=True):
+    """diagnostics. Times in seconds."""
+
+    enabled: bool = option(True, "false: nothing is sent anywhere.")
+    otel: SpanSettings = option(SpanSettings(), "Runs as OpenTelemetry spans, with figures and log lines.")
+    flags: Names = option((), "Parts of the program that log everything, such as channels.telegram; * is all of it.")
+    stuck_warn: LooseMillis = option(
+        120.0, "After how long without a sign of life a run is named in the log.", "stuckSessionWarnMs"
+    )
+    stuck_abort: LooseMillis = option(0.0, "After how long it is stopped; by default never.", "stuckSessionAbortMs")
+    cache_trace: CacheTraceSettings = option(CacheTraceSettings(), "Every request to a model, in a file.")
+
+    LOOSE: ClassVar = True
+
+    @property
+    def spans(self) -> SpanSettings | None:
+        """What is sent to a collector; None: nothing."""
+        return self.otel if self.enabled and self.otel.enabled else None
+
+
 def compile_pattern(word: str) -> re.Pattern[str]:
     """A bare expression, for which case does not matter, or `/expression/flags`. Raises re.error."""
     found = re.fullmatch(r"/(.+)/([gimsuy]*)", word, re.DOTALL)
     flags = re.IGNORECASE if found is None or "i" in found[2] else re.NOFLAG
     return re.compile(found[1] if found else word, flags)
+
+
+class StoreSettings(Section, frozen=True):
+    """store. Times in seconds."""
+
+    url: OptionalSecret = option(
+        Secret(""), "A PostgreSQL that several gateways share (docs/fleet.md); empty: files of this machine."
+    )
+    node: Text = option("", "What this gateway is called among them; by default the machine's name and a few letters.")
+    lease: Annotated[float, between(2, 600)] = option(
+        15.0, "How long a gateway may be silent before the others take over its work.", "leaseSeconds"
+    )
+    serves: Names = option((), "The agents whose messages this gateway runs; by default all.")
+
+    def name_node(self, home: str) -> str:
+        """What this gateway is called."""
+        mark = blake2b(os.path.realpath(home).encode(), digest_size=3).hexdigest()
+        return self.node or f"{socket.gethostname()}-{mark}"
+
+    def list_served(self) -> tuple[str, ...] | None:
+        """Beginnings of the keys of sessions that run here; None: all."""
+        return tuple(f"agent:{agent}:" for agent in self.serves) or None

@@ -13,6 +13,7 @@ from palinurus.config.sections.audio import MediaSection
 from palinurus.config.sections.models import VeiledSection
 from palinurus.config.sections.web import WebSettings
 from palinurus.core.types.approval import SAFE_HOSTS, TaintMode, TaintRules
+from palinurus.core.types.changes import ChangeRules
 from palinurus.patterns import compile_late
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
@@ -207,6 +208,22 @@ class SpawnFileRules(Section, frozen=True):
     )
 
 
+class ChangesSection(Section, frozen=True):
+    """tools.changes: what is kept of files that calls change (docs/changes.md)."""
+
+    enabled: bool = option(True, "false: nothing is kept, so nothing can be shown or undone.")
+    files: Count = option(5_000, "Workspaces with more files are not looked at around commands.", "maxFiles")
+    file_mb: Count = option(4, "Files larger than this are not kept: their change is seen, not undone.", "maxFileMb")
+    mb: Count = option(256, "How much all contents together may take; the oldest runs go first.", "keepMb")
+    runs: Count = option(200, "How many runs can be undone.", "keepRuns")
+    days: Count = option(30, "How long a run can be undone.", "keepDays")
+
+    def make_rules(self) -> ChangeRules:
+        """The same as the program counts it."""
+        sizes = {"files": self.files, "file_bytes": self.file_mb << 20, "bytes": self.mb << 20}
+        return ChangeRules(self.enabled, **sizes, runs=self.runs, age=self.days * 86_400_000)
+
+
 class ToolsSettings(msgspec.Struct, frozen=True):
     """tools, but for who may use which: that is `Settings.policy`."""
 
@@ -216,6 +233,7 @@ class ToolsSettings(msgspec.Struct, frozen=True):
     taint: TaintRules = TaintRules()
     plan: bool = True  # is there update_plan
     attachments: SpawnFileRules = SpawnFileRules()
+    changes: ChangeRules = ChangeRules()
 
 
 class ToolsSection(AgentToolsSection, frozen=True):
@@ -239,9 +257,11 @@ class ToolsSection(AgentToolsSection, frozen=True):
     attachments: SpawnFileRules = option(
         SpawnFileRules(), "Files that sub-agents are given.", "sessions_spawn.attachments"
     )
+    changes: ChangesSection = option(ChangesSection(), "What runs change in the workspace, to be shown and undone.")
 
     def make_settings(self, here: ConfigPlace) -> ToolsSettings:
         """The settings; what is wrong goes to the findings."""
         taint = self.taint.make_rules(here.below("taint"))
         made = ToolsSettings(self.workspace_only, self.exec, self.loops, taint=taint)
-        return msgspec.structs.replace(made, plan=self.plan, attachments=self.attachments)
+        kept = self.changes.make_rules()
+        return msgspec.structs.replace(made, plan=self.plan, attachments=self.attachments, changes=kept)

@@ -38,6 +38,8 @@ class SecretProvider(Section, frozen=True):
     pass_env: Names = option((), "Variables that the program gets; no other.")
     timeout: Millis = option(5.0, "How long it may take.", "timeoutMs")
     linked: bool = option(False, "The command may be a symbolic link.", "allowSymlinkCommand")
+    json_only: bool = option(False, "true: an answer that is no JSON is none; false: it is the secret itself.")
+    trusted_dirs: Names | None = option(None, "The only folders that the program may lie in.", closed=[])
 
 
 class ShellEnvSection(Section, frozen=True):
@@ -107,10 +109,17 @@ class SecretVaults:
             found = self._environ.get(ident, "")
             return found, "" if found else f"the environment variable {ident} is not set"
         path = paths.expand_path(place.path if source == "file" else place.command, self._environ, self._home)
-        if why := _distrust(path, source, place.linked):
+        if why := _distrust(path, source, place.linked) or self._outside(path, place):
             return "", f"{path} {why}"
         env = tuple((key, self._environ[key]) for key in place.pass_env if key in self._environ)
         return _read(path, place, ident) if source == "file" else _ask(path, place, name, (ident, env))
+
+    def _outside(self, path: str, place: SecretProvider) -> str:
+        if place.source != "exec" or place.trusted_dirs is None:
+            return ""
+        folders = [os.path.realpath(paths.expand_path(one, self._environ, self._home)) for one in place.trusted_dirs]
+        real = os.path.realpath(path)
+        return "" if any(os.path.commonpath((one, real)) == one for one in folders) else "is in none of trustedDirs"
 
 
 def _distrust(path: str, source: str, linked: bool) -> str:
@@ -160,6 +169,6 @@ def _ask(
     try:
         said = msgspec.json.decode(done.stdout)
     except (ValueError, RecursionError):
-        said = done.stdout.decode(errors="replace").strip()
+        said = "" if place.json_only else done.stdout.decode(errors="replace").strip()
     found = get_at(said, ("values", ident)) if isinstance(said, dict) else said
     return (found, "") if isinstance(found, str) and found else ("", f"{path} knows no {ident[:80]}")

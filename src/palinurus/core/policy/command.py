@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from palinurus.core.policy.shell import parse_command
 from palinurus.patterns import compile_late
 
 Nature: TypeAlias = Literal["runner", "executes", "opener", "plain"]
@@ -102,6 +103,12 @@ _ONLOOKERS = frozenset(
     "arch basename date df dirname du echo false free groups id ls lsblk lscpu nproc printf ps pwd readlink realpath "
     "seq sleep stat true tty uname uptime w who whoami".split()
 )
+# They write no file of their own, as long as they are not asked to by an option that `OPENERS` names.
+_READERS = _ONLOOKERS | frozenset(
+    "[ cat cd cksum cmp column comm cut diff egrep expr fd fdfind fgrep file find fold grep head hexdump hostname jq "
+    "less md5sum more nl od printenv rg sha1sum sha256sum sort tail test tr tree type uniq wc which".split()
+)
+_GIT_READS = frozenset("blame describe diff grep log ls-files ls-tree rev-parse shortlog show status".split())
 _VERSIONED = compile_late(r"(?<![\d.])(?:[-.]?\d+(?:\.\d+)*[a-z]?)$")
 _EXTENSION = compile_late(r"\.(?:exe|cmd|bat|ps1|com)$")
 
@@ -122,6 +129,18 @@ def classify_command(argv: Sequence[str], binary: str = "") -> Nature:
         if opener is not None:
             return "executes" if any(opener.fullmatch(word) for word in argv[1:]) else "opener"
     return "plain"
+
+
+def only_reads(command: str) -> bool:
+    """Does a whole command line plainly write no file? A guess by names, to save looking: nothing is allowed by it."""
+    parsed = parse_command(command)
+    return bool(parsed.segments) and all(_reads(segment.argv) for segment in parsed.segments)
+
+
+def _reads(argv: Sequence[str]) -> bool:
+    if argv[0] == "git":
+        return len(argv) > 1 and argv[1] in _GIT_READS and not any(word.startswith("--output") for word in argv)
+    return argv[0] in _READERS and classify_command(argv) != "executes"
 
 
 def is_onlooker(binary: str) -> bool:

@@ -6,12 +6,16 @@ JSON is a part of it; commas before a closing bracket, plain words and # comment
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 DEPTH = 20  # brackets in brackets
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "true": True, "false": False, "True": True, "False": False,
 }  # fmt: skip
+
+
+ReadWord: TypeAlias = Callable[[str], Any]
 
 
 class FrontMatterFault(Exception):
@@ -35,19 +39,32 @@ def parse_word(word: str) -> Any:
     return _WORDS.get(word, word)
 
 
-def parse_value(text: str, at: int, depth: int = 0) -> FlowValue:
-    """The value that starts at `at` (white space before it is skipped). Raises FrontMatterFault."""
+def parse_typed_word(word: str) -> Any:
+    """The same, and numbers are numbers."""
+    if word[:1] not in "+-.0123456789":
+        return parse_word(word)
+    for kind in (int, float):
+        try:
+            return kind(word) if "_" not in word else word
+        except ValueError:
+            continue
+    return parse_word(word)
+
+
+def parse_value(text: str, at: int, depth: int = 0, *, word: ReadWord = parse_word) -> FlowValue:
+    """The value that starts at `at` (white space before it is skipped); `word` reads plain ones. Raises
+    FrontMatterFault."""
     at = skip_blanks(text, at)
     head = text[at : at + 1]
     if depth > DEPTH:
         raise FrontMatterFault(at, f"more than {DEPTH} brackets inside each other")
     if head == "{":
-        return _map(text, at, depth)
+        return _map(text, at, depth, word)
     if head == "[":
-        return _list(text, at, depth)
+        return _list(text, at, depth, word)
     if head in ('"', "'") and head:
         return parse_quoted(text, at)
-    return _plain(text, at)
+    return _plain(text, at, word)
 
 
 def parse_quoted(text: str, at: int) -> FlowValue:
@@ -93,7 +110,7 @@ def _unquoted(text: str, start: int, end: int) -> str:
     return str(made).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _map(text: str, at: int, depth: int) -> FlowValue:
+def _map(text: str, at: int, depth: int, word: ReadWord) -> FlowValue:
     made: dict[str, Any] = {}
     opened, at = at, skip_blanks(text, at + 1)
     while text[at : at + 1] != "}":
@@ -103,18 +120,18 @@ def _map(text: str, at: int, depth: int) -> FlowValue:
         if text[at : at + 1] == ":":
             at = skip_blanks(text, at + 1)
             if text[at : at + 1] not in (",", "}"):
-                item, at = parse_value(text, at, depth + 1)
+                item, at = parse_value(text, at, depth + 1, word=word)
                 at = skip_blanks(text, at)
         made[key.value if isinstance(key.value, str) else json.dumps(key.value)] = item
         at = _next(text, at, "}", opened)
     return FlowValue(made, at + 1)
 
 
-def _list(text: str, at: int, depth: int) -> FlowValue:
+def _list(text: str, at: int, depth: int, word: ReadWord) -> FlowValue:
     made: list[Any] = []
     opened, at = at, skip_blanks(text, at + 1)
     while text[at : at + 1] != "]":
-        item = parse_value(text, at, depth + 1)
+        item = parse_value(text, at, depth + 1, word=word)
         made.append(item.value)
         at = _next(text, skip_blanks(text, item.end), "]", opened)
     return FlowValue(made, at + 1)
@@ -131,7 +148,7 @@ def _next(text: str, at: int, close: str, opened: int) -> int:
     return at
 
 
-def _plain(text: str, at: int) -> FlowValue:
+def _plain(text: str, at: int, word: ReadWord) -> FlowValue:
     end = at
     while end < len(text) and text[end] not in ",[]{}\n":
         if text[end] == ":" and (end + 1 == len(text) or text[end + 1] in " \t\n,]}"):
@@ -139,10 +156,10 @@ def _plain(text: str, at: int) -> FlowValue:
         if text[end] == "#" and text[end - 1 : end].isspace():
             break
         end += 1
-    word = text[at:end].strip()
-    if not word:
+    plain = text[at:end].strip()
+    if not plain:
         found = text[at : at + 1]
         raise FrontMatterFault(
             min(at, len(text)), f"expected a value, found {found!r}" if found else "a value is missing"
         )
-    return FlowValue(parse_word(word), end)
+    return FlowValue(word(plain), end)

@@ -1,7 +1,8 @@
-"""The header of a SKILL.md: a strict little part of YAML. Pure; never raises, hostile text included.
+"""The header of a SKILL.md, and a whole file of its kind: a strict little part of YAML. Pure; never raises, hostile
+text included.
 
 Known: `key: value`, nested maps and lists by indentation, quoted texts, {…} and […] (JSON), | and > texts, comments.
-Not known, and said so: anchors, tags, several documents. Numbers stay text.
+Not known, and said so: anchors, tags, several documents. Numbers of a header stay text.
 """
 
 from __future__ import annotations
@@ -38,6 +39,13 @@ class BadFrontMatter(msgspec.Struct, frozen=True):
     message: str
 
 
+class YamlFile(msgspec.Struct, frozen=True):
+    """What a file says, and where: the line of every key and item by its path (`$.turns[0].say`)."""
+
+    fields: dict[str, Any]
+    places: dict[str, int]
+
+
 class _Line(msgspec.Struct, frozen=True):
     indent: int
     text: str  # without the indentation and without white space at the end
@@ -62,11 +70,25 @@ def parse_front_matter(text: str) -> FrontMatter | BadFrontMatter:
     return FrontMatter(fields, "\n".join(lines[end + 1 :]))
 
 
-class _Block:
-    """One reading of a header. `_now` is the line that comes next."""
+def parse_yaml(text: str) -> YamlFile | BadFrontMatter:
+    """A whole file. Numbers are numbers."""
+    plain = normalize_breaks(text.removeprefix("\ufeff"))
+    if len(plain) > LIMIT:
+        return BadFrontMatter(1, f"more than {LIMIT} characters")
+    block = _Block(plain, flow.parse_typed_word)
+    try:
+        return YamlFile(block.whole(), block.places)
+    except FrontMatterFault as exc:
+        return BadFrontMatter(plain.count("\n", 0, exc.at) + 1, exc.message)
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+
+class _Block:
+    """One reading of a header. `_now` is the line that comes next, `_path` what is being read."""
+
+    def __init__(self, text: str, word: flow.ReadWord = flow.parse_word) -> None:
+        self._text, self._word = text, word
+        self._path = "$"
+        self.places: dict[str, int] = {}
         self._lines: list[_Line] = []
         self._now = 0
         at = 0
@@ -98,6 +120,15 @@ class _Block:
             self._now += 1
         return None
 
+    def _below(self, step: str, line: _Line, at: int, indent: int, depth: int) -> Any:
+        """The value of a key or an item."""
+        outer, self._path = self._path, self._path + step
+        self.places[self._path] = self._now + 1
+        try:
+            return self._value(line, at, indent, depth)
+        finally:
+            self._path = outer
+
     def _node(self, indent: int, depth: int) -> Any:
         line = self._peek()
         assert line is not None
@@ -118,7 +149,9 @@ class _Block:
             if found is None:
                 raise FrontMatterFault(line.at, f"expected `key: value`, found {line.text[:30]!r}")
             key, rest = found
-            made[key] = self._value(line, rest, indent, depth)
+            if key in made and self._word is flow.parse_typed_word:
+                raise FrontMatterFault(line.at, f"{key} stands here twice")
+            made[key] = self._below(f".{key}", line, rest, indent, depth)
         if line is not None and line.indent > indent:
             raise FrontMatterFault(line.at, "is indented more than what stands before it")
         return made
@@ -133,9 +166,12 @@ class _Block:
             if inner and inner[0] not in "{[|>#" and _key(self._text, _Line(0, inner, at)) is not None:
                 # `- key: value`: a map whose first line stands behind the dash
                 self._lines[self._now] = _Line(indent + (at - line.at), inner, at)
+                outer, self._path = self._path, f"{self._path}[{len(made)}]"
+                self.places[self._path] = self._now + 1
                 made.append(self._map(indent + (at - line.at), depth + 1))
+                self._path = outer
             else:
-                made.append(self._value(line, at, indent, depth))
+                made.append(self._below(f"[{len(made)}]", line, at, indent, depth))
         return made
 
     def _value(self, line: _Line, at: int, indent: int, depth: int) -> Any:
@@ -158,11 +194,11 @@ class _Block:
 
     def _inline(self, at: int) -> Any:
         """Brackets or quotes, over as many lines as they take."""
-        read = flow.parse_value(self._text, at)
+        read = flow.parse_value(self._text, at, word=self._word)
         end = self._text.find("\n", read.end)
         end = len(self._text) if end < 0 else end
         tail = self._text[read.end : end]
-        if tail.strip() and not _COMMENT.match(tail):
+        if tail.strip() and not (tail[0].isspace() and tail.lstrip().startswith("#")):
             raise FrontMatterFault(read.end, f"unexpected after the value: {tail.strip()[:30]!r}")
         self._now = self._text.count("\n", 0, end) + 1
         return read.value
@@ -176,7 +212,7 @@ class _Block:
         while (line := self._peek()) is not None and line.indent > indent:
             words.append(_COMMENT.sub("", line.text).strip())
             self._now += 1
-        return flow.parse_word(" ".join(word for word in words if word))
+        return self._word(" ".join(word for word in words if word))
 
     def _text_block(self, scalar: re.Match[str], indent: int) -> str:
         """The lines below, as they are (|) or folded (>)."""

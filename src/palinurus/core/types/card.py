@@ -6,11 +6,13 @@ it was in the call before (sections, tools) is not said again: `CallCard.followi
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 import msgspec
 
 CARD = "card"  # the trace step that holds one
+EVIDENCE = "evidence"  # the one that holds what of an answer nothing bore out
 
 
 class CardSection(msgspec.Struct, frozen=True, array_like=True):
@@ -50,6 +52,7 @@ class CallCard(msgspec.Struct, frozen=True, omit_defaults=True):
     first: int | None = None  # until its first word
     stopped: str = ""  # why it ended, as the model says
     failure: str = ""  # kind and message
+    purpose: str = ""  # what else it was for: it is no step of the run
 
     def following(self, before: CallCard | None) -> CallCard:
         """With what it leaves unsaid, from the call before it."""
@@ -81,3 +84,27 @@ def read_cards(details: Iterable[str]) -> list[CallCard]:
             continue
         made.append(card.following(made[-1] if made else None))
     return made
+
+
+class UnprovenClaim(msgspec.Struct, frozen=True):
+    """A claim that what happened does not bear out."""
+
+    kind: str  # tests, files, messages, jobs, done
+    said: str
+    fact: str
+
+
+class EvidenceFinding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of one check, in the trace of the message. `asked`: it was sent back to the model."""
+
+    claims: tuple[UnprovenClaim, ...]
+    asked: bool = False
+
+
+def read_findings(details: Iterable[str]) -> list[EvidenceFinding]:
+    """As they stand in a trace; one that cannot be read is left out."""
+    found = []
+    for text in details:
+        with contextlib.suppress(msgspec.DecodeError):
+            found.append(msgspec.json.decode(text, type=EvidenceFinding))
+    return found

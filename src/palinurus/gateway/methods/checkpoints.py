@@ -1,16 +1,18 @@
-"""sessions.compaction.*: the points at which a conversation was shortened, and going back to one."""
+"""sessions.compaction.*: the points at which a conversation was shortened, and going back to one. changes.*: what runs
+changed in their workspaces, and putting it back (ours)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from palinurus.gateway.context import SessionKeyParams, refuse_busy
 from palinurus.gateway.methods.change import create_branch
 from palinurus.gateway.methods.tree import append_lines
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
+from palinurus.late import load_part
 from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.entries import to_millis
 from palinurus.sessions.transcript import Transcript
@@ -91,7 +93,68 @@ async def _found(call: MethodCall, asked: CheckpointParams) -> tuple[SessionSnap
     return seen, transcript, point
 
 
+# --- files
+
+
+class ChangesListParams(MethodParams, frozen=True):
+    session_key: NonEmpty | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+
+
+class ChangesGetParams(MethodParams, frozen=True):
+    run: str = ""  # an id or its beginning; "" = the last one that changed something
+    session_key: NonEmpty | None = None
+    diffs: bool = True
+
+
+class ChangesUndoParams(MethodParams, frozen=True):
+    run: str = ""
+    session_key: NonEmpty | None = None
+    force: bool = False
+
+
+async def list_changes(call: MethodCall, asked: ChangesListParams) -> dict[str, Any]:
+    """Runs that changed files, the newest first, without what is in them."""
+    keeper = _keep(call)
+    runs = await keeper.list_runs(asked.session_key or "", asked.limit)
+    return {"runs": [await keeper.describe(run, diffs=False) for run in runs]}
+
+
+async def get_changes(call: MethodCall, asked: ChangesGetParams) -> dict[str, Any]:
+    """One run's."""
+    keeper = _keep(call)
+    made: dict[str, Any] = await keeper.describe(
+        await keeper.find(asked.run, asked.session_key or ""), diffs=asked.diffs
+    )
+    return made
+
+
+async def undo_changes(call: MethodCall, asked: ChangesUndoParams) -> dict[str, Any]:
+    """Put files back as they were before a run."""
+    return await _restore(call, asked, redo=False)
+
+
+async def redo_changes(call: MethodCall, asked: ChangesUndoParams) -> dict[str, Any]:
+    """Do again what was undone."""
+    return await _restore(call, asked, redo=True)
+
+
+async def _restore(call: MethodCall, asked: ChangesUndoParams, *, redo: bool) -> dict[str, Any]:
+    told: dict[str, Any] = await _keep(call).undo(asked.run, asked.session_key or "", redo=redo, force=asked.force)
+    call.context.broadcaster.announce_change(told["sessionKey"], "files-redo" if redo else "files-undo")
+    return told
+
+
+def _keep(call: MethodCall) -> Any:
+    program = call.program
+    return load_part("change-keeper").ChangeKeeper(program.settings, program.store, program.schedules)
+
+
 METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("changes.list", READ, ChangesListParams, list_changes),
+    GatewayMethod("changes.get", READ, ChangesGetParams, get_changes),
+    GatewayMethod("changes.undo", ADMIN, ChangesUndoParams, undo_changes),
+    GatewayMethod("changes.redo", ADMIN, ChangesUndoParams, redo_changes),
     GatewayMethod("sessions.compaction.list", READ, SessionKeyParams, list_session_checkpoints),
     GatewayMethod("sessions.compaction.get", READ, CheckpointParams, get_checkpoint),
     GatewayMethod("sessions.compaction.branch", WRITE, CheckpointParams, branch_checkpoint),

@@ -70,13 +70,14 @@ async def get_config(call: MethodCall, asked: NoParams) -> dict[str, Any]:
         "hash": digest_config(found.data),
         "valid": not any(problem.fatal for problem in found.problems),
         "issues": _issues(found, fatal=True),
-        "warnings": _issues(found, fatal=False),
+        "warnings": [*_issues(found, fatal=False), *({**one, "inert": True} for one in _issues(found, inert=True))],
         "legacyIssues": [],
     }
 
 
-def _issues(found: ConfigReading, *, fatal: bool) -> list[dict[str, Any]]:
-    return [{"path": p.path, "message": p.message, "line": p.line} for p in found.problems if p.fatal is fatal]
+def _issues(found: ConfigReading, *, fatal: bool = False, inert: bool = False) -> list[dict[str, Any]]:
+    told = [problem for problem in (found.inert if inert else found.problems) if problem.fatal is fatal]
+    return [{"path": p.path, "message": p.message, "line": p.line, "hint": p.hint} for p in told]
 
 
 async def replace_config(call: MethodCall, asked: ConfigSetParams) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,7 +18,7 @@ from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, Method
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.services.facts import gather_facts
-from palinurus.services.why import RunFacts, describe_run
+from palinurus.services.why import describe_run, load_run_facts
 from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
@@ -62,9 +62,8 @@ async def explain_message(
 ) -> dict[str, Any]:
     """Everything about one message of a session, as it was. What a run without cards left unsaid (level, prompt, tools)
     is told as it stands for the session's next run, and says so with `asOf`."""
-    calls = [call for call in await program.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
-    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)]
-    told = describe_run(RunFacts(row, await program.store.trace(row.id), calls, said))
+    facts = await load_run_facts(program.store, transcript, row)
+    told = describe_run(facts)
     record = seen.record or SessionRecord(sessionId="")
     now, look = gather_facts(program, seen.key, record), program.look(record.sessionId)
     offered = find_tool_offer(program, seen, decode_inbound(row.body))
@@ -83,7 +82,7 @@ async def explain_message(
         },
         "thinking": {**(told["thinking"] or {"level": now.level.level, "reason": now.level.reason}), "asOf": then},
         "prompt": told["prompt"] or await _prompt(program, seen, look),
-        "cache": {**told["cache"], **_judge_cache(look, calls, row)},
+        "cache": {**told["cache"], **_judge_cache(look, facts.calls, row)},
         "tools": {
             **told["tools"],
             "offered": list(offered.tools) if told["tools"]["offered"] is None else told["tools"]["offered"],
@@ -107,7 +106,7 @@ async def _prompt(program: CommandContext, seen: SessionSnapshot, look: CacheSna
     return {"asOf": "next", "sections": [{"name": p.name, "bytes": p.chars, "stable": p.stable} for p in parts]}
 
 
-def _judge_cache(look: CacheSnapshot | None, calls: list[UsageRow], row: InboxRow) -> dict[str, Any]:
+def _judge_cache(look: CacheSnapshot | None, calls: Sequence[UsageRow], row: InboxRow) -> dict[str, Any]:
     """A verdict, and the first difference to the request before, if one of this message's broke the prefix."""
     made: dict[str, Any] = {"verdict": explain_last_request(look, calls)}
     breaks = [found for found in look.breaks if find_breaking_message(found, [row])] if look is not None else []

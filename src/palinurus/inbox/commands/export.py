@@ -1,4 +1,6 @@
-"""/export: the conversation as a Markdown file in the workspace. For the owner."""
+"""Commands about files of the workspace, for the owner. /export: the conversation as a Markdown file there. /changes,
+/undo and /redo: what the runs of this session changed in it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,13 @@ from collections.abc import Iterable
 
 from palinurus.beneath import write_file_beneath
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
-from palinurus.errors import StateUnwritable
+from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
+from palinurus.late import load_part
 
 FOLDER = "exports"
 RESULT = 2000  # characters of a tool result
+FORCE = ("--force", "force")
 
 
 async def run_export(call: CommandCall) -> CommandAnswer:
@@ -64,3 +68,39 @@ def write_export(workspace: str, name: str, text: str) -> str:
     except OSError as exc:
         raise StateUnwritable(f"{folder}/{name} cannot be written: {exc.strerror}") from exc
     return os.path.join(folder, name)
+
+
+async def run_changes(call: CommandCall) -> CommandAnswer:
+    """Names and sizes only: what is in files is no matter for a chat."""
+    services = load_part("change-keeper")
+    keeper = services.ChangeKeeper(call.program.settings, call.program.store)
+    try:
+        run = await keeper.find(call.args.strip(), str(call.key))
+    except NotFound as exc:
+        return CommandAnswer(f"{exc.message[:1].upper()}{exc.message[1:]}.")
+    told = await keeper.describe(run)
+    return CommandAnswer(services.format_changes(told, diffs=False))
+
+
+async def run_undo(call: CommandCall) -> CommandAnswer:
+    return await _restore(call, redo=False)
+
+
+async def run_redo(call: CommandCall) -> CommandAnswer:
+    return await _restore(call, redo=True)
+
+
+async def _restore(call: CommandCall, *, redo: bool) -> CommandAnswer:
+    """The last run of this session, or the one that is named. Cut off by a crash it is run again: what it was undoing
+    is finished by the start, and found by its id."""
+    services = load_part("change-keeper")
+    keeper = services.ChangeKeeper(call.program.settings, call.program.store, call.program.schedules)
+    words = call.args.split()
+    force = any(word in FORCE for word in words)
+    named = next((word for word in words if word not in FORCE), "")
+    try:
+        told = await keeper.undo(named, str(call.key), redo=redo, force=force, ident=call.claim.id)
+    except (BadRequest, NotFound) as exc:
+        return CommandAnswer(f"{exc.message[:1].upper()}{exc.message[1:]}.")
+    other = "" if redo else " /redo brings it back."
+    return CommandAnswer(services.format_outcome(told) + other)

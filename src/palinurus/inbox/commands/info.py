@@ -22,8 +22,7 @@ from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, Command
 from palinurus.inbox.commands.levels import get_effective_level
 from palinurus.inbox.commands.options import format_queue
 from palinurus.services.facts import find_session_model, format_tokens, gather_facts, list_models
-from palinurus.services.why import TOPICS, RunFacts, describe_run, format_why
-from palinurus.sessions.entries import MessageEntry
+from palinurus.services.why import TOPICS, describe_run, format_why, load_run_facts
 from palinurus.store.port import UsageRow
 
 # /context [list|detail|json]: what the next model call is made of, and how large each part is.
@@ -308,7 +307,5 @@ async def run_why(call: CommandCall) -> CommandAnswer:
     row = await store.item(ident) if ident else None
     if row is None:
         return CommandAnswer("There is no answer in this session to explain yet.")
-    calls = [one for one in await store.list_usage(row.at, row.session) if one.item == row.id]
-    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)]
-    told = describe_run(RunFacts(row, await store.trace(row.id), calls, said))
+    told = describe_run(await load_run_facts(store, transcript, row))
     return CommandAnswer(format_why(told, topic, words[0] if words else ""))

@@ -32,6 +32,13 @@ _ROWS: tuple[ChatCommand, ...] = (
         "owner",
         "info",
     ),
+    ChatCommand(
+        "changes", "what the last run changed in the workspace", export.run_changes, "[RUN]", (), "owner", "info"
+    ),
+    ChatCommand(
+        "undo", "put back what a run changed in the workspace", export.run_undo, "[RUN] [--force]", (), "owner"
+    ),
+    ChatCommand("redo", "do again what was undone", export.run_redo, "[RUN] [--force]", (), "owner"),
     ChatCommand("whoami", "who you are to the agent", info.run_whoami, aliases=("id",), group="info"),
     ChatCommand("new", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
     ChatCommand("reset", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),

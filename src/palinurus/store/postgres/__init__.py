@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from palinurus.clock import Clock
-from palinurus.store.postgres.link import LEASE, FleetLink, connect_fleet
+from palinurus.store.postgres.link import FleetMember, connect_fleet
 from palinurus.store.postgres.store import PostgresStore
 
 
-async def open_postgres_store(
-    url: str, home: str, clock: Clock, *, node: str, lease: float = LEASE, database_time: bool = True
-) -> PostgresStore:
-    """Join the fleet at `url` as `node`. Call `recover()` before anything else.
+async def open_postgres_store(url: str, home: str, clock: Clock, member: FleetMember) -> PostgresStore:
+    """Join the fleet at `url`. Call `recover()` before anything else.
 
-    `database_time`: moments are those of the server, so that nodes agree; otherwise those of `clock`. Raises
-    StateUnwritable (no server, wrong password), StateBroken (a newer schema), BadRequest (no asyncpg).
+    Raises StateUnwritable (no server, wrong password), StateBroken (a newer schema), BadRequest (no asyncpg).
     """
-    link: FleetLink = await connect_fleet(url, node, clock, lease=lease, database_time=database_time)
-    return PostgresStore(link, home)
+    return PostgresStore(await connect_fleet(url, clock, member), home)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from palinurus import late
 from palinurus.clock import Clock
 from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritable
 from palinurus.store import port
@@ -36,6 +36,17 @@ _LOST = "PAL04"
 _APPLY = "SELECT apply_changes($1, $2, $3, $4, $5::jsonb, $6::bytea[], $7)"
 
 
+class FleetMember(msgspec.Struct, frozen=True):
+    """A node as it joins. `lost` is told why, if the others go on without it; `ended` is called when it is closed.
+    `database_time`: moments are those of the server, so that nodes agree; otherwise those of the clock."""
+
+    name: str
+    lease: float = LEASE
+    lost: Callable[[str], None] = lambda why: None
+    ended: Callable[[], None] = lambda: None
+    database_time: bool = True
+
+
 class ChangeOp(msgspec.Struct):
     """A change on its way: the server's `op`, its bytes, and who waits for it."""
 
@@ -47,16 +58,16 @@ class ChangeOp(msgspec.Struct):
 class FleetLink:
     """Made by `connect_fleet`. One per node."""
 
-    def __init__(self, driver: Any, url: str, node: str, clock: Clock, *, lease: float, database_time: bool) -> None:
-        self.node = node
+    def __init__(self, driver: Any, url: str, clock: Clock, member: FleetMember) -> None:
+        self.node = member.name
+        self.member = member
         self.epoch = 0
         self.lost: StateBroken | None = None  # why this node is none of the fleet any more
         self.reads: Any = None  # asyncpg's pool
         self._driver = driver
         self._url = url
         self._clock = clock
-        self._lease = lease
-        self._database_time = database_time
+        self._lease = member.lease
         self._writer: Any = None
         self._bus: Any = None
         self._bus_free = asyncio.Lock()
@@ -161,7 +172,7 @@ class FleetLink:
             self._tell(ops, msgspec.json.decode(answer))
 
     async def _send(self, told: str, blobs: list[bytes], *, guarded: bool) -> Any:
-        now = None if self._database_time else self._clock.now()
+        now = None if self.member.database_time else self._clock.now()
         return await self._writer.fetchval(_APPLY, self.node, self.epoch, self._number, now, told, blobs, guarded)
 
     async def _insist(self, run: Callable[[], Awaitable[T]]) -> T:
@@ -179,7 +190,7 @@ class FleetLink:
                 if self.lost is not None:
                     raise StateBroken(self.lost.message, fix=self.lost.fix) from None
                 log.warning("the fleet's database cannot be reached (%s); trying again in %.1f s", error, wait)
-                await asyncio.sleep(wait)
+                await self._clock.sleep(wait)
                 wait = min(wait * 2, 2.0)
 
     def _tell(self, ops: list[ChangeOp], answer: dict[str, Any]) -> None:
@@ -213,7 +224,7 @@ class FleetLink:
                     self._driver.CannotConnectNowError, self._driver.AdminShutdownError) as error:  # fmt: skip
                 if wait is None or self._closing:
                     raise StateError(f"the fleet's database cannot be reached: {error}") from None
-                await asyncio.sleep(wait)
+                await self._clock.sleep(wait)
             except self._driver.PostgresError as error:
                 raise StateError(f"the fleet's database: {error}") from None
         raise AssertionError("the last try returns or raises")
@@ -221,16 +232,16 @@ class FleetLink:
     # --- the lease ---------------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._lease
+        now = self._clock.monotonic
+        until = now() + self._lease
         while True:
-            await asyncio.sleep(self._lease / 3)
+            await self._clock.sleep(self._lease / 3)
             try:
-                async with self._bus_free, asyncio.timeout(max(0.1, until - loop.time())):
+                async with self._bus_free, asyncio.timeout(max(0.1, until - now())):
                     if self._bus.is_closed():
                         self._bus = await self._connect()
                         await self._bus.add_listener(CHANNEL, lambda *told: self._poke.set())
-                    began = loop.time()
+                    began = now()
                     alive = await self._bus.fetchval(
                         "SELECT renew_lease($1, $2, make_interval(secs => $3), '{}')",
                         self.node,
@@ -240,7 +251,7 @@ class FleetLink:
             except (OSError, TimeoutError, self._driver.PostgresError, self._driver.InterfaceError) as error:
                 log.warning("the lease could not be renewed: %s", error)
                 self._bus.terminate()
-                alive = loop.time() < until
+                alive = now() < until
             else:
                 until = began + self._lease if alive else until
             if not alive:
@@ -252,6 +263,7 @@ class FleetLink:
             self.lost = StateBroken(f"node {self.node} is out of the fleet: {why}", fix="start it again")
             log.critical("%s; nothing more is done here", self.lost.message)
             self._wake.set()
+            self.member.lost(why)
 
     # --- news --------------------------------------------------------------------------------------------------
 
@@ -284,15 +296,19 @@ class FleetLink:
                 log.exception("news of the store could not be heard")
 
 
-async def connect_fleet(url: str, node: str, clock: Clock, *, lease: float, database_time: bool) -> FleetLink:
+async def connect_fleet(url: str, clock: Clock, member: FleetMember) -> FleetLink:
     """See `open_postgres_store`."""
-    try:
-        driver = importlib.import_module("asyncpg")
-    except ImportError:
-        raise BadRequest("a store on PostgreSQL needs asyncpg", fix="pal extras add fleet") from None
-    link = FleetLink(driver, url, node, clock, lease=lease, database_time=database_time)
+    link = FleetLink(load_driver(), url, clock, member)
     await link.start()
     return link
+
+
+def load_driver() -> Any:
+    """asyncpg. Raises BadRequest where it is not installed."""
+    try:
+        return late.load_part("asyncpg")
+    except ModuleNotFoundError:
+        raise BadRequest("a store on PostgreSQL needs asyncpg", fix="pal extras add fleet") from None
 
 
 async def install_schema(conn: Any) -> None:

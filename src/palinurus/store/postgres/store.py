@@ -257,8 +257,11 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Finish what is queued, leave the fleet. Safe to call twice."""
+        if not self._open:
+            return
         self._open = False
         await self._link.stop()
+        self._link.member.ended()
 
     async def _change(self, op: dict[str, Any], parts: _Parts | None = None) -> Any:
         if not self._open:

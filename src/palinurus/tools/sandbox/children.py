@@ -224,10 +224,11 @@ class SpareKey(NamedTuple):
 
 
 class KeeperPool:
-    """Starters and spare keepers, both for the sandboxes used last."""
+    """Starters and spare keepers, both for the sandboxes used last. `ahead`: while one works the next is made."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, ahead: bool = True) -> None:
         self._clock = clock or SystemClock()
+        self._ahead = ahead
         self._lock = threading.Lock()
         self._starters: dict[StarterKey, socket.socket] = {}
         self._spares: dict[SpareKey, list[KeptChild]] = {}
@@ -245,7 +246,7 @@ class KeeperPool:
             ready = self._spares.pop(key, [])
             self._spares[key] = ready  # the last one used is the last one dropped
             taken = _pick(ready, now) or self._ask(cell)
-            if not ready:
+            if not ready and self._ahead:
                 ready.append(self._ask(cell))
             self._bound()
         taken.use_until = taken.use_until or now + SERVICE

@@ -9,8 +9,8 @@ import struct
 
 from palinurus.core.folders import is_inside
 from palinurus.tools.sandbox import landlock, seccomp, syscalls
+from palinurus.tools.sandbox.layout import cover_around
 from palinurus.tools.sandbox.plan import KeeperPlan
-from palinurus.tools.sandbox.system import cover_around
 
 _NEW_INSIDE = ("/dev/shm", "/dev/pts", "/tmp")  # made new in namespaces
 _NO_NEW_PRIVS, _BOUNDING_READ, _BOUNDING_DROP = 38, 23, 24

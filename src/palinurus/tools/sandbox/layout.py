@@ -12,6 +12,7 @@ from palinurus.core.folders import find_enclosing_folder
 from palinurus.tools.sandbox.plan import KeeperPlan
 
 OWN_FOLDERS = ("/proc", "/dev")  # made new inside
+MAX_PIECES = 2000
 _WHOLE = "/etc"
 
 
@@ -85,3 +86,21 @@ def _links() -> list[MountStep]:
     """/bin and /lib are links on most systems."""
     with os.scandir("/") as entries:
         return [MountStep("link", os.readlink(entry.path), entry.path) for entry in entries if entry.is_symlink()]
+
+
+def cover_around(folder: str, guarded: tuple[str, ...]) -> list[str]:
+    """The fewest paths that cover `folder` without the guarded ones below it. All are real paths.
+
+    What is made in a folder later that holds a guarded one is not covered; nor are links in it, which lead elsewhere.
+    """
+    front = folder.rstrip("/") + "/"
+    below = tuple([path for path in guarded if path.startswith(front)])  # asked two hundred times for every agent
+    if not below:
+        return [folder]
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    entries = (os.path.join(folder, name) for name in names)
+    own = [entry for entry in entries if entry not in below and not os.path.islink(entry)]
+    return [piece for entry in own for piece in cover_around(entry, below)][:MAX_PIECES]

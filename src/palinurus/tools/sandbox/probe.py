@@ -80,7 +80,7 @@ def _namespaces_work() -> bool:
         return False
     cell = SandboxSpec(kind="namespaces", read=("/usr", "/bin", "/lib", "/lib64", "/etc"))
     nothing = subprocess.DEVNULL
-    pool = children.KeeperPool()
+    pool = children.KeeperPool(ahead=False)
     try:
         child = start_child(
             ChildLaunch(("/bin/sh", "-c", ":"), "/", {}, cell), stdin=nothing, stdout=nothing, stderr=nothing, pool=pool

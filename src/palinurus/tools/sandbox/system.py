@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import palinurus
 from palinurus.clock import SystemClock
+from palinurus.tools.sandbox.layout import MAX_PIECES
 
 PROGRAMS = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu/store", "/snap",
@@ -35,7 +36,6 @@ SECRET_NAMES = frozenset(
         "system-connections", "palinurus", "docker", "containerd", "machine-id", "environment",
     )
 )  # fmt: skip
-_MAX_PIECES = 2000
 Judge: TypeAlias = Callable[["os.DirEntry[str]"], bool]
 
 
@@ -126,7 +126,7 @@ def _secret(entry: os.DirEntry[str]) -> bool:
 def cover_without_secrets(folder: str, secret: Judge) -> list[str]:
     """The fewest paths that cover `folder` except what is secret: `secret` is asked about every entry below."""
     pieces, clean = _pieces(folder, secret)
-    return [folder] if clean else pieces[:_MAX_PIECES]
+    return [folder] if clean else pieces[:MAX_PIECES]
 
 
 def _pieces(folder: str, secret: Judge) -> tuple[list[str], bool]:
@@ -150,21 +150,3 @@ def _pieces(folder: str, secret: Judge) -> tuple[list[str], bool]:
         except OSError:
             clean = False
     return pieces, clean
-
-
-def cover_around(folder: str, guarded: tuple[str, ...]) -> list[str]:
-    """The fewest paths that cover `folder` without the guarded ones below it. All are real paths.
-
-    What is made in a folder later that holds a guarded one is not covered; nor are links in it, which lead elsewhere.
-    """
-    front = folder.rstrip("/") + "/"
-    below = tuple([path for path in guarded if path.startswith(front)])  # asked two hundred times for every agent
-    if not below:
-        return [folder]
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    entries = (os.path.join(folder, name) for name in names)
-    own = [entry for entry in entries if entry not in below and not os.path.islink(entry)]
-    return [piece for entry in own for piece in cover_around(entry, below)][:_MAX_PIECES]

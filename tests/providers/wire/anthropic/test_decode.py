@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import anthropic
-import httpx2
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from later import LaterModule
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCall
 from palinurus.core.types.model import (
     CallDelta,
@@ -27,6 +26,9 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import to_sse_event
 from palinurus.providers.wire.anthropic import AnthropicDecoder
 from providers.kit import decoded, info, recorded, request
+
+anthropic = LaterModule("anthropic")
+httpx2 = LaterModule("httpx2")
 
 NAMES = ["text", "tools", "redacted", "error"]
 MODEL = info("anthropic-messages", price=TokenPrice(3, 15, 0.3, 3.75))

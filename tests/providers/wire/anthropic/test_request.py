@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from later import LaterModule
 from palinurus.core.types.messages import (
     AssistantMessage,
     ImageBlock,
@@ -23,6 +23,8 @@ from palinurus.core.types.model import ModelRequest, Prompt
 from palinurus.providers.wire.anthropic import build_headers, build_path, encode
 from providers.kit import LS, READ, info, request
 
+params = LaterModule("anthropic.types.message_create_params")
+
 MODEL = info("anthropic-messages", base_url="https://a.example", vision=True)
 MARK = {"type": "ephemeral"}
 PNG = ImageBlock("aGk=", "image/png")
@@ -34,7 +36,7 @@ def ask(*messages: Any, **changes: Any) -> ModelRequest:
 
 @functools.cache
 def judge() -> TypeAdapter[Any]:
-    return TypeAdapter(MessageCreateParamsStreaming)
+    return TypeAdapter(params.MessageCreateParamsStreaming)
 
 
 def body(asked: ModelRequest) -> dict[str, Any]:

@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import httpx2
 import msgspec
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from later import LaterModule
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCall, UserMessage
 from palinurus.core.types.model import (
     CallDelta,
@@ -29,6 +28,9 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import to_sse_event
 from palinurus.providers.wire.completions import CompletionsDecoder
 from providers.kit import decoded, info, recorded, request
+
+openai = LaterModule("openai")
+httpx2 = LaterModule("httpx2")
 
 NAMES = ["text", "tools", "reasoning", "quirks", "error"]
 

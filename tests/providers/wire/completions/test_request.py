@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from later import LaterModule
 from palinurus.core.types.messages import (
     AssistantMessage,
     ImageBlock,
@@ -23,12 +23,14 @@ from palinurus.core.types.model import ModelRequest, Prompt
 from palinurus.providers.wire.completions import build_path, encode
 from providers.kit import LS, READ, info, request
 
+params = LaterModule("openai.types.chat.completion_create_params")
+
 PNG = ImageBlock("aGk=", "image/png")
 
 
 @functools.cache
 def judge() -> TypeAdapter[Any]:
-    return TypeAdapter(CompletionCreateParamsStreaming)
+    return TypeAdapter(params.CompletionCreateParamsStreaming)
 
 
 def body(asked: ModelRequest) -> dict[str, Any]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx2
-import openai
 import pytest
 
+from later import LaterModule
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
 from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import to_sse_event
 from palinurus.providers.wire.responses import ResponsesDecoder, build_history
 from providers.kit import decoded, info, recorded, request
+
+openai = LaterModule("openai")
+httpx2 = LaterModule("httpx2")
 
 API = "openai-responses"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from openai.types.responses import ResponseInputParam
 from pydantic import TypeAdapter
 
+from later import LaterModule
 from palinurus.core.types.messages import (
     AssistantMessage,
     ImageBlock,
@@ -22,6 +22,8 @@ from palinurus.core.types.model import Prompt
 from palinurus.providers.wire.history import NO_IMAGE
 from palinurus.providers.wire.responses import CODEX, WIRE, build_history, make_call_id, parse_text_signature
 from providers.kit import READ, info, request
+
+types = LaterModule("openai.types.responses")
 
 API = "openai-responses"
 REASONING = msgspec.json.encode(
@@ -144,7 +146,7 @@ def test_the_sdks_types_accept_the_input() -> None:
         UserMessage("and?"),
     )
     items = WIRE.encode(request(*messages, model=model(vision=True)))["input"]
-    TypeAdapter(ResponseInputParam).validate_python(items)
+    TypeAdapter(types.ResponseInputParam).validate_python(items)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,143 @@
+"""Looking at a fleet from the command line: read-only, one connection, calls that wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from palinurus.errors import NotFound, StateError, StateUnwritable
+from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
+from palinurus.store.postgres import rows
+from palinurus.store.postgres.link import CHANNEL, SCHEMA, install_schema, load_driver
+
+T = TypeVar("T")
+
+_NODES = """
+SELECT n.id, n.epoch, extract(epoch FROM n.until - clock_timestamp())::float8,
+  (SELECT count(*) FROM inbox AS i WHERE i.state = 'running' AND i.node = n.id),
+  ARRAY(SELECT h.name FROM held AS h WHERE h.node = n.id ORDER BY 1)
+FROM node AS n ORDER BY n.id
+"""
+_WAITING = "SELECT count(*), coalesce(min(at), 0) FROM inbox WHERE state = 'queued'"
+
+
+class FleetNode(msgspec.Struct, frozen=True):
+    """A node as it stands. `left`: seconds of its lease; `holds`: what it alone does."""
+
+    id: str
+    epoch: int
+    left: float
+    runs: int
+    holds: list[str]
+
+
+class FleetReport(msgspec.Struct, frozen=True):
+    """All nodes, and what waits: how many messages, and since when the oldest."""
+
+    nodes: list[FleetNode]
+    waiting: int
+    oldest: int
+
+
+class PostgresReader:
+    """Made by `open_postgres_reader`. Sees everything that is committed. Use as a context manager."""
+
+    def __init__(self, url: str) -> None:
+        self._driver = load_driver()
+        self._loop = asyncio.new_event_loop()  # of its own: who calls may be inside one
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fleet-reader", daemon=True)
+        self._thread.start()
+        try:
+            self._conn = self._run(self._driver.connect(url, server_settings={"search_path": SCHEMA}))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> PostgresReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def item(self, ident: str) -> InboxRow | None:
+        """By id, or by a prefix that only one id has."""
+        return self._read(lambda db: rows.find_item(db, ident))
+
+    def items(self, limit: int = 50, session: str | None = None, state: str | None = None) -> list[InboxRow]:
+        """Newest first."""
+        return self._read(lambda db: rows.list_items(db, limit, session, state))
+
+    def replies(self, item: str) -> list[OutboxRow]:
+        """The reply parts of one message, in order, whatever became of them."""
+        return self._read(lambda db: rows.list_replies(db, item))
+
+    def session(self, key: str) -> SessionRow | None:
+        return self._read(lambda db: rows.find_session(db, key))
+
+    def sessions(self, agent: str | None = None) -> list[SessionRow]:
+        """Newest first."""
+        return self._read(lambda db: rows.list_sessions(db, agent))
+
+    def list_usage(self, since: int = 0, session: str | None = None) -> list[UsageRow]:
+        """The usage ledger, oldest first."""
+        return self._read(lambda db: rows.list_usage(db, since, session))
+
+    def trace(self, ident: str) -> list[TraceStep]:
+        """Everything recorded about one message, oldest first."""
+        return self._read(lambda db: rows.build_trace(db, ident))
+
+    def list_records(self, kind: str) -> list[StoreRecord]:
+        """Small records of a part of the program, by key."""
+        return self._read(lambda db: rows.list_records(db, kind))
+
+    def integrity(self) -> list[str]:
+        """Nothing: the server looks after its own pages."""
+        return []
+
+    def report(self) -> FleetReport:
+        """The nodes, and what waits."""
+        nodes = [FleetNode(*row) for row in self._read(lambda db: db.fetch(_NODES))]
+        ((waiting, oldest),) = self._read(lambda db: db.fetch(_WAITING))
+        return FleetReport(nodes, waiting, oldest)
+
+    def install(self) -> None:
+        """Make the tables, if there are none."""
+        self._run(install_schema(self._conn))
+
+    def evict(self, node: str) -> bool:
+        """Take a node's lease away: it is refused from now on, and the others take over its work. False: no such."""
+        done = self._read(lambda db: db.fetch("DELETE FROM node WHERE id = $1 RETURNING id", node))
+        self._read(lambda db: db.fetch(f"NOTIFY {CHANNEL}"))
+        return bool(done)
+
+    def close(self) -> None:
+        if self._loop.is_running():
+            if hasattr(self, "_conn"):
+                asyncio.run_coroutine_threadsafe(self._conn.close(), self._loop).result(10)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def _read(self, run: Callable[[Any], Awaitable[T]]) -> T:
+        return self._run(run(self._conn))
+
+    def _run(self, work: Awaitable[T]) -> T:
+        async def wait() -> T:
+            return await work
+
+        try:
+            return asyncio.run_coroutine_threadsafe(wait(), self._loop).result()
+        except self._driver.UndefinedTableError:
+            raise NotFound("that database is no fleet yet", fix="pal fleet init URL") from None
+        except OSError as error:
+            raise StateUnwritable(f"the fleet's database cannot be reached: {error}", fix="check the address") from None
+        except self._driver.PostgresError as error:
+            raise StateError(f"the fleet's database: {error}", fix="check the address and the password") from None
+
+
+def open_postgres_reader(url: str) -> PostgresReader:
+    """Connect. Raises StateError kinds, BadRequest without asyncpg."""
+    return PostgresReader(url)

@@ -1,0 +1,1 @@
+"""Tests of one's own agent: what the pytest plugin and `pal test` have in common (docs/testing.md)."""
