@@ -54,7 +54,7 @@ FAULTS: tuple[TakenBack, ...] = (
         3, "a stop is on disk", "store/sqlite/changes.py",
         'tx.conn.execute("UPDATE inbox SET outcome = ?, note = ? WHERE id = ?", (end.outcome, end.note, end.id))',
         "pass",
-        "flow/test_stop.py on_disk",
+        "store/sqlite/test_store.py never_comes_back",
     ),
     TakenBack(
         3, "nothing is said after it", "agent/turn.py",
@@ -171,12 +171,6 @@ FAULTS: tuple[TakenBack, ...] = (
         "flow/test_durable.py no_file and pipe",
     ),
     TakenBack(
-        17, "a full disk is one line", "cli/main.py",
-        "    except OSError as exc:\n        if exc.errno in _DISK:",
-        "    except ZeroDivisionError as exc:\n        if exc.errno in _DISK:",
-        "cli/gateway/test_serve_faults.py takes_nothing",
-    ),
-    TakenBack(
         17, "SIGHUP begins again", "cli/gateway/serve.py", "(signal.SIGUSR1, signal.SIGHUP)", "(signal.SIGUSR1,)",
         "cli/gateway/test_serve_faults.py sighup",
     ),
@@ -220,7 +214,7 @@ FAULTS: tuple[TakenBack, ...] = (
     TakenBack(
         19, "an endless answer", "providers/wire/build.py",
         "if self.size > MAX_ANSWER and not self.ended:", "if False:",
-        "providers/wire longer",
+        "providers/wire/test_build.py endless",
     ),
     TakenBack(
         19, "the upkeep of many sessions", "sessions/upkeep.py",
