@@ -14,8 +14,9 @@ from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import SystemClock
+from palinurus.config.sections.session import QueueSettings
 from palinurus.config.settings import LaneSettings
-from palinurus.core.types.inbound import Route
+from palinurus.core.types.inbound import Route, TurnOptions
 from palinurus.inbox import dismiss, queue
 from palinurus.store.factory import open_store
 from palinurus.store.port import InboxRow, Store
@@ -73,10 +74,61 @@ async def test_a_stop_of_one_that_waits_leaves_the_stop_of_the_run_to_be_written
         dismisser.abort(w.dispatcher._running[MAIN], "interrupt")
         assert await w.dispatcher.stop_item(two)
         assert (await row_of(w.store, run)).outcome is None
+        assert w.dispatcher._book.row(MAIN, one) is not None  # nobody was told that it has ended
         writing.set()
         await dismisser.settle(MAIN)
         assert (await row_of(w.store, run)).outcome == "aborted"
         assert (await row_of(w.store, one)).outcome == "aborted" == (await row_of(w.store, two)).outcome
+
+
+@pytest.mark.parametrize("reason", sorted(dismiss.UNMARKED))
+async def test_an_end_that_nobody_wanted_is_not_written_later_either(tmp_path: Path, reason: str) -> None:
+    async with flaky(tmp_path, Deaf, queue=FOLLOW) as (w, _):
+        run, later = await begun(w), await w.send("later")
+        assert await w.dispatcher.stop_item(run, reason)
+        assert await w.dispatcher.stop_item(later)
+        w.dispatcher._dismisser.begin(MAIN)
+        await w.dispatcher._dismisser.settle(MAIN)
+        assert (await row_of(w.store, run)).outcome is None
+        w.turns.gate("run").set()
+        assert (await w.outcome(run)).outcome == "answered"
+
+
+class Reading(Turns):
+    """Reads what is steered in, and has not written that yet."""
+
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        await self.gate("take").wait()
+        self.began += [f"read {ident}" for _, ident in mailbox.take()]
+        await super().turn(claimed, abort, mailbox, audience)
+
+
+async def test_what_a_run_has_read_ends_with_it_and_is_not_counted_as_dropped(tmp_path: Path) -> None:
+    async with flaky(tmp_path, Reading, queue=QueueSettings("steer")) as (w, _):
+        run, read = await w.send("run"), await w.send("more")
+        w.turns.gate("take").set()
+        await until(lambda: w.turns.began == [f"read {read}", "run"])
+        waits = await w.send("last", options=TurnOptions(queue="followup"))
+        assert await w.dispatcher.stop(MAIN, "user") == (True, 1, 0)
+        assert (await w.outcome(waits)).outcome == "aborted" == (await w.outcome(run)).outcome
+
+
+async def test_a_stop_of_another_message_of_the_session_leaves_the_run_alone(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        run = await begun(w)
+        w.dispatcher._dismisser.hear_stopped("another", MAIN, dismiss.MARK.format("user"))
+        w.turns.gate("run").set()
+        assert (await w.outcome(run)).outcome == "answered"
+
+
+async def test_whose_stopped_run_did_not_live_to_say_so_is_told_unless_somebody_else_does(tmp_path: Path) -> None:
+    before = await open_store(str(tmp_path / "h"), SystemClock())
+    for reason in ("user", "stop", "interrupt"):
+        await before.accept(row(reason, reason, f"agent:main:{reason}"), claim=True)
+        await before.stop(f"agent:main:{reason}", dismiss.MARK.format(reason))
+    await before.close()
+    async with flaky(tmp_path) as (w, _):
+        assert [reply.client_id for reply in w.told] == ["user.end"] and w.turns.began == []
 
 
 class Absorbing(Turns):
@@ -95,6 +147,7 @@ async def test_who_stops_a_message_stops_the_run_that_it_became_part_of(tmp_path
         run, steered = await w.send("run"), await w.send("more")
         w.turns.gate("take").set()
         await until(lambda: w.turns.began == ["run"])
+        assert w.dispatcher._book.row(MAIN, steered) is None  # it waits no more
         assert await w.dispatcher.stop_item(steered)
         assert (await w.outcome(run)).outcome == "aborted"
         assert not await w.dispatcher.stop_item(steered)  # it is over
@@ -127,6 +180,36 @@ class Closing(Turns):
 
     async def close_calls(self, route: Route, item: str, *, idle: bool = False) -> None:
         self.closed.append((item, idle))
+
+
+class Breaking(Closing):
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        raise RuntimeError("broken")
+
+
+async def test_tool_calls_that_a_broken_turn_left_open_are_answered(tmp_path: Path) -> None:
+    async with flaky(tmp_path, Breaking) as (w, _):
+        assert isinstance(w.turns, Closing)
+        run = await w.send("run")
+        assert (await w.outcome(run)).outcome == "failed"
+        assert w.turns.closed == [(run, True)]
+
+
+async def test_a_drain_waits_for_what_is_on_its_way_to_the_disk(tmp_path: Path) -> None:
+    async with flaky(tmp_path, queue=FOLLOW) as (w, store):
+        run, one = await begun(w), await w.send("one")
+        writing = store.held["dismiss"] = asyncio.Event()
+        w.dispatcher._step(MAIN, "main", queue.QueueStopEvent((one,)))
+        w.dispatcher._dismisser.begin(MAIN)
+        await until(lambda: "dismiss" not in store.held)
+        w.turns.gate("run").set()
+        await w.outcome(run)
+        draining = asyncio.ensure_future(w.dispatcher.drain(60))
+        await asyncio.wait((draining,), timeout=0.05)
+        assert not draining.done()
+        writing.set()
+        await draining
+        assert (await row_of(w.store, one)).outcome == "aborted"
 
 
 async def test_tool_calls_are_answered_of_messages_that_had_begun_and_of_no_others(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 from palinurus.core.types.events import MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.inbox.feed import RunFeeds
+from palinurus.store.port import InboxRow
 from support import inbound
 
 
@@ -128,3 +130,27 @@ async def test_a_message_that_became_part_of_a_run_ends_with_it_for_followers_to
     feeds.report_ended("a")
     feeds.report_ended("a")
     assert ended == ["a", "b", "c", "a"] and not feeds._guests
+
+
+class Rows:
+    """A store that knows one message."""
+
+    def __init__(self, state: str) -> None:
+        self.state = state
+
+    async def item(self, ident: str) -> Any:
+        return InboxRow(ident, ident, "s", "main", b"", 0, cast("Any", self.state), None, "", attempts=1)
+
+
+async def test_who_has_waited_long_enough_is_told_how_it_stands_and_forgotten() -> None:
+    feeds = RunFeeds()
+    for timeout in (0.0, 0.01):
+        row = await feeds.outcome("a", cast("Any", Rows("queued")), timeout)
+        assert row is not None and row.state == "queued" and not feeds.is_awaited("a")
+    ended = asyncio.ensure_future(feeds.outcome("a", cast("Any", rows := Rows("running"))))
+    await asyncio.sleep(0)
+    assert feeds.is_awaited("a")
+    rows.state = "done"
+    feeds.report_ended("a")
+    row = await ended
+    assert row is not None and row.state == "done" and not feeds.is_awaited("a")

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from palinurus.agent.mailbox import Mailbox
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import DiskFull
 from palinurus.inbox import running
-from palinurus.inbox.queue import BeginEffect
+from palinurus.inbox.message import MessageReader
+from palinurus.inbox.policy import QueuePolicy
+from palinurus.inbox.queue import BeginEffect, QueueRow, make_row
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, StrayRuns, keep_deadline, make_refused_end
 from palinurus.store.port import InboxRow, RunClaim, Settlement, StaleClaim, Store
 from palinurus.testing.clock import FakeClock
 from support import inbound, read
 
+RULES = QueuePolicy("collect")
 CLAIM = RunClaim("m1", "agent:main:main", "main", b"{}", 0, attempts=1)
 
 
@@ -178,3 +183,26 @@ async def test_a_run_that_is_over_is_not_cancelled() -> None:
     keep_deadline(run, 0.0, 0.0, lambda late: pytest.fail("given up"))
     await task
     assert run.late == 1
+
+
+def test_only_what_was_handed_to_it_begins_with_a_run() -> None:
+    """What was stopped between the claim and its beginning stays out."""
+
+    class Book:
+        def row(self, session: str, ident: str) -> QueueRow | None:
+            if ident == "gone":
+                return None
+            made = make_row(ident, inbound(ident), RULES, 0.0)
+            return msgspec.structs.replace(made, state="doomed" if ident == "stopped" else "handed")
+
+    begin = BeginEffect(("handed", "stopped", "gone"))
+    box = Mailbox(lambda ids: None)
+    run = ActiveRun(CLAIM, read(inbound("first")), begin, box)
+    body = msgspec.json.encode(inbound("more"))
+    rows = [
+        InboxRow(i, i, "s", "main", body, 0, "queued", None, "", attempts=0)
+        for i in ("handed", "stopped", "gone", "other")
+    ]
+    reader = MessageReader(Settings("/h", {"main": AgentSettings("main", "main", "/w")}, "main"))
+    running.join_waiting(run, rows, cast("Any", Book()), reader, now=0)
+    assert [ident for _, ident in box._items] == ["handed"]

@@ -14,10 +14,11 @@ from outbox.test_deliver import CLOCK, OTHER, Picky, reply, world
 from palinurus.clock import Clock
 from palinurus.core.speech import SpokenText
 from palinurus.core.types.channel import SendFailure, SendReceipt
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import DiskFull
 from palinurus.outbox import send
-from palinurus.outbox.deliver import Deliverer, DeliveryAids, _RowTimes
+from palinurus.outbox.deliver import AT_ONCE, Deliverer, DeliveryAids, _RowTimes
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import OutboxRow
 from palinurus.testing.channel import FakeChannel
@@ -178,6 +179,76 @@ async def test_what_cannot_be_said_aloud_is_given_up_with_the_reason(tmp_path: P
         await deliverer.stop()
     assert next(detail for what, detail in trace if what == "failed").endswith("no voice")
     assert w.channel.texts == ["spoken"]
+
+
+class Hanging(FakeChannel):
+    """Sends when it may."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.go, self.begun = asyncio.Event(), list[str]()
+
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+        self.begun.append(reply.text)
+        await self.go.wait()
+        return await super().send(reply)
+
+
+async def test_what_is_being_sent_is_not_begun_again_whoever_wakes_it(tmp_path: Path) -> None:
+    channel = Hanging(dedupes=False)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("slow", "1"))
+        async with asyncio.timeout(60):
+            while not channel.begun:
+                await asyncio.sleep(0.002)
+        await w.say(reply("other", "2", OTHER))
+        async with asyncio.timeout(60):
+            while len(channel.begun) < 2:
+                await asyncio.sleep(0.002)
+        w.deliverer.wake_all()
+        await asyncio.sleep(0.02)
+        assert channel.begun == ["slow", "other"]
+        channel.go.set()
+        await w.settled(2)
+    assert sorted(channel.texts) == ["other", "slow"]
+
+
+async def test_so_many_chats_are_written_to_at_the_same_time(tmp_path: Path) -> None:
+    channel = Hanging()
+    async with world(tmp_path, channel) as w:
+        await w.say(*(reply(f"{n}", f"{n}", Target("fake", f"chat{n}")) for n in range(AT_ONCE + 8)))
+        async with asyncio.timeout(60):
+            while len(channel.begun) < AT_ONCE:
+                await asyncio.sleep(0.002)
+        w.deliverer.wake("fake")
+        await asyncio.sleep(0.02)
+        assert len(channel.begun) == AT_ONCE
+        channel.go.set()
+        await w.settled(AT_ONCE + 8)
+
+
+async def test_a_row_that_waits_is_not_tried_because_another_chat_wakes_the_worker(tmp_path: Path) -> None:
+    channel = Picky(lambda reply: SendFailure("later", "down", 3600.0) if reply.text == "first" else None)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("first", "1"))
+        async with asyncio.timeout(60):
+            while (row := await w.store.reply("item.1")) is None or not row.error:
+                await asyncio.sleep(0.005)
+        await w.say(reply("second", "2", OTHER))
+        await w.settled(1)
+    assert [sent.text for sent in channel.sends] == ["first", "second"]
+
+
+async def test_what_is_found_after_two_deaths_has_arrived(tmp_path: Path) -> None:
+    channel = FakeChannel(finds=True, dedupes=False)
+    async with world(tmp_path, channel, start=False) as w:
+        await w.say(reply("hello", "1"))
+        for _ in range(2):
+            await w.store.mark_sending("item.1", 1)
+        await channel.send(reply("hello", "1"))
+        w.deliverer.start()
+        trace = await w.settled(1)
+    assert [what for what, _ in trace][-1] == "sent" and channel.texts == ["hello"]
 
 
 async def test_one_node_speaks_for_a_channel(tmp_path: Path) -> None:

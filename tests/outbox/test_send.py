@@ -55,6 +55,7 @@ def test_names_stand_for_files_that_are_not_taken_and_say_not_where_they_lie() -
 def test_waits_grow_and_end() -> None:
     assert [plan_retry(SendFailure("", "down"), n, 0).wait for n in range(1, 8)] == [*WAITS, None]
     assert plan_retry(SendFailure("", "down", 7.0), 1, 0).wait == 7.0
+    assert plan_retry(SendFailure("", "down", 7.0), len(WAITS) + 1, 0).wait is None
 
 
 def test_what_the_platform_limits_waits_as_long_as_it_says_and_is_not_given_up_for_a_day() -> None:

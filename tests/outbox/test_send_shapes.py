@@ -206,5 +206,5 @@ def test_a_reply_keeps_what_nobody_refused() -> None:
     made = reply("x", media=("/w/a.png",), voice=True)
     assert shape_reply(made, SendShape()) == made
     assert shape_reply(made, SendShape(plain=True)) == reply("x", media=("/w/a.png",), voice=True, plain=True)
-    assert shape_reply(reply("x"), SendShape(bare=True)) == reply("x")
+    assert shape_reply(reply("x "), SendShape(bare=True)) == reply("x ")
     assert shape_reply(made, SendShape(bare=True)) == reply("x\n\n📎 a.png")

@@ -328,6 +328,46 @@ def test_a_compaction_that_did_not_reach_the_disk_takes_nothing_away() -> None:
         transcript.branch(lines[-1].id)
 
 
+def test_what_was_looked_at_before_it_was_taken_back_is_gone() -> None:
+    transcript = new()
+    transcript.add(UserMessage("a"), "i1", NOW)
+    mark = transcript.mark()
+    lines = transcript.add(UserMessage("b"), "i1", NOW)
+    assert said(transcript) == ["a", "b"]
+    transcript.rollback(mark, lines)
+    assert said(transcript) == ["a"]
+
+
+def test_how_many_are_older_is_known_without_looking_at_them() -> None:
+    transcript = new()
+    first = transcript.add(UserMessage("a"), "i1", NOW)[-1]
+    transcript.add_entry(CompactionEntry(summary="short", firstKeptEntryId=first.id), NOW)
+    transcript.add(UserMessage("b"), "i1", NOW)
+    assert transcript.older_count == 2
+
+
+def test_the_header_stays_when_more_is_read() -> None:
+    transcript = new()
+    lines = transcript.add(UserMessage("a"), "i1", NOW)
+    read = again(lines)
+    header = read.header
+    read.fill(raw("00000009", lines[-1].id, "b") + b"\n")
+    assert header is not None and read.header == header and said(read) == ["a", "b"]
+
+
+def test_lines_carry_the_name_below_home(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(raw("00000001", None, "a") + b"\n")
+    assert read_transcript(str(tmp_path / "a.jsonl"), PATH).path == PATH
+    assert read_transcript(str(tmp_path / "a.jsonl")).path == str(tmp_path / "a.jsonl")
+
+
+async def test_a_new_transcript_says_whose_it_is(tmp_path: Path) -> None:
+    transcripts = Transcripts(str(tmp_path))
+    made = await transcripts.load(PATH, key="agent:main:main")
+    assert await transcripts.load(PATH) is made
+    assert json.loads(made.add(UserMessage("a"), "", NOW)[0].data)["sessionKey"] == "agent:main:main"
+
+
 def test_what_is_taken_back_after_a_move_of_the_leaf_is_as_it_was() -> None:
     transcript = new()
     first = transcript.add(UserMessage("a"), "i1", NOW)[-1]

@@ -78,7 +78,7 @@ class MessageDismisser:
             self._stop_run(run, reason)
         if reason in UNMARKED:
             return StopReport(run is not None)
-        if clears and session in self._book:
+        if clears:
             self._step(session, self._book.lane(session), queue.QueueStopEvent())
         rows = self._book.state(session).rows
         only = None
@@ -104,7 +104,7 @@ class MessageDismisser:
             row = await self._store.item(ident)
             while row is not None and row.absorbed_by:
                 row = await self._store.item(row.absorbed_by)
-            if row is None or row.state == "done":
+            if row is None:
                 return False
             session, ident = row.session, row.id
         done = await self._stop(session, reason, (ident,))
@@ -149,7 +149,6 @@ class MessageDismisser:
         """Another node has stopped a run of this one; that is on disk."""
         run, reason = self._running.get(session), note.removeprefix(_MARKED[0]).removesuffix(_MARKED[1])
         if run is not None and run.claim.id == item:
-            run.marked = True
             run.abort.set(reason)
         else:
             self._remember(item, reason)
@@ -166,10 +165,11 @@ class MessageDismisser:
 
     async def _answer_calls(self, ids: Sequence[str]) -> None:
         """Messages that had begun before a crash or a restart, and were stopped while they waited to go on."""
-        closer = self.close_calls
-        for ident in ids if closer is not None else ():
+        if (closer := self.close_calls) is None:
+            return
+        for ident in ids:
             row = await self._store.item(ident)
-            if closer and row is not None and any(step.what == "claimed" for step in await self._store.trace(ident)):
+            if row is not None and any(step.what == "claimed" for step in await self._store.trace(ident)):
                 await closer(self._reader.reopen(row).route, ident, idle=True)
 
     async def tell_stopped(self) -> None:

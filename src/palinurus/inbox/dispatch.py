@@ -264,7 +264,6 @@ class Dispatcher:
         run.abort.on(lambda: self._closed(run))  # a run that is being stopped takes nothing more in
         agent = self._settings.agents.get(message.route.agent)
         if (stopped := self._dismisser.take_early(claim.id)) is not None:
-            run.marked = True
             run.abort.set(stopped)
         run.task = asyncio.ensure_future(self._run(run))
         running.keep_deadline(run, agent.timeout if agent else DEADLINE, self.grace, self._abandon)

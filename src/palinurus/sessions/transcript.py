@@ -223,14 +223,13 @@ class Transcript:
             self._index[entry.id] = position
         if entry.item:
             self._items.setdefault(entry.item, []).append(position)
-        grows = parent == self._leaf and not self._stale
         self._leaf = position
         turns = isinstance(entry, CompactionEntry) or (
             isinstance(entry, CustomEntry) and entry.customType == UNCOMPACTED_TYPE
         )
-        if turns or not grows:
+        if turns:
             self._stale = True
-        elif (message := to_message(entry)) is not None:
+        elif not self._stale and (message := to_message(entry)) is not None:
             self._said.append(message)
             self._tuple = None
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from palinurus.clock import SystemClock
-from palinurus.errors import NotFound, StateBroken, StateUnwritable
+from palinurus.errors import NotFound, StateBroken, StateError, StateUnwritable
 from palinurus.store.port import InboxItem, Settlement
-from palinurus.store.sqlite import open_sqlite_store
+from palinurus.store.sqlite import database, open_sqlite_store
 from palinurus.store.sqlite.reader import open_sqlite_reader
 from palinurus.testing.conformance.inbox import make_line
 
@@ -107,3 +107,50 @@ async def test_the_file_is_safe_against_power_loss(tmp_path: Path) -> None:
     with closing(sqlite3.connect(file)) as conn:
         assert conn.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert not (tmp_path / "state.db-wal").exists()  # folded in by a clean close
+
+
+def count_handles(file: Path) -> int:
+    """How often this process has it open."""
+    names = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    return sum(os.path.exists(name) and os.readlink(name) == str(file) for name in names)
+
+
+@pytest.mark.parametrize("content", [b"garbage " * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_file_that_cannot_be_read_is_said_to_be_broken_and_let_go(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "state.db"
+    file.write_bytes(content)
+    for attempt in (database.open_for_reading, database.open_for_writing):
+        with pytest.raises(StateBroken):
+            attempt(str(tmp_path))
+        assert count_handles(file) == 0
+
+
+async def test_a_damaged_file_is_let_go(tmp_path: Path) -> None:
+    file = await filled(tmp_path)
+    with file.open("r+b") as broken:
+        broken.seek(4096 * 12)
+        broken.write(b"\xff" * 4096 * 8)
+    with pytest.raises(StateBroken, match="damaged"):
+        database.open_for_writing(str(tmp_path))
+    assert count_handles(file) == 0
+
+
+def test_where_there_is_no_database_none_is_made_by_looking(tmp_path: Path) -> None:
+    with pytest.raises(StateError):
+        database.open_for_reading(str(tmp_path / "nowhere"))
+    with pytest.raises(StateError):
+        database.open_for_reading(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_who_looks_waits_for_who_writes_and_keeps_little_in_memory(tmp_path: Path) -> None:
+    await filled(tmp_path, 1)
+    with closing(database.open_for_reading(str(tmp_path))) as conn:
+        assert conn.execute("PRAGMA busy_timeout").fetchone() == (5000,)
+        assert conn.execute("PRAGMA cache_size").fetchone() == (-1000,)
+
+
+def test_only_a_lack_of_room_is_a_lack_of_room(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    assert database.has_room(str(tmp_path / "file")) is True
+    assert database.has_room("/proc/self/status") is True  # nothing can be put beside it, for another reason

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from flow.test_durable import freeze
 from palinurus.clock import Clock
-from palinurus.errors import StateUnwritable
+from palinurus.errors import StateError, StateUnwritable
 from palinurus.store.factory import StateReader
 from palinurus.store.port import Settlement, Store
 from palinurus.store.sqlite import open_sqlite_store
 from palinurus.store.sqlite.reader import open_sqlite_reader
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance import inbox, nodes, store
-from palinurus.testing.conformance.inbox import FILE, make_line
+from palinurus.testing.conformance.inbox import FILE, make_item, make_line
 from palinurus.testing.conformance.store import ReaderSuite, StoreSuite
 from palinurus.testing.slowstore import READS, share_store, slow_down
 
@@ -75,6 +77,35 @@ class TestSqlite(ReaderSuite):
         file.rmdir()
         await store.complete_file(FILE)
         assert file.read_bytes() == make_line("e1").data + b"\n"
+
+    async def test_lines_that_their_file_does_not_take_are_read_all_the_same(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        one, two = (make_line(name).data + b"\n" for name in ("e1", "e2"))
+        await store.write([make_line("e1")])
+        await store.complete_file(FILE)
+        handle = freeze(tmp_path / "home" / FILE)
+        await store.write([make_line("e2")])
+        assert await store.read_tail(FILE, len(one)) == two and await store.read_tail(FILE, 0) == one + two
+        os.close(handle)
+
+    async def test_a_transcript_that_is_no_file_cannot_be_read(self, store: Store, tmp_path: Path) -> None:
+        file = tmp_path / "home" / FILE
+        file.parent.mkdir(parents=True)
+        os.mkfifo(file)
+        with pytest.raises(StateUnwritable, match="not a regular file"):
+            await store.read_tail(FILE, 0)
+
+    async def test_a_node_that_leaves_has_done_what_it_was_asked_for_and_does_no_more(self, store: Store) -> None:
+        other = await self.share(store)
+        asked = asyncio.ensure_future(other.accept(make_item("m1"), claim=False))
+        await asyncio.sleep(0)
+        await other.close()
+        assert asked.done() and await store.item("m1") is not None
+        with pytest.raises(StateError, match="closed"):
+            await other.item("m1")
+        with pytest.raises(StateError, match="closed"):
+            await other.accept(make_item("m2"), claim=False)
 
 
 class TestSlowSqlite(StoreSuite):

@@ -68,6 +68,8 @@ class NodesSuite(InboxSuite):
 
     async def test_a_hold_ends_by_itself(self, store: Store, clock: FakeClock) -> None:
         await store.accept(make_item("m1", "a"), claim=False, hold=5.0)
+        await store.accept(make_item("m2", "a"), claim=False)  # which changes nothing about it
+        assert await claim_one(store) is None
         await clock.advance(6)
         assert await claim_one(store) is not None
 
