@@ -77,6 +77,7 @@ why config gateway.port
 torture --minutes 0
 test none
 record
+record default
 record on
 record off
 record status
@@ -154,6 +155,8 @@ devices revoke none
 devices rotate none
 node run
 node status
+node install
+node uninstall
 nodes list
 nodes describe none
 nodes pair
@@ -164,6 +167,10 @@ nodes revoke none
 nodes invoke none system.info
 nodes run none true
 qr
+fleet
+fleet status
+fleet init
+fleet evict nobody
 sandbox explain
 sandbox test
 extras

@@ -52,7 +52,7 @@ class Config extends Page {
   }
 
   protected body(d: Payload): unknown {
-    const notes = html`${d.now.issues.map((one: Payload) => html`<p class="banner error">${said(one)}</p>`)}${d.now.warnings.filter((one: Payload) => !one.inert).map((one: Payload) => html`<p class="banner">${said(one)}</p>`)}${this.inert(d.now.warnings.filter((one: Payload) => one.inert))}`;
+    const notes = html`${d.now.issues.map((one: Payload) => html`<p class="banner error">${said(one)}</p>`)}${d.now.warnings.filter((one: Payload) => !one.inert).map((one: Payload) => html`<p class="banner">${said(one)}</p>`)}${this.ignored(d.now.warnings.filter((one: Payload) => one.inert))}`;
     if (this.text) return html`${notes}${this.raw(d)}`;
     const sections = Object.keys(d.schema.properties ?? {}).filter((name) => !["$schema", "meta", "wizard"].includes(name)).sort(); // those are notes of programs
     const needle = this.filter.trim().toLowerCase();
@@ -66,7 +66,7 @@ class Config extends Page {
   }
 
   /** What the file has and nobody acts on. */
-  private inert(found: Payload[]): unknown {
+  private ignored(found: Payload[]): unknown {
     if (!found.length) return nothing;
     return html`<details class="banner inert"><summary>${found.length === 1 ? "1 key is" : `${found.length} keys are`} known and not acted on</summary><ul>${found.map((one) => html`<li>${said(one)}</li>`)}</ul></details>`;
   }
