@@ -40,6 +40,7 @@ PARTS: dict[str, str] = {
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
     # what drives a browser, and what the model is told of it
+    "browser-offer": "palinurus.tools.browser.offer:BrowserOffer",
     "browser": "palinurus.tools.browser.driver:BrowserDriver",
     "browser-schema": "palinurus.tools.browser.arguments:describe_arguments",
     # pages that agents show: who keeps them, the tool itself, and the gateway's side

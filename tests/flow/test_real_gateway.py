@@ -42,7 +42,6 @@ sys.exit(main(["gateway", "--port", sys.argv[2]]))
 """
 # Of each part a small piece says whether there is such a thing; `core` and `config` are everybody's.
 IDLE = {
-    "palinurus.tools.browser.offer",
     "palinurus.tools.canvas.offer",
     "palinurus.services.nodes.part",
 }

@@ -69,7 +69,6 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, Store
 from palinurus.taping import TapedClock
-from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.commands.environ import build_child_env, build_search_path
 from palinurus.tools.watches import get_persona_watches
@@ -122,8 +121,9 @@ class AppParts:
         """Who plugs into whom, in the order in which they need each other."""
         self.web = WebToolset(self.settings.web, self.clock)
         settings, clock = self.settings, self.clock
-        self.browser = BrowserOffer(settings.browser, settings.home, self._environ, self.web.egress, clock=clock)
-        self.canvas = CanvasOffer(settings, self.store, clock, self.browser)
+        browser = partial(late.load_part, "browser-offer")
+        told = (settings.browser, settings.home, self._environ, self.web.egress)
+        self.canvas = CanvasOffer(settings, self.store, clock, lambda: browser()(*told, clock=clock))
         self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
         if self.settings.mcp.servers:
             self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
@@ -150,7 +150,7 @@ class AppParts:
             self.deliverer.stop,
             self.approvals.close,
             *([self.mcp.close] if self.settings.mcp.servers else []),
-            self.browser.close,
+            self.canvas.close_browser,
             self.processes.close,
             self.promises.close,
             lambda: self.dispatcher.drain(self.drain_seconds),

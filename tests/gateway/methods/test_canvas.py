@@ -76,7 +76,7 @@ async def test_an_address_opens_one_canvas_until_it_ends_or_is_taken_back(tmp_pa
             assert (await fetch(here, path.replace(token, wrong)))[0] == 404
         later = FakeClock(here.app.clock.now() + LASTS + 1000)
         assert await here.app.canvas.board.open_address(token) is not None
-        old = CanvasOffer(here.app.settings, here.app.store, later, here.app.browser)
+        old = CanvasOffer(here.app.settings, here.app.store, later, lambda: here.app.canvas.browser)
         assert await old.board.open_address(token) is None
         await show(here, secret="another")
         assert (await fetch(here, path))[0] == 404

@@ -260,7 +260,7 @@ async def preview_run(
                 cast(SessionStatusPort, None),
                 cast(SessionsAndAgents, None),
                 cast(SubagentsPort, None),
-                web={**web, **browser.tools(), **CanvasOffer(settings, store, clock, browser).tools()},
+                web={**web, **browser.tools(), **CanvasOffer(settings, store, clock, lambda: browser).tools()},
                 schedules=cast(SchedulerPort, object()),
             ),
             **make_voice_tool(settings, voices),

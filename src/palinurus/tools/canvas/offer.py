@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,9 +18,9 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.tool import LateTool, Tool, ToolContext, ToolOutput
 from palinurus.late import load_part
 from palinurus.store.port import Store
-from palinurus.tools.browser.offer import BrowserOffer
 
 if TYPE_CHECKING:  # loaded with the first use
+    from palinurus.tools.browser.offer import BrowserOffer
     from palinurus.tools.canvas.board import CanvasBoard
 
 KIND = "canvas"  # of the records
@@ -53,11 +53,12 @@ class CanvasNews(msgspec.Struct, frozen=True):
 class CanvasOffer:
     """The tool, and the board that came of it. `listeners` are told what became of any canvas."""
 
-    def __init__(self, settings: Settings, store: Store, clock: Clock, browser: BrowserOffer) -> None:
+    def __init__(self, settings: Settings, store: Store, clock: Clock, browser: Callable[[], BrowserOffer]) -> None:
         self.settings = settings
         self.store = store
         self.clock = clock
-        self.browser = browser
+        self._make_browser = browser
+        self.browsed = False  # has anybody asked for the browser?
         self.absence = explain_canvas_absence(settings)
         self.listeners: list[Callable[[CanvasNews], None]] = []
         self.count_watchers: Callable[[str], int] = lambda session: 0  # pages that have a session open
@@ -80,6 +81,17 @@ class CanvasOffer:
         """Forget what conversations showed that are gone. Loads nothing where nothing was shown."""
         if await self.store.list_records(KIND):
             await self.board.sweep()
+
+    @cached_property
+    def browser(self) -> BrowserOffer:
+        """What takes pictures of it, made with the tools of the first run."""
+        self.browsed = True
+        return self._make_browser()
+
+    async def close_browser(self) -> None:
+        """End all browsers, if there was one."""
+        if self.browsed:
+            await self.browser.close()
 
     def tools(self) -> dict[str, Tool]:
         """The tool, by name. Where nothing can show it it says why (`missing`), and nobody is offered it."""
