@@ -65,7 +65,7 @@ class Bench:
         made = plan(choices=tuple(self.choice(n, **choice) for n in names), started=self.clock.now())
         thinker = Thinker(made, ports(self.models, Notes(), clock=self.clock))
         events = await collect(thinker.think(messages or (UserMessage("hello"),)))
-        self.said = "".join(e.delta for e in events if isinstance(e, MessageUpdate))
+        self.said = "".join(e.delta for e in events if isinstance(e, MessageUpdate) and e.kind == "text")
         return thinker
 
 

@@ -59,7 +59,7 @@ class Trying(ScriptedModel):
 
     @property
     def results(self) -> str:
-        return str(self.requests[-1].messages[-len(self.calls) :])
+        return str([message.text for message in self.requests[-1].messages[-len(self.calls) :]])
 
 
 def says(who: str, **changes: Any) -> Inbound:

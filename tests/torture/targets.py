@@ -67,7 +67,7 @@ HAND: tuple[tuple[str, str, str], ...] = (
     ("store/sqlite/journal.py", "os.fsync(fd)", "fd"),
     ("store/sqlite/journal.py", "self._sync(directory, directory)", "directory"),
     ("store/sqlite/journal.py", "if error.errno == errno.EIO:", "if False:"),
-    ("agent/turn.py", "call_later(plan.limits.timeout, abort.set", "call_later(86_400.0, abort.set"),
+    ("agent/turn.py", "call_later(limit, abort.set", "call_later(86_400.0, abort.set"),
     ("agent/turn.py", "await record.flush()\n            await s.store.yield", "await s.store.yield"),
     ("agent/recorder.py", "= lines, absorbed, steps, spent\n            raise", "= [], [], [], []\n            raise"),
     ("agent/recover.py", "self.at + 1 >= len(self._choices)", "self.at + 1 >= min(2, len(self._choices))"),

@@ -139,7 +139,9 @@ class Thinker:
 
     def _waits(self, again: StreamRetry, model: str) -> str:
         """What people read while a call is to be made again."""
-        text = f"{model}: {again.failure.message}; trying again in {again.wait:.0f} s (try {again.attempt + 1})"
+        text = (
+            f"{model}: {again.failure.message}; trying again in {max(1, round(again.wait))} s (try {again.attempt + 1})"
+        )
         self._ports.record.step("model again", text)
         return text
 

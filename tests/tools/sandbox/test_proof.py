@@ -87,9 +87,10 @@ TRUTH = """
 import contextlib, ctypes, io, json, os, sys
 sys.path[:0] = {path!r}
 from palinurus.testing.kernel import refuse_calls
-import difflib, encodings.ascii, encodings.latin_1, tempfile  # while they can still be read
+import difflib, importlib.util, encodings.ascii, encodings.latin_1, tempfile  # while they can still be read
 from palinurus.cli.main import main
 from palinurus.cli.look import sandbox
+import palinurus.app, palinurus.config.load, palinurus.late
 from palinurus.tools.sandbox import probe, proof
 tempfile.gettempdir()
 if {user}:

@@ -268,7 +268,8 @@ async def compare_runs(call: MethodCall, asked: DiffParams) -> dict[str, Any]:
 
 async def replay_run(call: MethodCall, asked: ReplayParams) -> dict[str, Any]:
     """The verdict of a replay."""
-    words = ("-m", "palinurus", "replay", asked.item, "--json", *(("--frozen",) if asked.frozen else ()))
+    tape = await asyncio.to_thread(read_tape, call.program.settings.home, asked.item)  # a word of ours, not theirs
+    words = ("-m", "palinurus", "replay", tape.head.item, "--json", *(("--frozen",) if asked.frozen else ()))
     environ = {**os.environ, "PALINURUS_HOME": call.program.settings.home}
     child = await asyncio.create_subprocess_exec(
         sys.executable, *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environ

@@ -22,13 +22,14 @@ from palinurus.core.jsonschema import list_unsupported
 from palinurus.core.policy.groups import BUILTIN_TOOLS
 from palinurus.core.skills.frontmatter import BadFrontMatter, parse_yaml
 from palinurus.errors import BadRequest
+from palinurus.patterns import compile_late
 from palinurus.testing.home import OUTWARD, overlay_config
 from palinurus.testing.scenarios.judge import GRADERS, SINKS, WITH, TurnCheck
 from palinurus.testing.scenarios.subject import DEMO, LIMIT, AgentOptions, AgentUnderTest, ScriptLine
 
 PREFIX = "scenario_"  # of Python files, and of their functions
 _KEYS = ("auth", "secrets", "env")  # of what a copy leaves out, needed to ask one's own model
-_PATH = re.compile(r" - at `([^`]+)`")
+_PATH = compile_late(r" - at `([^`]+)`")
 
 
 class ScenarioTurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
