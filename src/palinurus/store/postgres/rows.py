@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from palinurus.store.lines import merge_trace
-from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, TranscriptLine, UsageRow
+from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 
 ITEM = "id, dedupe, session, lane, body, at, state, outcome, note, attempts, absorbed_by, claimed, settled"
 REPLY = "id, item, channel, target, data, at, attempts, state, receipt, error, due, seq"
@@ -67,11 +67,6 @@ async def list_queued(db: Queries) -> list[InboxRow]:
 async def list_running(db: Queries, node: str) -> list[InboxRow]:
     sql = f"SELECT {ITEM} FROM inbox WHERE state = 'running' AND node = $1 ORDER BY seq"
     return await _list(db, InboxRow, sql, node)
-
-
-async def list_lines(db: Queries, path: str) -> list[TranscriptLine]:
-    """All of a transcript, in order."""
-    return await _list(db, TranscriptLine, "SELECT path, id, data FROM line WHERE path = $1 ORDER BY start", path)
 
 
 async def read_tail(db: Queries, path: str, after: int) -> bytes:

@@ -205,10 +205,6 @@ class PostgresStore:
         parts = _Parts()
         await self._change({"op": "write", "lines": parts.lines(lines), "idle": idle}, parts)
 
-    async def list_journal_lines(self, path: str) -> list[port.TranscriptLine]:
-        """All lines: no file has them."""
-        return await self._read(rows.list_lines, path)
-
     async def read_tail(self, path: str, after: int) -> bytes:
         return await self._read(rows.read_tail, path, after)
 
