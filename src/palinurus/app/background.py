@@ -115,7 +115,8 @@ def make_command_table(
     """The commands of all sessions: what is on disk of them, who is told when one ends, what they may see of us."""
     door = LookDoor(settings.home, make_look(settings.home, environ))
     told = SessionWaker(inbox, clock)
-    return CommandTable(settings.tools.exec.process, clock, CommandRecords(store), told, door=door, nodes=nodes)
+    node = settings.store.name_node(settings.home) if settings.store.find_url(environ) else ""
+    return CommandTable(settings.tools.exec.process, clock, CommandRecords(store, node), told, door=door, nodes=nodes)
 
 
 def make_watch_command(invoke: DirectToolCaller) -> Callable[[SessionKey, str, float], Awaitable[str | None]]:

@@ -31,7 +31,7 @@ from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
-from palinurus.store.factory import STORE_VARIABLE, StoreOpener, open_fleet_store, open_store
+from palinurus.store.factory import StoreOpener, open_fleet_store, open_store
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
 from palinurus.tools.changes import FOLDER as CHANGES
@@ -99,10 +99,12 @@ class App(AppParts):
     async def start(self) -> None:
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""
         await self.open()
-        first = await self.store.grant(TAKING_UP)  # what is there belongs to dead processes, not to other nodes
-        if first and self.settings.mcp.servers:
+        # What is there belongs to dead processes, not to other nodes; in a fleet what is in our home is always ours.
+        first = await self.store.grant(TAKING_UP, alone=True)
+        local = first or bool(self.settings.store.find_url(self._environ))
+        if local and self.settings.mcp.servers:
             await asyncio.to_thread(late.load_part("strays"), self.settings)
-        if first:
+        if local:
             get_persona_watches().recover(os.path.join(self.settings.home, ASIDE))
             await self._recover_changes()
         await self.pipeline.load(self.approvals, take_up=first)
@@ -112,6 +114,7 @@ class App(AppParts):
         await self.dispatcher.resume()
         if first:
             self.subagents.resume()
+        if local:
             await self.processes.recover()
         await self.receivers.open()
         self._upkeep = asyncio.ensure_future(self._maintain())
@@ -223,7 +226,7 @@ def build_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) ->
     """The App for a loaded configuration; nothing is opened before `start`."""
     app = App(loaded.settings, environ, clock, raw=loaded.raw)
     store = loaded.settings.store
-    if url := environ.get(STORE_VARIABLE) or store.url.reveal():
+    if url := store.find_url(environ):
         node = store.name_node(loaded.settings.home)
         app.open_store = open_fleet_store(url, node, store.lease, lambda why: app.store_lost(why))
     return app

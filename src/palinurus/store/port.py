@@ -377,8 +377,9 @@ class Store(Protocol):
         """Claim the fire (job, due). False if it was claimed before: one fire per slot."""
         ...
 
-    async def grant(self, name: str) -> bool:
-        """May this node do what `name` names, alone of all? It holds until `close`; asking again changes nothing."""
+    async def grant(self, name: str, *, alone: bool = False) -> bool:
+        """May this node do what `name` names, alone of all? It holds until `close`; asking again changes nothing.
+        `alone`: only where no other node is."""
         ...
 
     def watch(self, listener: NewsListener) -> Callable[[], None]:

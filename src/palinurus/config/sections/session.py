@@ -366,6 +366,10 @@ class StoreSettings(Section, frozen=True):
     )
     serves: Names = option((), "The agents whose messages this gateway runs; by default all.")
 
+    def find_url(self, environ: Mapping[str, str]) -> str:
+        """The fleet's database; "" where the state is this machine's own."""
+        return environ.get("PALINURUS_STORE") or self.url.reveal()
+
     def name_node(self, home: str) -> str:
         """What this gateway is called."""
         mark = blake2b(os.path.realpath(home).encode(), digest_size=3).hexdigest()

@@ -339,6 +339,9 @@ END $$;
 CREATE FUNCTION op_grant(op jsonb, me text, mine bigint) RETURNS done LANGUAGE plpgsql AS $$
 DECLARE holder text;
 BEGIN
+  IF (op ->> 'alone')::boolean AND EXISTS (SELECT 1 FROM node WHERE id <> me AND until > clock_timestamp()) THEN
+    RETURN give(to_jsonb(false));
+  END IF;
   DELETE FROM held AS h WHERE name = op ->> 'name' AND NOT EXISTS
     (SELECT 1 FROM node AS n WHERE n.id = h.node AND n.epoch = h.epoch AND n.until > clock_timestamp());
   INSERT INTO held VALUES (op ->> 'name', me, mine) ON CONFLICT DO NOTHING;

@@ -235,8 +235,8 @@ class PostgresStore:
     async def claim_slot(self, job: str, due: int) -> bool:
         return bool(await self._change({"op": "slot", "job": job, "due": due}))
 
-    async def grant(self, name: str) -> bool:
-        return bool(await self._change({"op": "grant", "name": name}))
+    async def grant(self, name: str, *, alone: bool = False) -> bool:
+        return bool(await self._change({"op": "grant", "name": name, "alone": alone}))
 
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         return self._link.watch(listener)

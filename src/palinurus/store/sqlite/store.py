@@ -204,8 +204,8 @@ class SqliteStore:
     async def claim_slot(self, job: str, due: int) -> bool:
         return await self._change(changes.claim_slot, job, due)
 
-    async def grant(self, name: str) -> bool:
-        return self._nodes.grant(self._node, name)
+    async def grant(self, name: str, *, alone: bool = False) -> bool:
+        return not (alone and self._nodes.several) and self._nodes.grant(self._node, name)
 
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         return self._nodes.watch(self._node, listener)

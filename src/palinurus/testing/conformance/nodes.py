@@ -196,8 +196,9 @@ class NodesSuite(InboxSuite):
         await self.catch_up(third)
         assert StoreNews("released", "clock") in heard
         assert await third.grant("clock") and not await store.grant("clock")
+        assert not await store.grant("new", alone=True)
         await third.close()
-        assert await store.grant("clock")
+        assert await store.grant("clock") and await store.grant("new", alone=True)
 
     async def test_a_part_is_sent_by_the_first_who_says_so(self, store: Store, other: Store) -> None:
         held = await self.accept_and_claim(store)

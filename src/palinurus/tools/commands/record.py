@@ -33,16 +33,19 @@ class CommandRecord(msgspec.Struct, frozen=True):
     background: bool = False
     notify: bool = False
     notice: str = ""
+    node: str = ""  # of a fleet: on whose machine it runs
 
 
 class CommandRecords:
-    """Writes return when they are on disk. Without a store nothing is kept."""
+    """Writes return when they are on disk. Without a store nothing is kept. In a fleet: those of one node."""
 
-    def __init__(self, store: RecordStore | None = None) -> None:
+    def __init__(self, store: RecordStore | None = None, node: str = "") -> None:
         self._store = store
+        self._node = node
 
     async def put(self, record: CommandRecord) -> None:
         if self._store is not None:
+            record = msgspec.structs.replace(record, node=self._node)
             await self._store.put_record(KIND, record.mark, msgspec.json.encode(record))
 
     async def drop(self, mark: str) -> None:
@@ -58,4 +61,4 @@ class CommandRecords:
             except msgspec.DecodeError as exc:
                 log.error("the record of command %s cannot be read: %s", row.key, exc)
                 await self.drop(row.key)
-        return found
+        return [record for record in found if record.node == self._node]
