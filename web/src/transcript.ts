@@ -303,7 +303,10 @@ export class Transcript {
     const live = this.live;
     if (live && live.run === event.runId) {
       live.over = true;
-      if (!live.blocks.length) this.live = null;
+      // Its lines may be here already: a page that came in the middle reads them before it is told of the run.
+      const since = this.items.slice(this.items.findLastIndex((one) => one.kind === "user") + 1).flatMap((one) => one.blocks);
+      const here = (b: Block) => b.type === "tool" || since.some((o) => o.type === b.type && "text" in o && o.text.trim() === b.text.trim());
+      if (live.blocks.every(here) && (since.length || !live.blocks.length)) this.live = null;
     }
     return Boolean(this.live?.over) || this.pending.some((p) => p.run === event.runId);
   }
