@@ -116,7 +116,7 @@ class PersonaWatches:
         left = [one for one in self._watches if one.pids]
         real = os.path.realpath(workspace) if left else ""
         for watch in [one for one in left if one.workspace == real]:
-            watch.pids = {pid for pid in watch.pids if _lives(pid)}
+            watch.pids = {pid for pid in watch.pids if is_alive(pid)}
             undone += [(watch, change) for change in watch.undo()]
             if not watch.pids:
                 self._end(watch)
@@ -134,7 +134,7 @@ class PersonaWatches:
         with contextlib.suppress(OSError):
             for name in sorted(os.listdir(aside + _HELD)):
                 pid, _, ident = name.partition(".")
-                if ident and pid.isdigit() and not _lives(int(pid)):
+                if ident and pid.isdigit() and not is_alive(int(pid)):
                     undone += _put_back_held(aside, ident)
                     os.unlink(os.path.join(aside + _HELD, name))
         for change in undone:
@@ -171,7 +171,8 @@ class PersonaWatches:
 get_persona_watches = cache(PersonaWatches)  # one for the process, whose children they follow
 
 
-def _lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Does the process still exist?"""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

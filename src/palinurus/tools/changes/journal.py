@@ -21,6 +21,7 @@ from palinurus.core.types.changes import ChangeRules, FileChange
 from palinurus.core.types.tool import ToolContext
 from palinurus.tools.changes.archive import ChangeArchive, OpenCall, RunHeader
 from palinurus.tools.changes.look import FileLook, SeenFile, SeenFiles, compare_looks
+from palinurus.tools.watches import is_alive
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -252,17 +253,6 @@ async def begin_window(
     journal = get_change_journal(ctx.settings.protected[0])
     window = await journal.begin(ctx, tool, args, paths)
     return partial(journal.end, window) if window is not None else None
-
-
-def is_alive(pid: int) -> bool:
-    """Does the process still exist?"""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _with_parents(paths: Any) -> tuple[str, ...]:
