@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from palinurus.store.port import InboxRow, OutboxRow, TraceStep, TranscriptLine, UsageRow
 
 _OWN = ("state.db", "gateway.lock")  # what the state directory has besides
@@ -23,6 +25,11 @@ def join_journal(data: bytes, journal: Sequence[TranscriptLine]) -> bytes:
     if missing and data and not data.endswith(b"\n"):
         data += b"\n"
     return data + b"".join(line + b"\n" for line in missing)
+
+
+def name_columns(kind: type[msgspec.Struct]) -> str:
+    """The columns of a table, in the order of the fields that its rows become."""
+    return ", ".join(kind.__struct_fields__)
 
 
 def is_transcript_path(path: str) -> bool:

@@ -7,10 +7,13 @@ over a network, which can lose some, has to look itself and tell again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import msgspec
+
+log = logging.getLogger(__name__)
 
 NewsKind: TypeAlias = Literal[
     "queued",  # key: a message that waits (again); detail: its lane
@@ -34,3 +37,11 @@ class StoreNews(msgspec.Struct, frozen=True):
 
 
 NewsListener: TypeAlias = Callable[[StoreNews], None]
+
+
+def hand_news(listener: NewsListener, news: StoreNews) -> None:
+    """Tell one of them. What goes wrong there is logged."""
+    try:
+        listener(news)
+    except Exception:  # border: whoever cannot hear must not keep others from their results
+        log.exception("news of the store could not be heard")

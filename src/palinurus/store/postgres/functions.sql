@@ -369,13 +369,15 @@ BEGIN
   WHEN 'record' THEN RETURN op_put_record(op, blobs, now);
   WHEN 'slot' THEN RETURN op_slot(op, now);
   WHEN 'grant' THEN RETURN op_grant(op, me, mine);
-  WHEN 'nothing' THEN RETURN give(NULL, '[]'::jsonb);
   END CASE;
 END $$;
 
-CREATE FUNCTION publish(me text, told jsonb) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO news (node, said) SELECT me, told WHERE told <> '[]' AND EXISTS (SELECT 1 FROM node WHERE id <> me)
-$$;
+-- What others are to hear; false if there is nothing, or nobody.
+CREATE FUNCTION publish(me text, told jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO news (node, said) SELECT me, told WHERE told <> '[]' AND EXISTS (SELECT 1 FROM node WHERE id <> me);
+  RETURN FOUND;
+END $$;
 
 -- A batch of changes of the node `me`. `guarded`: one that fails takes no other along. Refused as PAL04 if the node's
 -- lease is over or it has a later life.
@@ -402,30 +404,29 @@ BEGIN
     results := results || jsonb_build_array(one.result);
     told := told || one.news;
   END LOOP;
-  PERFORM publish(me, told);
-  gives := jsonb_build_object('results', results, 'news', told <> '[]' AND EXISTS (SELECT 1 FROM node WHERE id <> me));
+  gives := jsonb_build_object('results', results, 'news', publish(me, told));
   UPDATE node SET batch = number, answer = gives WHERE id = me;
   RETURN gives;
 END $$;
 
-CREATE FUNCTION join_fleet(me text, lease interval, told jsonb) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION join_fleet(me text, lease interval) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE mine bigint := nextval('epochs');
 BEGIN
   PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
-  INSERT INTO node (id, epoch, until, about) VALUES (me, mine, clock_timestamp() + lease, told)
-  ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, until = excluded.until, about = excluded.about, batch = 0, answer = NULL;
+  INSERT INTO node (id, epoch, until) VALUES (me, mine, clock_timestamp() + lease)
+  ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, until = excluded.until, batch = 0, answer = NULL;
   DELETE FROM held WHERE node = me;
   RETURN mine;
 END $$;
 
 -- Still here: the lease is longer, the dead are buried. False: this node is dead itself.
-CREATE FUNCTION renew_lease(me text, mine bigint, lease interval, told jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION renew_lease(me text, mine bigint, lease interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   ids text[]; name text; news jsonb := '[]';
   now bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 BEGIN
   PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
-  UPDATE node SET until = clock_timestamp() + lease, about = told WHERE id = me AND epoch = mine AND until > clock_timestamp();
+  UPDATE node SET until = clock_timestamp() + lease WHERE id = me AND epoch = mine AND until > clock_timestamp();
   IF NOT FOUND THEN RETURN false; END IF;
   DELETE FROM node WHERE until <= clock_timestamp();
   ids := ARRAY(SELECT i.id FROM inbox AS i WHERE i.state = 'running' AND NOT EXISTS

@@ -17,10 +17,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from palinurus import late
+from palinurus.backoff import Backoff
 from palinurus.clock import Clock
 from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritable
 from palinurus.store import port
-from palinurus.store.news import NewsListener, StoreNews
+from palinurus.store.news import NewsListener, StoreNews, hand_news
+from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,10 @@ class FleetLink:
         self.lost: StateBroken | None = None  # why this node is none of the fleet any more
         self.reads: Any = None  # asyncpg's pool
         self._driver = driver
+        # What breaks a connection, after which the same may be asked on another; and whatever a server can raise.
+        self._cut = (OSError, driver.InterfaceError, driver.PostgresConnectionError, driver.CannotConnectNowError,
+                     driver.AdminShutdownError)  # fmt: skip
+        self._failed = (OSError, driver.PostgresError, driver.InterfaceError)
         self._url = url
         self._clock = clock
         self._lease = member.lease
@@ -77,7 +83,8 @@ class FleetLink:
         self._listeners: list[NewsListener] = []
         self._wake = asyncio.Event()
         self._poke = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = TaskSet("the line to the fleet")
+        self._writing: asyncio.Task[None] | None = None
         self._closing = False
 
     # --- coming and going --------------------------------------------------------------------------------------
@@ -90,20 +97,24 @@ class FleetLink:
         try:
             self._writer = await self._connect()
             await install_schema(self._writer)
-            self._bus = await self._connect()
+            self._bus = await self._listen()
             self.reads = await self._driver.create_pool(self._url, min_size=1, max_size=4, **options)
-            about = msgspec.json.encode({}).decode()
-            self.epoch = await self._bus.fetchval(
-                "SELECT join_fleet($1, make_interval(secs => $2), $3::jsonb)", self.node, self._lease, about
-            )
+            join = "SELECT join_fleet($1, make_interval(secs => $2))"
+            self.epoch = await self._bus.fetchval(join, self.node, self._lease)
             self._seen = await self._bus.fetchval("SELECT coalesce(max(rev), 0) FROM news")
-            await self._bus.add_listener(CHANNEL, lambda *told: self._poke.set())
-        except (OSError, self._driver.PostgresError, self._driver.InterfaceError) as error:
+        except self._failed as error:
             raise StateUnwritable(f"the fleet's database: {error}", fix="check store.url and the server") from None
-        self._tasks = [asyncio.ensure_future(run()) for run in (self._write, self._renew, self._hear)]
+        self._writing = self._tasks.start(self._write())
+        for work in (self._renew(), self._hear()):
+            self._tasks.start(work)
 
     async def _connect(self) -> Any:
         return await self._driver.connect(self._url, **self._options)
+
+    async def _listen(self) -> Any:
+        conn = await self._connect()
+        await conn.add_listener(CHANNEL, lambda *told: self._poke.set())
+        return conn
 
     async def stop(self) -> None:
         """Finish what is queued, leave the fleet."""
@@ -111,13 +122,10 @@ class FleetLink:
             return
         self._closing = True
         self._wake.set()
-        writer, *others = self._tasks
-        with contextlib.suppress(asyncio.CancelledError):
-            await writer
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        with contextlib.suppress(OSError, self._driver.PostgresError, self._driver.InterfaceError):
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+        await self._tasks.close()
+        with contextlib.suppress(*self._failed):
             if self.lost is None:
                 await self._bus.execute("SELECT leave_fleet($1, $2)", self.node, self.epoch)
                 await self._bus.execute(f"NOTIFY {CHANNEL}")
@@ -178,20 +186,18 @@ class FleetLink:
     async def _insist(self, run: Callable[[], Awaitable[T]]) -> T:
         """Try until there is an answer; a connection that broke is made anew. Raises StateError once the lease is
         over: then others have taken over."""
-        wait = AGAIN
+        backoff = Backoff(AGAIN, 2.0)
         while True:
             try:
                 if self._writer.is_closed():
                     self._writer = await self._connect()
                 return await run()
-            except (OSError, self._driver.InterfaceError, self._driver.PostgresConnectionError,
-                    self._driver.CannotConnectNowError, self._driver.AdminShutdownError) as error:  # fmt: skip
+            except self._cut as error:
                 self._writer.terminate()
                 if self.lost is not None:
                     raise StateBroken(self.lost.message, fix=self.lost.fix) from None
-                log.warning("the fleet's database cannot be reached (%s); trying again in %.1f s", error, wait)
-                await self._clock.sleep(wait)
-                wait = min(wait * 2, 2.0)
+                log.warning("the fleet's database cannot be reached (%s); trying again", error)
+                await self._clock.sleep(backoff.next_delay())
 
     def _tell(self, ops: list[ChangeOp], answer: dict[str, Any]) -> None:
         for one, result in zip(ops, answer["results"], strict=True):
@@ -203,25 +209,19 @@ class FleetLink:
             else:
                 one.done.set_result(result)
         if answer["news"]:
-            self._poke_others()
+            self._tasks.start(self._poke_others())
 
-    def _poke_others(self) -> None:
-        task = asyncio.ensure_future(self._quietly(f"NOTIFY {CHANNEL}"))
-        self._tasks.append(task)
-        task.add_done_callback(lambda done: self._tasks.remove(done) if done in self._tasks else None)
-
-    async def _quietly(self, sql: str) -> None:
+    async def _poke_others(self) -> None:
         async with self._bus_free:
-            with contextlib.suppress(OSError, self._driver.PostgresError, self._driver.InterfaceError):
-                await self._bus.execute(sql)
+            with contextlib.suppress(*self._failed):
+                await self._bus.execute(f"NOTIFY {CHANNEL}")
 
     async def read(self, run: Callable[[Any], Awaitable[T]]) -> T:
         """What `run` reads; asked again if the connection broke. Raises StateError."""
         for wait in (AGAIN, 1.0, None):
             try:
                 return await run(self.reads)
-            except (OSError, self._driver.InterfaceError, self._driver.PostgresConnectionError,
-                    self._driver.CannotConnectNowError, self._driver.AdminShutdownError) as error:  # fmt: skip
+            except self._cut as error:
                 if wait is None or self._closing:
                     raise StateError(f"the fleet's database cannot be reached: {error}") from None
                 await self._clock.sleep(wait)
@@ -239,16 +239,11 @@ class FleetLink:
             try:
                 async with self._bus_free, asyncio.timeout(max(0.1, until - now())):
                     if self._bus.is_closed():
-                        self._bus = await self._connect()
-                        await self._bus.add_listener(CHANNEL, lambda *told: self._poke.set())
+                        self._bus = await self._listen()
                     began = now()
-                    alive = await self._bus.fetchval(
-                        "SELECT renew_lease($1, $2, make_interval(secs => $3), '{}')",
-                        self.node,
-                        self.epoch,
-                        self._lease,
-                    )
-            except (OSError, TimeoutError, self._driver.PostgresError, self._driver.InterfaceError) as error:
+                    renew = "SELECT renew_lease($1, $2, make_interval(secs => $3))"
+                    alive = await self._bus.fetchval(renew, self.node, self.epoch, self._lease)
+            except (TimeoutError, *self._failed) as error:
                 log.warning("the lease could not be renewed: %s", error)
                 self._bus.terminate()
                 alive = now() < until
@@ -275,7 +270,7 @@ class FleetLink:
         while True:
             await self._poke.wait()
             self._poke.clear()
-            with contextlib.suppress(OSError, self._driver.PostgresError, self._driver.InterfaceError):
+            with contextlib.suppress(*self._failed):
                 await self.pull()
 
     async def pull(self) -> None:
@@ -286,14 +281,8 @@ class FleetLink:
                 continue  # two looked at once
             self._seen = rev
             for one in msgspec.json.decode(said, type=list[tuple[Any, str, str, str]]) if node != self.node else ():
-                self._hand(StoreNews(*one))
-
-    def _hand(self, news: StoreNews) -> None:
-        for listener in tuple(self._listeners):
-            try:
-                listener(news)
-            except Exception:  # border: whoever cannot hear must not keep others from it
-                log.exception("news of the store could not be heard")
+                for listener in tuple(self._listeners):
+                    hand_news(listener, StoreNews(*one))
 
 
 async def connect_fleet(url: str, clock: Clock, member: FleetMember) -> FleetLink:

@@ -7,8 +7,7 @@ CREATE TABLE node (
   epoch bigint NOT NULL,           -- grows with each start: an older one is refused
   until timestamptz NOT NULL,      -- the lease, by this server's clock
   batch bigint NOT NULL DEFAULT 0, -- the last changes it made, and what they gave: asked for again after a lost
-  answer jsonb,                    -- connection they are not made twice
-  about jsonb NOT NULL DEFAULT '{}'
+  answer jsonb                     -- connection they are not made twice
 );
 CREATE SEQUENCE epochs;
 

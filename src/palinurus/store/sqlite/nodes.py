@@ -6,13 +6,10 @@ One App is one node, and then nothing here costs anything. Called on the loop's 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 
 from palinurus.clock import Clock
-from palinurus.store.news import NewsListener, StoreNews
-
-log = logging.getLogger(__name__)
+from palinurus.store.news import NewsListener, StoreNews, hand_news
 
 
 class StoreNodes:
@@ -84,11 +81,4 @@ class StoreNodes:
                 self._runs.pop(one.key, None)
             for node, listeners in self._listeners.items():
                 for listener in tuple(listeners) if node != by else ():
-                    _hand(listener, one)
-
-
-def _hand(listener: NewsListener, news: StoreNews) -> None:
-    try:
-        listener(news)
-    except Exception:  # border: whoever cannot hear must not keep others from their results
-        log.exception("news of the store could not be heard")
+                    hand_news(listener, one)

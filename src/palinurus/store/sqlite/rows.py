@@ -8,15 +8,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from palinurus.store import port
-from palinurus.store.lines import merge_trace
+from palinurus.store.lines import merge_trace, name_columns
 from palinurus.store.port import InboxRow, ItemState, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 
-# Columns in the order of the struct's fields.
-ITEM = "id, dedupe, session, lane, body, at, state, outcome, note, attempts, absorbed_by, claimed, settled"
-REPLY = "id, item, channel, target, data, at, attempts, state, receipt, error, due, seq"
-SPENT = "item, run, session, agent, provider, model, at, input, output, cache_read, cache_write, cost, ms"
-RECORD = "kind, key, data, at"
-SESSION = "key, agent, session_id, updated, data"
+ITEM, REPLY, SPENT = name_columns(InboxRow), name_columns(OutboxRow), name_columns(UsageRow)
+RECORD, SESSION = name_columns(StoreRecord), name_columns(SessionRow)
 
 _LAST = "\U0010ffff"
 
