@@ -10,8 +10,8 @@ import msgspec
 from palinurus import late
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.clock import SystemClock
+from palinurus.config.paths import STORE_VARIABLE
 from palinurus.errors import BadRequest, NotFound
-from palinurus.store.factory import STORE_VARIABLE
 
 
 def run_fleet(argv: list[str]) -> int:

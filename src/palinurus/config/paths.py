@@ -13,6 +13,8 @@ from palinurus.errors import PalinurusError
 
 PAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "gateway", "static")  # what `make web` builds
 
+STORE_VARIABLE = "PALINURUS_STORE"  # where the state is, if it is a fleet's
+
 
 def find_user_home(environ: Mapping[str, str]) -> str:
     """HOME of `environ`, else what the password database says. Raises PalinurusError if neither knows."""

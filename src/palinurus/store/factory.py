@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from palinurus import late
 from palinurus.clock import Clock
+from palinurus.config.paths import STORE_VARIABLE
 from palinurus.files import read_plain_file, write_whole_file
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, Store, StoreRecord, TraceStep, UsageRow
 from palinurus.store.sqlite import open_sqlite_store
@@ -18,7 +19,6 @@ from palinurus.store.sqlite.lock import take_lock
 from palinurus.store.sqlite.reader import open_sqlite_reader
 
 POINTER = "store-url"  # in a home whose state is elsewhere
-STORE_VARIABLE = "PALINURUS_STORE"
 
 StoreOpener: TypeAlias = Callable[[str, Clock], Awaitable[Store]]
 

@@ -33,7 +33,6 @@ from palinurus.gateway import token
 from palinurus.gateway.listener import raise_descriptor_limit
 from palinurus.gateway.server import GatewayServer
 from palinurus.gateway.tls import format_fingerprint
-from palinurus.store.factory import STORE_VARIABLE
 from palinurus.tools.commands.environ import hide_process
 from palinurus.tools.sandbox.probe import detect_support
 from palinurus.workspace import bootstrap
@@ -57,7 +56,7 @@ def run_gateway(argv: list[str]) -> int:
     args = parser.parse_args(argv[1:] if argv[:1] == ["run"] else argv)
     environ = dict(os.environ)
     if args.store:
-        os.environ[STORE_VARIABLE] = environ[STORE_VARIABLE] = args.store
+        os.environ[paths.STORE_VARIABLE] = environ[paths.STORE_VARIABLE] = args.store
     loaded = load_settings(environ)
     loaded = crashloop.choose_config(loaded, crashloop.count_start(loaded.settings.home, SystemClock().now()), environ)
     loaded = _with(loaded, args.bind, args.port)

@@ -32,6 +32,7 @@ from palinurus.config.forms import (
     merge_raw,
 )
 from palinurus.config.kinds import Written
+from palinurus.config.paths import STORE_VARIABLE
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.audio import SpeechSettings
 from palinurus.config.sections.bindings import SendPolicy
@@ -368,7 +369,7 @@ class StoreSettings(Section, frozen=True):
 
     def find_url(self, environ: Mapping[str, str]) -> str:
         """The fleet's database; "" where the state is this machine's own."""
-        return environ.get("PALINURUS_STORE") or self.url.reveal()
+        return environ.get(STORE_VARIABLE) or self.url.reveal()
 
     def name_node(self, home: str) -> str:
         """What this gateway is called."""

@@ -58,7 +58,6 @@ class CanvasOffer:
         self.store = store
         self.clock = clock
         self._make_browser = browser
-        self.browsed = False  # has anybody asked for the browser?
         self.absence = explain_canvas_absence(settings)
         self.listeners: list[Callable[[CanvasNews], None]] = []
         self.count_watchers: Callable[[str], int] = lambda session: 0  # pages that have a session open
@@ -85,12 +84,11 @@ class CanvasOffer:
     @cached_property
     def browser(self) -> BrowserOffer:
         """What takes pictures of it, made with the tools of the first run."""
-        self.browsed = True
         return self._make_browser()
 
     async def close_browser(self) -> None:
         """End all browsers, if there was one."""
-        if self.browsed:
+        if "browser" in vars(self):
             await self.browser.close()
 
     def tools(self) -> dict[str, Tool]:
