@@ -64,9 +64,9 @@ LINES = {
     "providers": 10_300,
     "services": 4_660,
     "sessions": 3_070,
-    "store": 3_570,
+    "store": 3_560,
     "testing": 9_320,
-    "tools": 20_310,
+    "tools": 20_290,
     "triggers": 1_830,
     "workspace": 2_700,
 }
