@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import Protocol
 
+BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # elsewhere than on Linux that one counts sleep
+
 
 class Clock(Protocol):
     """What the program may know about time."""
@@ -15,7 +17,11 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back. For intervals, leases and time-outs."""
+        """Seconds that never go back. For intervals and time-outs."""
+        ...
+
+    def boottime(self) -> float:
+        """The same with the time in which the machine slept. For what others measure meanwhile: leases."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -31,6 +37,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def boottime(self) -> float:
+        return time.clock_gettime(BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -97,6 +97,9 @@ class TapedClock:
     def monotonic(self) -> float:
         return read_taped("mono", self._clock.monotonic)
 
+    def boottime(self) -> float:
+        return self._clock.boottime()
+
     async def sleep(self, seconds: float) -> None:
         if (lane := find_lane()) is None:
             await self._clock.sleep(seconds)

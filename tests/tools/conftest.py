@@ -59,6 +59,9 @@ class FakeContext:
     def has_read(self, path: str) -> bool:
         return path in self.read
 
+    async def confirm(self) -> None:
+        return None
+
     def judge(self, tool: Any, args: dict[str, Any]) -> Any:
         return judge_values(tool, args, self.messages)
 

@@ -5,11 +5,11 @@ Nothing is written down; where a tool would have to ask a person, it is told tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from palinurus.agent.plan.prepare import RunPreparer, RunRefusal
-from palinurus.agent.toolcalls import RunToolContext
+from palinurus.agent.toolcalls import CallProvenance, RunToolContext
 from palinurus.clock import Clock
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
@@ -25,10 +25,13 @@ AGAIN = 2  # as an attempt that is not the first: an idle session is not begun a
 class DirectToolCaller:
     """Calls tools for `gateway/invoke`."""
 
-    def __init__(self, preparer: RunPreparer, hooks: Hooks, clock: Clock) -> None:
+    def __init__(
+        self, preparer: RunPreparer, hooks: Hooks, clock: Clock, confirm: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._preparer = preparer
         self._hooks = hooks
         self._clock = clock
+        self._seen = CallProvenance(confirm=confirm)
 
     async def __call__(
         self, key: SessionKey, name: str, arguments: Mapping[str, Any], sender: Sender
@@ -46,5 +49,5 @@ class DirectToolCaller:
         if tool is None:
             return None
         asked = ToolCall(ident, name, dict(arguments))
-        context = RunToolContext(plan, asked, self._clock, lambda *_: None)
+        context = RunToolContext(plan, asked, self._clock, lambda *_: None, seen=self._seen)
         return await call_tool(asked, {name: tool}, context, self._hooks)

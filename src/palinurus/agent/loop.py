@@ -99,7 +99,8 @@ class _Run:
 
     def seen(self) -> CallProvenance:
         """What the model's next calls follow from."""
-        return CallProvenance(tuple(self.messages), self._taint, self._ports.marks, self._ports.intents)
+        ports = self._ports
+        return CallProvenance(tuple(self.messages), self._taint, ports.marks, ports.intents, confirm=ports.confirm)
 
     def add(self, message: Message, *, absorb: tuple[str, ...] = (), called: bool = False) -> None:
         self._taint = taint.join_taint(self._taint, taint.collect_taint((message,)))

@@ -108,3 +108,4 @@ class RunPorts(msgspec.Struct, frozen=True):
     marks: TaintMarks | None = None  # which remembered files were written under taint
     intents: IntentReader | None = None  # who reads the owner's words where the rules do not understand them
     look: CacheLook | None = None  # what was seen of a session's last request (by its id)
+    confirm: Callable[[], Awaitable[None]] | None = None  # in a fleet: is the run still ours? (`Store.confirm`)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -103,12 +103,13 @@ def drop_surplus_calls(answer: AssistantMessage, most: int) -> tuple[AssistantMe
 
 
 class CallProvenance(msgspec.Struct, frozen=True):
-    """What the model had seen when it asked for the call."""
+    """What the model had seen when it asked for the call, and who says that the run is still ours."""
 
     messages: Sequence[Message] = ()
     taint: tuple[str, ...] = ()
     marks: TaintMarks | None = None  # which remembered files were written under taint
     intents: IntentReader | None = None
+    confirm: Callable[[], Awaitable[None]] | None = None  # `Store.confirm`
 
 
 NO_PROVENANCE = CallProvenance()
@@ -189,6 +190,10 @@ class RunToolContext:
     async def unmark(self, paths: tuple[str, ...]) -> None:
         if self._seen.marks:
             await self._seen.marks.remove(paths)
+
+    async def confirm(self) -> None:
+        if self._seen.confirm is not None:
+            await self._seen.confirm()
 
     def judge(self, tool: Tool, args: dict[str, Any]) -> CallJudgement:
         return deciding.judge_values(tool, args, self._seen.messages)

@@ -229,6 +229,7 @@ class TurnRunner:
                 ports = RunPorts(
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
                     compactor=compactor, marks=s.preparer.marks, intents=self._intents, look=s.look,
+                    confirm=s.store.confirm,
                 )  # fmt: skip
                 async for event in await self._begin(plan, ports, tape):
                     if now := speaker.feed(event):

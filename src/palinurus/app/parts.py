@@ -97,10 +97,10 @@ def make_budgets(settings: Settings, store: Store, clock: Clock) -> Budgets:
 
 
 def add_budgets_and_watch(
-    model: Model, settings: Settings, budgets: Budgets, clock: Clock, defer: Defer
+    model: Model, settings: Settings, budgets: Budgets, store: Store, *, clock: Clock, defer: Defer
 ) -> tuple[Model, CacheWatch]:
     """Within budgets, and with each request's prefix remembered; the watch is to be flushed at the end."""
-    metered = MeteredModel(model, budgets)
+    metered = MeteredModel(model, budgets, store.confirm)
     watch = CacheWatch(settings.home, defer=defer)
     return WatchedModel(TapedModel(metered), watch, clock), watch
 

@@ -55,8 +55,6 @@ class App(AppParts):
 
     open_store: StoreOpener = staticmethod(open_store)  # who brings a store of their own sets theirs
 
-    store_lost: Callable[[str], None] = staticmethod(lambda why: None)  # the fleet goes on without this node
-
     def __init__(
         self,
         settings: Settings,
@@ -222,11 +220,14 @@ class App(AppParts):
             self.closers.pop()
 
 
-def build_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
-    """The App for a loaded configuration; nothing is opened before `start`."""
+def build_app(
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, lost: Callable[[str], None] | None = None
+) -> App:
+    """The App for a loaded configuration; nothing is opened before `start`. `lost` ends a process without which its
+    fleet goes on; it is told why."""
     app = App(loaded.settings, environ, clock, raw=loaded.raw)
     store = loaded.settings.store
     if url := store.find_url(environ):
         node = store.name_node(loaded.settings.home)
-        app.open_store = open_fleet_store(url, node, store.lease, lambda why: app.store_lost(why))
+        app.open_store = open_fleet_store(url, node, store.lease, lost)
     return app

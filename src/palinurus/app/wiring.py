@@ -195,7 +195,9 @@ class AppParts:
         budgets = parts.make_budgets(self.settings, self.store, self.clock)
         self.pictures = parts.make_pictures(self.settings, self.catalog, budgets)
         model = self.wrap_model(model)
-        made, self._watch = parts.add_budgets_and_watch(model, self.settings, budgets, self._clock, defer=write_later)
+        made, self._watch = parts.add_budgets_and_watch(
+            model, self.settings, budgets, self.store, clock=self._clock, defer=write_later
+        )
         return made
 
     def _wire_runs(self, model: Model) -> None:
@@ -225,7 +227,7 @@ class AppParts:
             )
         )
         self.offers, self._marks = preparer.offers, preparer.marks
-        self.invoke = DirectToolCaller(preparer, self.hooks, clock)
+        self.invoke = DirectToolCaller(preparer, self.hooks, clock, store.confirm)
         self._wire_background(events, preparer)
         self.nodes.attach(tools, self.offers.forget)
         if settings.mcp.servers:

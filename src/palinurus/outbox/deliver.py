@@ -266,6 +266,7 @@ class _Worker:
         drafts = self._aids.drafts
         draft = await drafts.take(row.item, row.id, reply.target) if drafts is not None else ""
         row = await self._store.mark_sending(row.id, self._clock.now(), attempts=row.attempts)
+        await self._store.confirm()  # else another node sends it by now
         result = await self._sender.send(OutgoingMessage(changed, draft, row.attempts > 1))
         if isinstance(result, SendReceipt):
             pass_crashpoint("outbox.sent")

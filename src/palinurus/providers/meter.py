@@ -1,11 +1,12 @@
-"""A `Model` with a meter: every call is priced, and allowed by the budget before it is made.
+"""A `Model` with a meter: every call is priced, and allowed by the budget before it is made; in a fleet only by a node
+that still is one.
 
 Stands at the port, so that no caller (a turn, a compaction, a sub-agent) gets past it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from palinurus.core.types.model import (
     StreamNotice,
 )
 from palinurus.core.types.usage import TokenUsage
+from palinurus.errors import StateBroken
 from palinurus.providers.budget import BudgetReservation, Budgets
 from palinurus.providers.errors import make_failed
 from palinurus.providers.prices import add_cost
@@ -30,9 +32,12 @@ from palinurus.providers.prices import add_cost
 class MeteredModel:
     """Implements `core.types.model.Model` around another one."""
 
-    def __init__(self, model: Model, budgets: Budgets | None = None) -> None:
+    def __init__(
+        self, model: Model, budgets: Budgets | None = None, confirm: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._model = model
         self._budgets = budgets
+        self._confirm = confirm  # `Store.confirm`
 
     async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The model's events; usage has its cost. Warnings come as `StreamNotice` before the last event."""
@@ -60,12 +65,16 @@ class MeteredModel:
             await close()
 
     async def _reserved(self, request: ModelRequest, stop: StopSignal) -> BudgetReservation | ModelFailure | None:
-        if self._budgets is None or not self._budgets.active:
-            return None
         try:
+            if self._confirm is not None:
+                await stop.wait(self._confirm())
+            if self._budgets is None or not self._budgets.active:
+                return None
             return await stop.wait(self._budgets.reserve(request))
         except Aborted as error:
             return ModelFailure("aborted", error.reason)
+        except StateBroken as error:  # others run this now
+            return ModelFailure("config", error.message)
 
     def _settled(self, hold: BudgetReservation | None, usage: TokenUsage) -> list[str]:
         return self._budgets.settle(hold, usage) if self._budgets is not None else []

@@ -79,9 +79,9 @@ async def open_store(home: str, clock: Clock) -> Store:
     return store
 
 
-def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], None]) -> StoreOpener:
+def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], None] | None) -> StoreOpener:
     """Opens the state at `url` as the node `node`, with `home` for what stays on this machine. `lost` is told why, if
-    the others go on without it."""
+    the others go on without it, and ends the process."""
 
     async def open_shared(home: str, clock: Clock) -> Store:
         held = take_lock(home)

@@ -24,6 +24,7 @@ class FakeClock:
         self._start = start_ms
         self._passed = 0.0
         self._jumped = 0
+        self._suspended = 0.0
         self._order = itertools.count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self.slept: list[float] = []  # every sleep ever asked for, in order
@@ -35,6 +36,15 @@ class FakeClock:
     def monotonic(self) -> float:
         """Seconds advanced so far, as if the machine had run for a while before."""
         return 1000.0 + self._passed
+
+    def boottime(self) -> float:
+        """As `monotonic`, with the time that the machine slept."""
+        return self.monotonic() + self._suspended
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps: others see the time pass, nobody here does. Wakes nobody."""
+        self._suspended += seconds
+        self.jump(seconds)
 
     async def sleep(self, seconds: float) -> None:
         """Return once `advance` has moved the clock far enough; sleep(0) only lets others run."""

@@ -104,6 +104,7 @@ class _Work:
 
 
 async def _work(tool: Tool, ctx: ToolContext, **args: Any) -> ToolOutput:
+    await ctx.confirm()  # a person may have been asked meanwhile, or the machine slept
     output: object = await tool.run(ctx, **args)
     if isinstance(output, ToolOutput):
         return output

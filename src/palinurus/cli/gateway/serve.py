@@ -119,8 +119,7 @@ async def _life(
 ) -> LoadedConfig | None:
     """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
     settings = loaded.settings
-    app = build_app(loaded, environ, clock)
-    app.store_lost = _leave
+    app = build_app(loaded, environ, clock, _leave)
     app.restart = lambda seconds: _later(stop, seconds)
     raise_descriptor_limit()
     gateway = GatewayServer(app, clock, secret)

@@ -128,6 +128,10 @@ class ToolContext(Protocol):
         """The owner has seen them."""
         ...
 
+    async def confirm(self) -> None:
+        """Return when the run is certainly still this program's. Raises StateBroken."""
+        ...
+
     def judge(self, tool: Tool, args: dict[str, Any]) -> CallJudgement:
         """Who gave the values that decide about this call, and whether the owner asked for such a thing."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palinurus.clock import Clock
-from palinurus.store.postgres.link import FleetMember, connect_fleet
+from palinurus.store.postgres.link import FleetLink, FleetMember, load_driver
 from palinurus.store.postgres.store import PostgresStore
 
 
@@ -12,4 +12,6 @@ async def open_postgres_store(url: str, home: str, clock: Clock, member: FleetMe
 
     Raises StateUnwritable (no server, wrong password), StateBroken (a newer schema), BadRequest (no asyncpg).
     """
-    return PostgresStore(await connect_fleet(url, clock, member), home)
+    link = FleetLink(load_driver(), url, clock, member)
+    await link.start()
+    return PostgresStore(link, home)

@@ -391,6 +391,9 @@ BEGIN
   SELECT * INTO known FROM node WHERE id = me AND epoch = mine AND until > clock_timestamp();
   IF known.id IS NULL THEN PERFORM refuse('PAL04', format('%s is no node of this fleet any more', me)); END IF;
   IF known.batch = number THEN RETURN known.answer; END IF;
+  IF known.batch > number THEN -- it was sent again on another connection, and more after it
+    PERFORM refuse('PAL01', format('batch %s comes after batch %s', number, known.batch));
+  END IF;
   FOR op IN SELECT * FROM jsonb_array_elements(ops) LOOP
     IF guarded THEN
       BEGIN
@@ -419,26 +422,39 @@ BEGIN
   RETURN mine;
 END $$;
 
--- Still here: the lease is longer, the dead are buried. False: this node is dead itself.
-CREATE FUNCTION renew_lease(me text, mine bigint, lease interval) RETURNS boolean LANGUAGE plpgsql AS $$
+-- A reply of which nobody knows whether it was shown: who sent it is dead. The next who sends for its channel looks.
+CREATE FUNCTION note_unsure(dead text, told text, now bigint) RETURNS void LANGUAGE sql AS $$
+  SELECT add_step(o.item, now, told, format('while it sent %s', o.id)) FROM outbox AS o JOIN held AS h ON h.node = dead
+  WHERE o.state = 'sending' AND h.name = 'channel/' || o.channel
+$$;
+
+-- Still here: the lease is longer, the dead are buried. `alive` false: this node is dead itself. `soon`: seconds until
+-- the next lease of another ends. `news`: there is something for the others to hear.
+CREATE FUNCTION keep_lease(me text, mine bigint, lease interval) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  ids text[]; name text; news jsonb := '[]';
+  dead text; name text; news jsonb := '[]'; soon float8; ids text[];
   now bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 BEGIN
   PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
   UPDATE node SET until = clock_timestamp() + lease WHERE id = me AND epoch = mine AND until > clock_timestamp();
-  IF NOT FOUND THEN RETURN false; END IF;
+  IF NOT FOUND THEN RETURN jsonb_build_object('alive', false); END IF;
   DELETE FROM node WHERE until <= clock_timestamp();
-  ids := ARRAY(SELECT i.id FROM inbox AS i WHERE i.state = 'running' AND NOT EXISTS
-    (SELECT 1 FROM node AS n WHERE n.id = i.node));
-  news := requeue(ids, 'node lost', now);
+  FOR dead IN SELECT DISTINCT i.node FROM inbox AS i WHERE i.state = 'running' AND NOT EXISTS
+    (SELECT 1 FROM node AS n WHERE n.id = i.node)
+  LOOP
+    ids := ARRAY(SELECT id FROM inbox WHERE state = 'running' AND node = dead);
+    news := news || requeue(ids, format('node %s lost', dead), now);
+  END LOOP;
+  FOR dead IN SELECT DISTINCT h.node FROM held AS h WHERE NOT EXISTS (SELECT 1 FROM node AS n WHERE n.id = h.node) LOOP
+    PERFORM note_unsure(dead, format('node %s lost', dead), now);
+  END LOOP;
   FOR name IN DELETE FROM held AS h WHERE NOT EXISTS
     (SELECT 1 FROM node AS n WHERE n.id = h.node AND n.epoch = h.epoch) RETURNING h.name LOOP
     news := news || say('released', name);
   END LOOP;
-  PERFORM publish('', news); -- for everybody, this node too
   DELETE FROM news AS x WHERE x.at < clock_timestamp() - 20 * lease;
-  RETURN true;
+  SELECT extract(epoch FROM min(until) - clock_timestamp()) INTO soon FROM node WHERE id <> me;
+  RETURN jsonb_build_object('alive', true, 'soon', soon, 'news', publish('', news)); -- for everybody, this node too
 END $$;
 
 CREATE FUNCTION leave_fleet(me text, mine bigint) RETURNS void LANGUAGE plpgsql AS $$

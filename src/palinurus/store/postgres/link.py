@@ -22,6 +22,7 @@ from palinurus.clock import Clock
 from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritable
 from palinurus.store import port
 from palinurus.store.news import NewsListener, StoreNews, hand_news
+from palinurus.store.postgres.lease import NodeLease
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -39,12 +40,12 @@ _APPLY = "SELECT apply_changes($1, $2, $3, $4, $5::jsonb, $6::bytea[], $7)"
 
 
 class FleetMember(msgspec.Struct, frozen=True):
-    """A node as it joins. `lost` is told why, if the others go on without it; `ended` is called when it is closed.
-    `database_time`: moments are those of the server, so that nodes agree; otherwise those of the clock."""
+    """A node as it joins. `lost` is told why, if the others go on without it, and ends the process; such a node has a
+    guard. `ended` is called when it is closed. `database_time`: moments are the server's, so that nodes agree."""
 
     name: str
     lease: float = LEASE
-    lost: Callable[[str], None] = lambda why: None
+    lost: Callable[[str], None] | None = None
     ended: Callable[[], None] = lambda: None
     database_time: bool = True
 
@@ -58,7 +59,7 @@ class ChangeOp(msgspec.Struct):
 
 
 class FleetLink:
-    """Made by `connect_fleet`. One per node."""
+    """One per node; see `open_postgres_store`."""
 
     def __init__(self, driver: Any, url: str, clock: Clock, member: FleetMember) -> None:
         self.node = member.name
@@ -68,12 +69,13 @@ class FleetLink:
         self.reads: Any = None  # asyncpg's pool
         self._driver = driver
         # What breaks a connection, after which the same may be asked on another; and whatever a server can raise.
-        self._cut = (OSError, driver.InterfaceError, driver.PostgresConnectionError, driver.CannotConnectNowError,
-                     driver.AdminShutdownError)  # fmt: skip
+        self._cut = (OSError, driver.InterfaceError, driver.PostgresConnectionError, driver.OperatorInterventionError,
+                     driver.TooManyConnectionsError)  # fmt: skip
         self._failed = (OSError, driver.PostgresError, driver.InterfaceError)
         self._url = url
         self._clock = clock
-        self._lease = member.lease
+        self.lease = NodeLease(clock, member.lease)
+        self._slow = max(2.0, member.lease / 2)  # seconds for an answer; then the connection counts as broken
         self._writer: Any = None
         self._bus: Any = None
         self._bus_free = asyncio.Lock()
@@ -91,25 +93,32 @@ class FleetLink:
 
     async def start(self) -> None:
         """Connect, bring the tables up to date, join. Raises StateUnwritable, StateBroken."""
-        options = {"server_settings": {"search_path": SCHEMA, "application_name": f"palinurus {self.node}"[:60],
-                                       "idle_in_transaction_session_timeout": str(int(self._lease * 500))}}  # fmt: skip
-        self._options = options
+        told = {"search_path": SCHEMA, "application_name": f"palinurus {self.node}"[:60]}
+        told["idle_in_transaction_session_timeout"] = str(int(self.member.lease * 500))
+        self._options = {"server_settings": told, "timeout": self._slow}
         try:
             self._writer = await self._connect()
             await install_schema(self._writer)
             self._bus = await self._listen()
-            self.reads = await self._driver.create_pool(self._url, min_size=1, max_size=4, **options)
-            join = "SELECT join_fleet($1, make_interval(secs => $2))"
-            self.epoch = await self._bus.fetchval(join, self.node, self._lease)
+            self.reads = self._make_pool()
+            await self.reads
+            join, began = "SELECT join_fleet($1, make_interval(secs => $2))", self._clock.boottime()
+            self.epoch = await self._bus.fetchval(join, self.node, self.lease.seconds)
             self._seen = await self._bus.fetchval("SELECT coalesce(max(rev), 0) FROM news")
         except self._failed as error:
             raise StateUnwritable(f"the fleet's database: {error}", fix="check store.url and the server") from None
+        self.lease.extend(began)
+        if self.member.lost is not None:
+            self.lease.start_guard()
         self._writing = self._tasks.start(self._write())
         for work in (self._renew(), self._hear()):
             self._tasks.start(work)
 
     async def _connect(self) -> Any:
         return await self._driver.connect(self._url, **self._options)
+
+    def _make_pool(self) -> Any:
+        return self._driver.create_pool(self._url, min_size=1, max_size=4, **self._options)
 
     async def _listen(self) -> Any:
         conn = await self._connect()
@@ -125,13 +134,13 @@ class FleetLink:
         if self._writing is not None:
             await asyncio.wait((self._writing,))
         await self._tasks.close()
-        with contextlib.suppress(*self._failed):
-            if self.lost is None:
+        with contextlib.suppress(TimeoutError, *self._failed):
+            async with asyncio.timeout(0 if self.lost is not None else self._slow):
                 await self._bus.execute("SELECT leave_fleet($1, $2)", self.node, self.epoch)
                 await self._bus.execute(f"NOTIFY {CHANNEL}")
-        for conn in (self._writer, self._bus):
+        for conn in (self._writer, self._bus, self.reads):
             conn.terminate()
-        self.reads.terminate()
+        await self.lease.close()
 
     # --- changes -----------------------------------------------------------------------------------------------
 
@@ -189,14 +198,15 @@ class FleetLink:
         backoff = Backoff(AGAIN, 2.0)
         while True:
             try:
-                if self._writer.is_closed():
-                    self._writer = await self._connect()
-                return await run()
-            except self._cut as error:
+                async with asyncio.timeout(self._slow):  # of a connection that died silently no end is heard
+                    if self._writer.is_closed():
+                        self._writer = await self._connect()
+                    return await run()
+            except (TimeoutError, *self._cut) as error:
                 self._writer.terminate()
                 if self.lost is not None:
                     raise StateBroken(self.lost.message, fix=self.lost.fix) from None
-                log.warning("the fleet's database cannot be reached (%s); trying again", error)
+                log.warning("the fleet's database cannot be reached (%r); trying again", error)
                 await self._clock.sleep(backoff.next_delay())
 
     def _tell(self, ops: list[ChangeOp], answer: dict[str, Any]) -> None:
@@ -219,46 +229,78 @@ class FleetLink:
     async def read(self, run: Callable[[Any], Awaitable[T]]) -> T:
         """What `run` reads; asked again if the connection broke. Raises StateError."""
         for wait in (AGAIN, 1.0, None):
+            pool = self.reads
+            # Waited for from outside: asyncpg's pool does not give up a connection that died silently.
+            asked = asyncio.ensure_future(run(pool))
             try:
-                return await run(self.reads)
-            except self._cut as error:
+                await asyncio.wait((asked,), timeout=self._slow)
+                if not asked.done():
+                    raise TimeoutError("no answer")
+                return asked.result()
+            except (TimeoutError, *self._cut) as error:
+                if not asked.done():
+                    await self._replace_pool(pool)
                 if wait is None or self._closing:
-                    raise StateError(f"the fleet's database cannot be reached: {error}") from None
+                    raise StateError(f"the fleet's database cannot be reached: {error!r}") from None
                 await self._clock.sleep(wait)
             except self._driver.PostgresError as error:
                 raise StateError(f"the fleet's database: {error}") from None
+            finally:
+                asked.cancel()
         raise AssertionError("the last try returns or raises")
+
+    async def _replace_pool(self, pool: Any) -> None:
+        """Its connections are dead, whatever they say."""
+        pool.terminate()
+        if pool is self.reads and not self._closing:
+            self.reads = self._make_pool()
+            with contextlib.suppress(TimeoutError, *self._failed):
+                await self.reads
 
     # --- the lease ---------------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
-        now = self._clock.monotonic
-        until = now() + self._lease
+        backoff = Backoff(AGAIN, 1.0)
         while True:
-            await self._clock.sleep(self._lease / 3)
-            try:
-                async with self._bus_free, asyncio.timeout(max(0.1, until - now())):
-                    if self._bus.is_closed():
-                        self._bus = await self._listen()
-                    began = now()
-                    renew = "SELECT renew_lease($1, $2, make_interval(secs => $3))"
-                    alive = await self._bus.fetchval(renew, self.node, self.epoch, self._lease)
-            except (TimeoutError, *self._failed) as error:
-                log.warning("the lease could not be renewed: %s", error)
-                self._bus.terminate()
-                alive = now() < until
-            else:
-                until = began + self._lease if alive else until
-            if not alive:
-                return self._lose("its lease is over")
+            await self.lease.wait_due()
+            while not await self._try_renewal():
+                if self.lost is None and self.lease.left <= 0:
+                    self._lose("its lease is over")
+                if self.lost is not None:
+                    return
+                await self._clock.sleep(min(backoff.next_delay(), max(self.lease.left, 0.0)))
+            backoff.reset()
             self._poke.set()  # news whose word was lost are found now
+
+    async def _try_renewal(self) -> bool:
+        try:
+            async with asyncio.timeout(self.lease.patience), self._bus_free:
+                if self._bus.is_closed():
+                    self._bus = await self._listen()
+                began = self._clock.boottime()
+                renew = "SELECT keep_lease($1, $2, make_interval(secs => $3))"
+                told = await self._bus.fetchval(renew, self.node, self.epoch, self.lease.seconds)
+        except (TimeoutError, *self._failed) as error:
+            log.warning("the lease could not be renewed: %r", error)
+            self._bus.terminate()
+            return False
+        answer = msgspec.json.decode(told)
+        if not answer["alive"]:
+            self._lose("its lease is over")
+            return False
+        self.lease.extend(began, answer["soon"])
+        if answer["news"]:
+            self._tasks.start(self._poke_others())
+        return True
 
     def _lose(self, why: str) -> None:
         if self.lost is None:
             self.lost = StateBroken(f"node {self.node} is out of the fleet: {why}", fix="start it again")
             log.critical("%s; nothing more is done here", self.lost.message)
             self._wake.set()
-            self.member.lost(why)
+            self.lease.end(self.lost)
+            if self.member.lost is not None:
+                self.member.lost(why)
 
     # --- news --------------------------------------------------------------------------------------------------
 
@@ -270,12 +312,13 @@ class FleetLink:
         while True:
             await self._poke.wait()
             self._poke.clear()
-            with contextlib.suppress(*self._failed):
+            with contextlib.suppress(StateError):
                 await self.pull()
 
     async def pull(self) -> None:
         """Tell the listeners what others did since the last time."""
-        found = await self.reads.fetch("SELECT rev, node, said FROM news WHERE rev > $1 ORDER BY rev", self._seen)
+        news = "SELECT rev, node, said FROM news WHERE rev > $1 ORDER BY rev"
+        found = await self.read(lambda pool: pool.fetch(news, self._seen))
         for rev, node, said in found:
             if rev <= self._seen:
                 continue  # two looked at once
@@ -283,13 +326,6 @@ class FleetLink:
             for one in msgspec.json.decode(said, type=list[tuple[Any, str, str, str]]) if node != self.node else ():
                 for listener in tuple(self._listeners):
                     hand_news(listener, StoreNews(*one))
-
-
-async def connect_fleet(url: str, clock: Clock, member: FleetMember) -> FleetLink:
-    """See `open_postgres_store`."""
-    link = FleetLink(load_driver(), url, clock, member)
-    await link.start()
-    return link
 
 
 def load_driver() -> Any:

@@ -238,6 +238,9 @@ class PostgresStore:
     async def grant(self, name: str, *, alone: bool = False) -> bool:
         return bool(await self._change({"op": "grant", "name": name, "alone": alone}))
 
+    async def confirm(self) -> None:
+        await self._link.lease.confirm()
+
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         return self._link.watch(listener)
 

@@ -207,6 +207,9 @@ class SqliteStore:
     async def grant(self, name: str, *, alone: bool = False) -> bool:
         return not (alone and self._nodes.several) and self._nodes.grant(self._node, name)
 
+    async def confirm(self) -> None:
+        """One machine: its lock on the directory holds as long as the process."""
+
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         return self._nodes.watch(self._node, listener)
 
