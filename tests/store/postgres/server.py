@@ -9,6 +9,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -27,37 +28,64 @@ def find_programs() -> str | None:
     return next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)), None)
 
 
+class Postgres:
+    """A server of our own in `folder` ("": a new one). `url` is that of its socket; `port`: also over TCP."""
+
+    def __init__(self, folder: str = "", port: int = 0, settings: str = "-c fsync=off") -> None:
+        programs = find_programs()
+        assert programs is not None, MISSING
+        self._programs, self._port = programs, port
+        user = pwd.getpwnam("nobody") if os.getuid() == 0 else None  # it refuses to be root's
+        self._as: dict[str, Any] = {}
+        self.folder = folder or tempfile.mkdtemp(prefix="pal-pg-")
+        if user is not None:
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+            self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        where = f"-c listen_addresses=127.0.0.1 -p {port}" if port else "-c listen_addresses=''"
+        self._settings = f"-k {self.folder} {where} -c max_connections=120 -c shared_buffers=16MB {settings}"
+        self.url = f"postgresql://pal@/postgres?host={self.folder}" + (f"&port={port}" if port else "")
+
+    def make_url(self, port: int = 0) -> str:
+        """Over TCP, by itself or through what listens on another port."""
+        return f"postgresql://pal@127.0.0.1:{port or self._port}/postgres?sslmode=disable"
+
+    def create(self) -> None:
+        self._run("initdb", "-U", "pal", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
+
+    def start(self) -> None:
+        """Returns when it takes connections."""
+        self._run("pg_ctl", "-w", "-l", os.path.join(self.folder, "log"), "-o", self._settings, "start")
+
+    def stop(self, how: str = "immediate") -> None:
+        self._run("pg_ctl", "-m", how, "stop", check=False)
+
+    def revive(self) -> None:
+        """Start it if it came down."""
+        if not self._answers():
+            self.stop()
+            self.start()
+
+    def _answers(self) -> bool:
+        line = [os.path.join(self._programs, "pg_isready"), "-q", "-h", self.folder]
+        line += ["-p", str(self._port)] if self._port else []
+        return any(subprocess.run(line, check=False).returncode == 0 or time.sleep(0.5) for _ in range(10))
+
+    def _run(self, name: str, *args: str, check: bool = True) -> None:
+        line = [os.path.join(self._programs, name), "-D", os.path.join(self.folder, "data"), *args]
+        subprocess.run(line, check=check, capture_output=True, cwd="/", **self._as)
+
+
 @contextmanager
 def running_server() -> Iterator[str]:
     """The address of a server that is gone afterwards."""
-    programs = find_programs()
-    assert programs is not None, MISSING
-    folder = tempfile.mkdtemp(prefix="pal-pg-")
-    user = pwd.getpwnam("nobody") if os.getuid() == 0 else None  # it refuses to be root's
-    if user is not None:
-        os.chown(folder, user.pw_uid, user.pw_gid)
-    options = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user is not None else {}
-    data = os.path.join(folder, "data")
-
-    def run(name: str, *args: str) -> None:
-        subprocess.run(
-            [os.path.join(programs, name), "-D", data, *args], check=True, capture_output=True, cwd=folder, **options
-        )  # type: ignore[call-overload]
-
+    server = Postgres()
     try:
-        run("initdb", "-U", "pal", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
-        settings = f"-k {folder} -c listen_addresses='' -c max_connections=80 -c fsync=off -c shared_buffers=16MB"
-        run("pg_ctl", "-w", "-l", os.path.join(folder, "log"), "-o", settings, "start")
-        yield f"postgresql://pal@/postgres?host={folder}"
+        server.create()
+        server.start()
+        yield server.url
     finally:
-        subprocess.run(
-            [os.path.join(programs, "pg_ctl"), "-D", data, "-m", "immediate", "stop"],
-            capture_output=True,
-            check=False,
-            cwd="/",
-            **options,
-        )  # type: ignore[call-overload]
-        shutil.rmtree(folder, ignore_errors=True)
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
 
 
 async def empty_tables(url: str) -> None:
