@@ -65,13 +65,15 @@ class FleetStory(msgspec.Struct, frozen=True):
 
 
 class Attempt(NamedTuple):
-    """One run of a message, from its claim to its end; `end` 0: it has none."""
+    """One run of a message, from its claim to its end (0: none yet); `first` and `last` are the places of its steps."""
 
     item: str
     session: str
     start: int
     end: int
     how: str
+    first: int
+    last: int
 
 
 def judge_fleet(story: FleetStory) -> dict[str, list[str]]:
@@ -87,16 +89,15 @@ def find_slowest_takeover(story: FleetStory) -> int:
 def list_attempts(story: FleetStory) -> list[Attempt]:
     """Every run, in the order of the claims, from the steps."""
     sessions = {row["id"]: row["session"] for row in story.rows.inbox}
-    open_: dict[str, dict[str, Any]] = {}
+    going: dict[str, Attempt] = {}
     found: list[Attempt] = []
-    for step in story.steps:
+    for place, step in enumerate(story.steps):
         item, what = step["item"], step["what"]
         if what == "claimed":
-            open_[item] = step
-        elif _ends(what) and item in open_:
-            found.append(Attempt(item, sessions.get(item, ""), open_.pop(item)["at"], step["at"], what))
-    found += [Attempt(item, sessions.get(item, ""), step["at"], 0, "") for item, step in open_.items()]
-    return sorted(found, key=lambda one: one.start)
+            going[item] = Attempt(item, sessions.get(item, ""), step["at"], 0, "", place, len(story.steps))
+        elif _ends(what) and item in going:
+            found.append(going.pop(item)._replace(end=step["at"], how=what, last=place))
+    return sorted((*found, *going.values()), key=lambda one: one.first)
 
 
 def _ends(what: str) -> bool:
@@ -131,7 +132,10 @@ def find_lost(story: FleetStory) -> Iterator[str]:
 
 
 def find_doubled(story: FleetStory) -> Iterator[str]:
-    """One row for a key, one effect for a command, one message for a reply."""
+    """One row for a key, one end for a row, one effect for a command, one message for a reply."""
+    for item, count in Counter(step["item"] for step in story.steps if step["what"] == "settled").items():
+        if count > 1:
+            yield f"message {item} ended {count} times"
     for token, found in _by_token(story).items():
         if len(found) > 1:
             yield f"{token} was accepted {len(found)} times"
@@ -153,7 +157,7 @@ def find_overlap(story: FleetStory) -> Iterator[str]:
         by_session.setdefault(one.session, []).append(one)
     for session, runs in by_session.items():
         for before, after in pairwise(runs):
-            if not before.end or before.end > after.start:
+            if before.last > after.first:
                 yield f"{session}: {after.item} began while {before.item} ran"
     hosts = {row["id"]: row.get("absorbed_by") or row["id"] for row in story.rows.inbox}
     runs_by_item: dict[str, list[Attempt]] = {}
