@@ -316,3 +316,23 @@ async def test_a_device_revoked_on_one_node_is_refused_on_the_other(tmp_path: Pa
         finally:
             for server in servers:
                 await server.stop()
+
+
+@BOTH
+async def test_a_sub_agent_of_a_node_that_has_gone_is_told_of_by_another(tmp_path: Path, slow: Slow) -> None:
+    """Its run goes on elsewhere; so must whoever waits for its end."""
+    gates = [StreamGate(), StreamGate()]
+    spawn = call_tools(("sessions_spawn", {"task": "look"}))
+    one = ScriptedModel(
+        [spawn, *(hold_at(say("never heard"), gate, 0) for gate in gates)]
+    )  # who spawned, and the child
+    other = ScriptedModel([say("found it")], repeat=True)
+    async with two(tmp_path / "h", one, other, slow=slow) as (a, b):
+        first = await a.submit(inbound("go", push=False))
+        b.dispatcher._pump.serves = ()  # all of it happens on A
+        for gate in gates:
+            await gate.wait_reached()
+        b.dispatcher._pump.serves = None
+        await a.stop()
+        assert await end(b, first.id) == ("answered", "found it")
+        await until(lambda: [child.state for child in b.subagents.registry.every()] == ["told"])

@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS, LOOK_BYTES = 45.0, 200_000
 LATER = 1.0  # seconds
+ALIVE = "alive/"  # begin of what every node holds for itself: others hear when it is free
 GRACE, PATIENCE = 1.0, 4.0  # seconds between SIGTERM and SIGKILL, and for both
 ANSWER = FetchLimits(size=10_000, time=30.0, redirects=0)  # of a webhook's receiver
 
@@ -163,7 +164,10 @@ def make_promise_check(
 class NewsHearer:
     """What other nodes of the same state change, told to everybody here who keeps a copy. One node alone hears nothing.
 
-    `rereads`: by kind of record, who reads one again. `hear` is what the store is given."""
+    `rereads`: by kind of record, who reads one again. `hear` is what the store is given. `adopt` takes up what a node
+    left that has gone."""
+
+    adopt: Callable[[], Awaitable[None]] | None = None
 
     def __init__(
         self,
@@ -202,6 +206,9 @@ class NewsHearer:
         await self._scheduler.hear(news)
         self._deliverer.wake_all()
         await self._receivers.open()
+        if news.key.startswith(ALIVE) and self.adopt is not None:
+            async with self._turn:  # after what that node had changed
+                await self.adopt()
 
     async def close(self) -> None:
         await self._tasks.close()

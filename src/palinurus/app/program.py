@@ -13,6 +13,7 @@ import msgspec
 
 from palinurus import late
 from palinurus.app import plugins
+from palinurus.app.background import ALIVE
 from palinurus.app.channels import find_account
 from palinurus.app.wiring import AppParts
 from palinurus.clock import Clock
@@ -32,7 +33,7 @@ from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.factory import StoreOpener, open_fleet_store, open_store
-from palinurus.store.port import InboxRow
+from palinurus.store.port import InboxRow, make_id
 from palinurus.store.records import Records
 from palinurus.tools.changes import FOLDER as CHANGES
 from palinurus.tools.changes import was_cut_off
@@ -89,6 +90,7 @@ class App(AppParts):
         self.wire()
         await self.voices.load()
         await self.nodes.load()
+        self.news.adopt = self._adopt
         self.store.watch(self.news.hear)
         await self.subagents.load()
         await self.scheduler.load()
@@ -98,6 +100,7 @@ class App(AppParts):
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""
         await self.open()
         # What is there belongs to dead processes, not to other nodes; in a fleet what is in our home is always ours.
+        await self.store.grant(ALIVE + make_id(self.clock.now()))
         first = await self.store.grant(TAKING_UP, alone=True)
         local = first or bool(self.settings.store.find_url(self._environ))
         if local and self.settings.mcp.servers:
@@ -110,9 +113,8 @@ class App(AppParts):
         if first:
             await resume_accepted(self.store, self.scheduler, self.clock.now())
         await self.dispatcher.resume()
-        if first:
-            self.subagents.resume()
         if local:
+            self.subagents.resume()  # those that others follow, too: they are told of once
             await self.processes.recover()
         await self.receivers.open()
         self._upkeep = asyncio.ensure_future(self._maintain())
@@ -121,6 +123,11 @@ class App(AppParts):
             self.mcp.start()
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
+
+    async def _adopt(self) -> None:
+        """Another node has gone: one of those that are left follows the sub-agents that it followed."""
+        if await self.store.grant(TAKING_UP):
+            self.subagents.take_up()
 
     async def _recover_changes(self) -> None:
         """Before anybody changes files again."""

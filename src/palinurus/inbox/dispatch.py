@@ -186,15 +186,15 @@ class Dispatcher:
         """At start: hand what a crash left behind back to the lanes. Returns how many messages wait."""
         await self._dismisser.tell_stopped()
         rows = await self._store.recover()
-        await self._restore(rows)
         asyncio.get_running_loop().call_later(LOOK, self._look)
-        return len(rows)
+        return await self._restore(rows)
 
-    async def _restore(self, rows: list[InboxRow], *, first: bool = False) -> None:
+    async def _restore(self, rows: list[InboxRow], *, first: bool = False) -> int:
         for row in rows:
             message, rules = await self._rules.reread(row)
             made = queue.make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
             self._step(row.session, row.lane, queue.RestoreEvent(made, first))
+        return len(rows)
 
     def _look(self) -> None:
         if not self.draining:
@@ -203,14 +203,14 @@ class Dispatcher:
 
     async def look_after(self) -> int:
         """Give back rows that count as running though nobody runs them, at two looks in a row. Returns how many."""
-        rows = await self._strays.give_back()
-        await self._restore(rows, first=True)
-        return len(rows)
+        return await self._restore(await self._strays.give_back(), first=True)
 
     def hear(self, news: StoreNews) -> None:
         """Another node has changed something in the state we share."""
         if news.what == "stopped":
             self._dismisser.hear_stopped(news.key, news.session, news.detail)
+        elif news.what == "waiting":
+            self._pump.kick(news.key, blind=True)
         else:
             self._peers.hear(news)
 

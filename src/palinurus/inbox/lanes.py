@@ -38,9 +38,10 @@ class LanePump:
         """May it run on this node?"""
         return self.serves is None or session.startswith(tuple(self.serves))
 
-    def kick(self, lane: str) -> None:
-        """Start waiting messages while slots last. One task a lane; a second call only asks it to look again."""
-        if self._stopped or not self._lanes.backlog(lane):
+    def kick(self, lane: str, *, blind: bool = False) -> None:
+        """Start waiting messages while slots last. One task a lane; a second call only asks it to look again. `blind`:
+        also where we know of none."""
+        if self._stopped or not (blind or self._lanes.backlog(lane)):
             return
         if lane in self._tasks:
             self._again.add(lane)

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 NewsKind: TypeAlias = Literal[
     "queued",  # key: a message that waits (again); detail: its lane
+    "waiting",  # key: a lane in which something waits; told again and again by a store that can lose news
     "taken",  # key: a message that waited and runs now
     "absorbed",  # key: a message that waited; detail: the one whose run it is part of now
     "stopped",  # key: a message that runs and shall not; detail: the note it ends with

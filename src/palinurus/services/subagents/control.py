@@ -112,11 +112,16 @@ class SubagentControl:
 
     def resume(self) -> None:
         """At start, when the lanes have their work back: go on with what was left."""
+        self.take_up()
+        self._tasks.start(self._keeping())
+
+    def take_up(self) -> None:
+        """Follow all that are not done with."""
         for child in self.registry.every():
             if child.killed and child.active:
                 self._tasks.start(self._inbox.stop(child.session, "stop", children=False))
-            self.lives.start(child.id)
-        self._tasks.start(self._keeping())
+            if child.state != "told":
+                self.lives.start(child.id)
 
     async def close(self) -> None:
         """At the end. What is open is taken up at the next start."""

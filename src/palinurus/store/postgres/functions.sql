@@ -429,10 +429,11 @@ CREATE FUNCTION note_unsure(dead text, told text, now bigint) RETURNS void LANGU
 $$;
 
 -- Still here: the lease is longer, the dead are buried. `alive` false: this node is dead itself. `soon`: seconds until
--- the next lease of another ends. `news`: there is something for the others to hear.
+-- the next lease of another ends. `news`: there is something for the others to hear. `waiting`: lanes in which
+-- something could begin, for a node that missed the news of it.
 CREATE FUNCTION keep_lease(me text, mine bigint, lease interval) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  dead text; name text; news jsonb := '[]'; soon float8; ids text[];
+  dead text; name text; news jsonb := '[]'; soon float8; ids text[]; lanes jsonb;
   now bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 BEGIN
   PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
@@ -454,7 +455,9 @@ BEGIN
   END LOOP;
   DELETE FROM news AS x WHERE x.at < clock_timestamp() - 20 * lease;
   SELECT extract(epoch FROM min(until) - clock_timestamp()) INTO soon FROM node WHERE id <> me;
-  RETURN jsonb_build_object('alive', true, 'soon', soon, 'news', publish('', news)); -- for everybody, this node too
+  SELECT coalesce(jsonb_agg(DISTINCT q.lane), '[]') INTO lanes FROM inbox AS q WHERE q.state = 'queued' AND NOT EXISTS
+    (SELECT 1 FROM inbox AS r WHERE r.session = q.session AND r.state = 'running');
+  RETURN jsonb_build_object('alive', true, 'soon', soon, 'waiting', lanes, 'news', publish('', news)); -- for this node too
 END $$;
 
 CREATE FUNCTION leave_fleet(me text, mine bigint) RETURNS void LANGUAGE plpgsql AS $$

@@ -75,7 +75,7 @@ class FleetLink:
         self._url = url
         self._clock = clock
         self.lease = NodeLease(clock, member.lease)
-        self._slow = max(2.0, member.lease / 2)  # seconds for an answer; then the connection counts as broken
+        self._slow = max(5.0, member.lease / 2)  # seconds for an answer; then the connection counts as broken
         self._writer: Any = None
         self._bus: Any = None
         self._bus_free = asyncio.Lock()
@@ -227,27 +227,26 @@ class FleetLink:
                 await self._bus.execute(f"NOTIFY {CHANNEL}")
 
     async def read(self, run: Callable[[Any], Awaitable[T]]) -> T:
-        """What `run` reads; asked again if the connection broke. Raises StateError."""
-        for wait in (AGAIN, 1.0, None):
+        """What `run` reads; asked again while the database cannot be reached, until the lease is over. Raises
+        StateError."""
+        backoff = Backoff(AGAIN, 2.0)
+        while True:
             pool = self.reads
             # Waited for from outside: asyncpg's pool does not give up a connection that died silently.
             asked = asyncio.ensure_future(run(pool))
             try:
                 await asyncio.wait((asked,), timeout=self._slow)
-                if not asked.done():
-                    raise TimeoutError("no answer")
-                return asked.result()
-            except (TimeoutError, *self._cut) as error:
-                if not asked.done():
-                    await self._replace_pool(pool)
-                if wait is None or self._closing:
+                if asked.done():
+                    return asked.result()
+                await self._replace_pool(pool)
+            except self._cut as error:
+                if self._closing or self.lost is not None:
                     raise StateError(f"the fleet's database cannot be reached: {error!r}") from None
-                await self._clock.sleep(wait)
             except self._driver.PostgresError as error:
                 raise StateError(f"the fleet's database: {error}") from None
             finally:
                 asked.cancel()
-        raise AssertionError("the last try returns or raises")
+            await self._clock.sleep(backoff.next_delay())
 
     async def _replace_pool(self, pool: Any) -> None:
         """Its connections are dead, whatever they say."""
@@ -291,6 +290,8 @@ class FleetLink:
         self.lease.extend(began, answer["soon"])
         if answer["news"]:
             self._tasks.start(self._poke_others())
+        for lane in answer["waiting"]:
+            self._hand(StoreNews("waiting", lane))
         return True
 
     def _lose(self, why: str) -> None:
@@ -324,8 +325,11 @@ class FleetLink:
                 continue  # two looked at once
             self._seen = rev
             for one in msgspec.json.decode(said, type=list[tuple[Any, str, str, str]]) if node != self.node else ():
-                for listener in tuple(self._listeners):
-                    hand_news(listener, StoreNews(*one))
+                self._hand(StoreNews(*one))
+
+    def _hand(self, news: StoreNews) -> None:
+        for listener in tuple(self._listeners):
+            hand_news(listener, news)
 
 
 def load_driver() -> Any:
