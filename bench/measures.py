@@ -439,6 +439,8 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "judging": (lambda bench: import_module("judging").judging(bench), False),
     "questions": (lambda bench: import_module("judging").questions(bench), False),
     "cards": (lambda bench: import_module("explaining").cards(bench), False),
+    "fleet": (lambda bench: import_module("fleet").fleet(bench), False),
+    "lanes": (lambda bench: import_module("lanes").lanes(bench), False),
     "why": (lambda bench: import_module("explaining").why(bench), False),
 }
 

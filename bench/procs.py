@@ -42,6 +42,25 @@ def rss(pid: int) -> float:
     return total / 1e6
 
 
+def pss(pid: int) -> float:
+    """Memory of a process tree in MB, what several share counted once."""
+    total = 0
+    for one in tree(pid):
+        for line in _text(f"/proc/{one}/smaps_rollup").splitlines():
+            if line.startswith("Pss:"):
+                total += int(line.split()[1]) * 1024
+    return total / 1e6
+
+
+def quiet_pss(pid: int, seconds: float = 1.0) -> float:
+    """The least of a while."""
+    end, least = time.monotonic() + seconds, pss(pid)
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        least = min(least, pss(pid))
+    return least
+
+
 def quiet_rss(pid: int, seconds: float = 1.0) -> float:
     """The least of a while: what is only started to be looked at (the sandbox, once) does not count."""
     end, least = time.monotonic() + seconds, rss(pid)

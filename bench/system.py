@@ -97,11 +97,19 @@ class System:
 
     def contain(self, kind: str) -> None:
         """What holds commands from the next start on."""
-        path = os.path.join(self.home, "palinurus.json")
-        with open(path) as handle:
-            config = json.load(handle)
-        config["agents"]["defaults"]["sandbox"] = {"contain": kind}
-        with open(path, "w") as handle:
+        config = self._read_config()["agents"]
+        config["defaults"]["sandbox"] = {"contain": kind}
+        self.set_config("agents", config)
+
+    def _read_config(self) -> dict[str, Any]:
+        with open(os.path.join(self.home, "palinurus.json")) as handle:
+            read: dict[str, Any] = json.load(handle)
+        return read
+
+    def set_config(self, section: str, value: object) -> None:
+        """A section as it is from the next start on."""
+        config = {**self._read_config(), section: value}
+        with open(os.path.join(self.home, "palinurus.json"), "w") as handle:
             json.dump(config, handle, indent=2)
 
     @property

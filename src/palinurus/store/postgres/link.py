@@ -23,6 +23,7 @@ from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritabl
 from palinurus.store import port
 from palinurus.store.news import NewsListener, StoreNews, hand_news
 from palinurus.store.postgres.lease import NodeLease
+from palinurus.store.postgres.reads import ReadConnections
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,6 @@ class FleetLink:
         self.member = member
         self.epoch = 0
         self.lost: StateBroken | None = None  # why this node is none of the fleet any more
-        self.reads: Any = None  # asyncpg's pool
         self._driver = driver
         # What breaks a connection, after which the same may be asked on another; and whatever a server can raise.
         self._cut = (OSError, driver.InterfaceError, driver.PostgresConnectionError, driver.OperatorInterventionError,
@@ -76,6 +76,7 @@ class FleetLink:
         self._clock = clock
         self.lease = NodeLease(clock, member.lease)
         self._slow = max(5.0, member.lease / 2)  # seconds for an answer; then the connection counts as broken
+        self.reads = ReadConnections(self._connect, self._slow)
         self._writer: Any = None
         self._bus: Any = None
         self._bus_free = asyncio.Lock()
@@ -100,8 +101,6 @@ class FleetLink:
             self._writer = await self._connect()
             await install_schema(self._writer)
             self._bus = await self._listen()
-            self.reads = self._make_pool()
-            await self.reads
             join, began = "SELECT join_fleet($1, make_interval(secs => $2))", self._clock.boottime()
             self.epoch = await self._bus.fetchval(join, self.node, self.lease.seconds)
             self._seen = await self._bus.fetchval("SELECT coalesce(max(rev), 0) FROM news")
@@ -116,9 +115,6 @@ class FleetLink:
 
     async def _connect(self) -> Any:
         return await self._driver.connect(self._url, **self._options)
-
-    def _make_pool(self) -> Any:
-        return self._driver.create_pool(self._url, min_size=1, max_size=4, **self._options)
 
     async def _listen(self) -> Any:
         conn = await self._connect()
@@ -231,30 +227,14 @@ class FleetLink:
         StateError."""
         backoff = Backoff(AGAIN, 2.0)
         while True:
-            pool = self.reads
-            # Waited for from outside: asyncpg's pool does not give up a connection that died silently.
-            asked = asyncio.ensure_future(run(pool))
             try:
-                await asyncio.wait((asked,), timeout=self._slow)
-                if asked.done():
-                    return asked.result()
-                await self._replace_pool(pool)
-            except self._cut as error:
+                return await self.reads.ask(run)
+            except (TimeoutError, *self._cut) as error:
                 if self._closing or self.lost is not None:
                     raise StateError(f"the fleet's database cannot be reached: {error!r}") from None
             except self._driver.PostgresError as error:
                 raise StateError(f"the fleet's database: {error}") from None
-            finally:
-                asked.cancel()
             await self._clock.sleep(backoff.next_delay())
-
-    async def _replace_pool(self, pool: Any) -> None:
-        """Its connections are dead, whatever they say."""
-        pool.terminate()
-        if pool is self.reads and not self._closing:
-            self.reads = self._make_pool()
-            with contextlib.suppress(TimeoutError, *self._failed):
-                await self.reads
 
     # --- the lease ---------------------------------------------------------------------------------------------
 
@@ -319,7 +299,7 @@ class FleetLink:
     async def pull(self) -> None:
         """Tell the listeners what others did since the last time."""
         news = "SELECT rev, node, said FROM news WHERE rev > $1 ORDER BY rev"
-        found = await self.read(lambda pool: pool.fetch(news, self._seen))
+        found = await self.read(lambda conn: conn.fetch(news, self._seen))
         for rev, node, said in found:
             if rev <= self._seen:
                 continue  # two looked at once
