@@ -169,8 +169,8 @@ def find_overlap(story: FleetStory) -> Iterator[str]:
         for token, found in _by_token(story).items()
     }
     for mark in story.marks:
-        token = mark.token.partition(".")[0]
-        runs = runs_of.get(token, [])
+        token, _, where = mark.token.partition(".")
+        runs = runs_of.get(token, []) if where != "child" else []  # whose run is another session's
         if runs and not any(one.start - 50 <= mark.at <= (one.end or mark.at) + 250 for one in runs):
             yield f"the command of {token} went on at {mark.at}, when nobody ran it ({_spans(runs)})"
 

@@ -87,11 +87,13 @@ async def queue(scene: Scene, who: Person, name: str) -> None:
         if kind == "abort":
             await _stop(scene, other, token, session)
         elif kind == "command":
-            await scene.send(other, scene.token("q"), "/stop", session)
+            await other.call("chat.send", sessionKey=session, message="/stop", idempotencyKey=scene.token("x"))
         else:
             more = scene.token("q")
             await scene.send(other, more, f"/queue {kind}\nSAY answer {more}", session)
         await _until_idle(scene, who, session)
+    except GONE:
+        pass  # nobody heard the command
     finally:
         await other.leave()
 
