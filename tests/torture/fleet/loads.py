@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,8 +95,6 @@ async def queue(scene: Scene, who: Person, name: str) -> None:
         await _until_idle(scene, who, session)
     except GONE:
         pass  # nobody heard the command
-    finally:
-        await other.leave()
 
 
 async def _stop(scene: Scene, who: Person, token: str, session: str) -> None:
@@ -109,14 +108,16 @@ async def _stop(scene: Scene, who: Person, token: str, session: str) -> None:
 
 async def _until_idle(scene: Scene, who: Person, session: str) -> None:
     """Nobody writes into a session that has work to do: of what waits, some may be dropped, by design."""
+    while not scene.over.is_set() and await _is_busy(scene, session):
+        await asyncio.sleep(0.4)
+
+
+async def _is_busy(scene: Scene, session: str) -> bool:
     busy = "SELECT 1 FROM inbox WHERE session = $1 AND state IN ('queued', 'running') LIMIT 1"
-    while not scene.over.is_set():
-        try:
-            if not await scene.fleet.read(busy, session):
-                return
-        except Exception:  # border: the database is away at the moment
-            pass
-        await asyncio.sleep(0.3)
+    try:
+        return bool(await scene.fleet.read(busy, session))
+    except Exception:  # border: the database is away at the moment
+        return True
 
 
 async def children(scene: Scene, who: Person, name: str) -> None:
@@ -155,24 +156,12 @@ async def approvals(scene: Scene, who: Person, name: str) -> None:
     """A command that a person must allow; asked on one node, answered on another."""
     token, session = scene.token("a"), f"agent:careful:{scene.cell}-{name}"
     await scene.send(who, token, f"{scene.leave_mark(token)}\nSAY done {token}", session)
-    other = Person(scene.fleet, scene.dice)
-    try:
-        for _ in range(60):
-            try:
-                for asked in await other.call("exec.approval.list"):
-                    await other.call("exec.approval.resolve", id=asked["id"], decision="allow-once")
-                    scene.approved += 1
-            except GONE:
-                pass
-            found = "SELECT 1 FROM inbox WHERE session = $1 AND state IN ('queued', 'running') LIMIT 1"
-            try:
-                if not await scene.fleet.read(found, session):
-                    return
-            except Exception:  # border: the database is away at the moment
-                pass
-            await asyncio.sleep(0.3)
-    finally:
-        await other.leave()
+    while await _is_busy(scene, session):
+        with suppress(*GONE):
+            for asked in await who.call("exec.approval.list"):
+                await who.call("exec.approval.resolve", id=asked["id"], decision="allow-once")
+                scene.approved += 1
+        await asyncio.sleep(0.5)
 
 
 class Load(NamedTuple):
@@ -195,16 +184,12 @@ LOADS: dict[str, Load] = {
 async def live(scene: Scene, load: str, number: int) -> None:
     """One person, until it is over."""
     row, who = LOADS[load], Person(scene.fleet, scene.dice)
-    try:
-        while not scene.over.is_set():
-            await row.act(scene, who, f"{load}{number}")
-            await asyncio.sleep(scene.dice.uniform(0.5, 1.5) * row.pause)
-    finally:
-        await who.leave()
+    while not scene.over.is_set():
+        await row.act(scene, who, f"{load}{number}")
+        await asyncio.sleep(scene.dice.uniform(0.5, 1.5) * row.pause)
 
 
 async def remove_jobs(scene: Scene) -> None:
     who = Person(scene.fleet, scene.dice)
     for job in scene.jobs:
         await who.insist("cron.remove", PATIENCE, id=job.partition(":")[2])
-    await who.leave()

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +93,8 @@ class Node:
 
     def signal(self, number: signal.Signals) -> None:
         if self.process is not None and self.process.poll() is None:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
-            except ProcessLookupError:
-                pass
 
     async def stop(self, seconds: float = 60.0) -> str:
         """Have it end by itself; what was wrong with that."""
@@ -125,6 +124,8 @@ class Fleet:
         self.proxies: list[Any] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._identity = make_identity()
+        self._links: dict[str, tuple[Any, GatewayLink]] = {}
+        self._turns = {name: asyncio.Lock() for name in "abc"}
 
     async def begin(self, config: dict[str, Any], proxies: Sequence[Any]) -> None:
         self.proxies = list(proxies)
@@ -144,6 +145,9 @@ class Fleet:
 
     async def end(self) -> list[str]:
         """Everything stops by itself. What was wrong with that."""
+        for held, _ in self._links.values():
+            with suppress(*GONE):
+                await held.__aexit__(None, None, None)
         for task in self._keepers:
             task.cancel()
         wrong = [told for node in self.nodes if (told := await node.stop())]
@@ -157,9 +161,25 @@ class Fleet:
             if node.process is not None and node.process.poll() is None:
                 node.process.kill()
 
-    def link(self, node: Node) -> Any:
-        """A client of one node, who is the same person on each."""
-        return connect_to_gateway(node.port, SystemClock(), token=TOKEN, identity=self._identity)
+    async def call(self, node: Node, method: str, params: dict[str, Any], seconds: float) -> Any:
+        """What a node answers to a person who is the same on each. Raises one of GONE. One connection to each node for
+        everybody: to make one costs more than to use it."""
+        async with asyncio.timeout(seconds):
+            async with self._turns[node.name]:
+                if node.name not in self._links:
+                    held = connect_to_gateway(node.port, SystemClock(), token=TOKEN, identity=self._identity)
+                    self._links[node.name] = (held, await held.__aenter__())
+                held, link = self._links[node.name]
+            try:
+                return await link.call(method, params)
+            except MethodError:
+                raise
+            except GONE:
+                if self._links.get(node.name, (None, None))[0] is held:
+                    del self._links[node.name]
+                with suppress(*GONE):
+                    await held.__aexit__(None, None, None)
+                raise
 
     async def read(self, query: str, *args: Any) -> list[Any]:
         """Beside the proxies. Raises OSError kinds while there is no server."""
@@ -168,42 +188,14 @@ class Fleet:
 
 
 class Person:
-    """Somebody with a client: stays with a node as long as that answers, or until the mood changes."""
+    """Somebody who writes through any node."""
 
     def __init__(self, fleet: Fleet, dice: random.Random) -> None:
         self._fleet, self._dice = fleet, dice
-        self._link: GatewayLink | None = None
-        self._held: Any = None
 
-    async def move(self) -> None:
-        """To any node."""
-        await self.leave()
-        held = self._fleet.link(self._dice.choice(self._fleet.nodes))
-        async with asyncio.timeout(10):
-            self._link = await held.__aenter__()
-        self._held = held
-
-    async def leave(self) -> None:
-        held, self._held, self._link = self._held, None, None
-        if held is not None:
-            try:
-                async with asyncio.timeout(2):
-                    await held.__aexit__(None, None, None)
-            except GONE:
-                pass
-
-    async def call(self, method: str, seconds: float = 8.0, **params: Any) -> Any:
-        """What a node answers. Raises one of GONE; then the next call goes to another."""
-        try:
-            if self._link is None or self._dice.random() < 0.3:
-                await self.move()
-            assert self._link is not None
-            async with asyncio.timeout(seconds):
-                return await self._link.call(method, params)
-        except GONE as error:
-            if not isinstance(error, MethodError):
-                await self.leave()
-            raise
+    async def call(self, method: str, **params: Any) -> Any:
+        """Raises one of GONE."""
+        return await self._fleet.call(self._dice.choice(self._fleet.nodes), method, params, 20.0)
 
     async def insist(self, method: str, over: float, **params: Any) -> Any:
         """The same until somebody answers. Raises TimeoutError after `over` seconds."""
@@ -212,7 +204,7 @@ class Person:
                 try:
                     return await self.call(method, **params)
                 except GONE:
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.2)
 
 
 def make_small_disk(size: int) -> str:
