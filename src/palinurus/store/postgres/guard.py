@@ -54,6 +54,9 @@ def end_node(node: int) -> None:
     family = find_family(node)
     if os.getppid() != node:  # gone by itself meanwhile; its number may be another's soon
         return
+    told = b"the guard of gateway %d: it did not renew its lease in time and is ended, with %d processes of it\n"
+    with contextlib.suppress(OSError):
+        os.write(2, told % (node, len(family)))
     for pid in (node, *family):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
