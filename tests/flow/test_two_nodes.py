@@ -28,7 +28,9 @@ from palinurus.core.types.model import Model
 from palinurus.gateway.client import make_identity
 from palinurus.gateway.rpc import MethodError
 from palinurus.gateway.server import GatewayServer
+from palinurus.inbox.route import build_item
 from palinurus.store.factory import open_store
+from palinurus.store.news import StoreNews
 from palinurus.store.port import Store
 from palinurus.store.postgres import open_postgres_store
 from palinurus.store.postgres.link import FleetMember
@@ -336,3 +338,18 @@ async def test_a_sub_agent_of_a_node_that_has_gone_is_told_of_by_another(tmp_pat
         await a.stop()
         assert await end(b, first.id) == ("answered", "found it")
         await until(lambda: [child.state for child in b.subagents.registry.every()] == ["told"])
+
+
+@BOTH
+async def test_a_message_of_which_a_node_never_heard_is_started_at_the_next_look(tmp_path: Path, slow: Slow) -> None:
+    """News can be lost; a store that can lose some says again and again that something waits."""
+    async with two(tmp_path / "h", nobody(), ScriptedModel([say("found")] * 2), slow=slow) as (a, b):
+        a.dispatcher._pump.serves = ()
+        for number in range(2):
+            heard = inbound(f"q{number}", event=f"e{number}", push=False)
+            route = b.reader.route(heard)
+            item = build_item(heard, route, b.clock)
+            await b.store.accept(item, claim=False)  # as if another had taken it in, and B had not been told
+            b.dispatcher.hear(StoreNews("waiting", "main"))
+            assert await end(b, item.id) == ("answered", "found")
+    assert await check(tmp_path / "h", slow) == []

@@ -29,6 +29,7 @@ class LanePump:
         self.serves: Sequence[str] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
+        self._blind: set[str] = set()  # lanes that are looked into although nothing is known to wait there
         self._held: set[str] = set()  # sessions that the store may hold for us
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._changes = TaskSet("holding a session")
@@ -43,6 +44,8 @@ class LanePump:
         also where we know of none."""
         if self._stopped or not (blind or self._lanes.backlog(lane)):
             return
+        if blind:
+            self._blind.add(lane)
         if lane in self._tasks:
             self._again.add(lane)
         elif self._lanes.room(lane):  # if not, whoever gives a slot back kicks
@@ -97,13 +100,17 @@ class LanePump:
         try:
             while lane in self._again and not self._stopped:
                 self._again.discard(lane)
-                while (slots := self._lanes.take_all(lane)) and await self._start_some(lane, slots):
+                while (slots := self._take_slots(lane)) and await self._start_some(lane, slots):
                     pass
+                self._blind.discard(lane)
         except Exception:  # task boundary: logged; the rest goes on
             log.exception("lane %s: cannot take the next message; again in %g s", lane, AGAIN)
             asyncio.get_running_loop().call_later(AGAIN, self.kick, lane)
         finally:
             del self._tasks[lane]
+
+    def _take_slots(self, lane: str) -> int:
+        return self._lanes.take_all(lane) or int(lane in self._blind and self._lanes.take(lane))
 
     async def _start_some(self, lane: str, slots: int) -> bool:
         """Use the slots just taken for the oldest messages that may start; those too many are given back. True if all

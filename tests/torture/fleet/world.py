@@ -23,9 +23,9 @@ import aiohttp
 from nursery import Nursery
 from palinurus.clock import SystemClock
 from palinurus.errors import GatewayUnreachable, PalinurusError
-from palinurus.gateway.client import GatewayLink, make_identity
+from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway, make_identity
 from palinurus.gateway.rpc import MethodError
-from palinurus.testing.client import connect_to_gateway
+from palinurus.testing.client import make_gateway_url
 from palinurus.testing.harm import SKEWED
 from palinurus.testing.home import TOKEN, get_work_dir, make_home
 from ports import reserve_port
@@ -124,7 +124,7 @@ class Fleet:
         self.proxies: list[Any] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._identity = make_identity()
-        self._links: dict[str, tuple[Any, GatewayLink]] = {}
+        self._links: dict[str, GatewayLink] = {}
         self._turns = {name: asyncio.Lock() for name in "abc"}
 
     async def begin(self, config: dict[str, Any], proxies: Sequence[Any]) -> None:
@@ -145,9 +145,8 @@ class Fleet:
 
     async def end(self) -> list[str]:
         """Everything stops by itself. What was wrong with that."""
-        for held, _ in self._links.values():
-            with suppress(*GONE):
-                await held.__aexit__(None, None, None)
+        for link in self._links.values():
+            await link.close()
         for task in self._keepers:
             task.cancel()
         wrong = [told for node in self.nodes if (told := await node.stop())]
@@ -167,18 +166,17 @@ class Fleet:
         async with asyncio.timeout(seconds):
             async with self._turns[node.name]:
                 if node.name not in self._links:
-                    held = connect_to_gateway(node.port, SystemClock(), token=TOKEN, identity=self._identity)
-                    self._links[node.name] = (held, await held.__aenter__())
-                held, link = self._links[node.name]
+                    login = LoginOptions(token=TOKEN, identity=self._identity)
+                    self._links[node.name] = await connect_gateway(make_gateway_url(node.port), SystemClock(), login)
+                link = self._links[node.name]
             try:
                 return await link.call(method, params)
             except MethodError:
                 raise
             except GONE:
-                if self._links.get(node.name, (None, None))[0] is held:
+                if self._links.get(node.name) is link:
                     del self._links[node.name]
-                with suppress(*GONE):
-                    await held.__aexit__(None, None, None)
+                    await link.close()
                 raise
 
     async def read(self, query: str, *args: Any) -> list[Any]:
