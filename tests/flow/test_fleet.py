@@ -1,110 +1,93 @@
 """Real `pal gateway` processes on one PostgreSQL: one is killed, one freezes beyond its lease; nothing is lost, nothing
-is said twice, and the frozen one ends itself when it wakes."""
+happens twice, and the frozen one is ended with its command before others take over. The judge is the nemesis'
+(`make torture PART=fleet`)."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
-from channels.scene import until
-from cli.place import SRC
-from palinurus.cli.gateway.serve import OUT_OF_FLEET
-from palinurus.clock import SystemClock
-from palinurus.testing.client import connect_to_gateway
-from palinurus.testing.home import TOKEN, check_snapshot, make_home
-from palinurus.testing.model import say
-from palinurus.testing.server import ModelServer, ModelServerRequest, ScriptedResponse
-from ports import reserve_port
-from store.postgres.server import empty_tables, read_fleet
+import nursery as nurseries
+from palinurus.testing.home import make_provider_entry
+from palinurus.testing.server import ModelServer
+from store.postgres.server import connect, empty_tables, read_fleet
+from torture.fleet.history import Ack, Death, FleetStory, Mark, judge_fleet
+from torture.fleet.world import Fleet, now_ms
 
-LEASE = 4
-SESSIONS, EACH = 10, 3
-
-
-class Member:
-    """One gateway with a home of its own."""
-
-    def __init__(self, root: Path, name: str, fleet: str, model: str) -> None:
-        root.mkdir()
-        self.home = make_home(root, {"store": {"node": name, "leaseSeconds": LEASE}}, url=model)
-        self.port = reserve_port()
-        self.log = Path(self.home, "out")
-        environ = {**os.environ, "PALINURUS_HOME": self.home, "PALINURUS_STORE": fleet, "PYTHONPATH": SRC}
-        order = [sys.executable, "-m", "palinurus", "gateway", "--port", str(self.port)]
-        with self.log.open("wb") as out:
-            self.process = subprocess.Popen(order, env=environ, stdout=out, stderr=out)
-
-    async def ready(self) -> None:
-        await until(lambda: Path(self.home, "gateway.json").exists() or self.process.poll() is not None)
-        assert self.process.poll() is None, self.log.read_text()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-def slowly(asked: ModelServerRequest) -> ScriptedResponse:
-    """Slow enough to be killed in."""
-    return ScriptedResponse(say(f"answer to {asked.conversation.text}"), delay=0.05)
+LEASE = 10.0  # a machine that is busy with other tests starts a gateway in seconds
+SESSIONS, EACH = 60, 2
+LONG = "agent:main:long"
 
 
 async def test_a_killed_and_a_frozen_gateway_lose_and_double_nothing(server: str, tmp_path: Path) -> None:
     await empty_tables(server)
+    marks = tmp_path / "work" / "marks.txt"
+    marks.parent.mkdir()
     async with AsyncExitStack() as stack:
-        model = await stack.enter_async_context(ModelServer([], default=slowly))
-        ends = stack.enter_context(ExitStack())
-        fleet = []
-        for name in ("a", "b", "c"):
-            fleet.append(Member(tmp_path / name, name, server, model.url))
-            ends.callback(fleet[-1].end)
-            await fleet[-1].ready()
-        links = [
-            await stack.enter_async_context(connect_to_gateway(one.port, SystemClock(), token=TOKEN)) for one in fleet
-        ]
-        for n in range(SESSIONS * EACH):
-            params = {"sessionKey": f"s{n % SESSIONS}", "message": f"m{n}", "idempotencyKey": f"k{n}"}
-            async with asyncio.timeout(60):
-                told = await links[n % 3].call("chat.send", params)
-            assert told["status"] == "started"
-        fleet[0].process.send_signal(signal.SIGKILL)
-        fleet[1].process.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(LEASE + 2)
-        fleet[1].process.send_signal(signal.SIGCONT)
-
-        async def finished() -> bool:
-            return all(row["state"] in ("done", "absorbed") for row in (await read_fleet(server)).inbox)
-
-        async with asyncio.timeout(120):
-            while not await finished():
-                await asyncio.sleep(0.2)
-            while fleet[1].process.poll() is None:
-                await asyncio.sleep(0.2)
-        assert fleet[1].process.returncode == OUT_OF_FLEET, fleet[1].log.read_text()
-        fleet[2].process.send_signal(signal.SIGTERM)
-        await until(lambda: fleet[2].process.poll() is not None)
-    story = await read_fleet(server)
-    assert check_snapshot(story) == []
-    assert Counter(row["outcome"] for row in story.inbox if row["state"] == "done").keys() == {"answered"}
-    assert len(story.inbox) == SESSIONS * EACH
-    said = _texts(story.files, "user")
-    assert Counter(said) == Counter(f"m{n}" for n in range(SESSIONS * EACH))
+        model = await stack.enter_async_context(ModelServer(remember=False))
+        fleet = Fleet(tmp_path, server, nurseries.nursery(), lease=LEASE)
+        stack.callback(fleet.kill)
+        agents = {"workspace": str(marks.parent), "model": {"primary": "fake/model"}, "maxConcurrent": 8}
+        config = {"models": {"providers": {"fake": make_provider_entry(model.url)}}, "agents": {"defaults": agents}}
+        await fleet.begin(config)
+        killed, frozen, _ = fleet.nodes
+        acks: list[Ack] = []
+        for first in range(0, SESSIONS * EACH, SESSIONS):
+            acks += await asyncio.gather(*(_send(fleet, first + n) for n in range(SESSIONS)))
+        wait = f"sleep 2; echo h00001 $(date +%s%3N) >> {marks}; sleep 120; echo h00001.late 1 >> {marks}"
+        order = "TOOL exec " + json.dumps({"command": wait, "yieldMs": 200_000})
+        asked = {"sessionKey": LONG, "message": f"{order}\nSAY done", "idempotencyKey": "h00001"}
+        await fleet.call(frozen, "chat.send", asked, 60)
+        acks.append(Ack("h00001", LONG, now_ms()))
+        async with asyncio.timeout(60):
+            while not marks.exists():
+                await asyncio.sleep(0.05)
+        killed.wanted = frozen.wanted = False
+        killed.signal(signal.SIGKILL)
+        frozen.signal(signal.SIGSTOP)
+        deaths = [Death(node.name, now_ms()) for node in (killed, frozen)]
+        await _finish(server)
+        async with asyncio.timeout(60):
+            while frozen.process.poll() is None:
+                await asyncio.sleep(0.05)
+        assert frozen.process.returncode == -signal.SIGKILL  # its guard did that, though it was stopped
+        assert await fleet.end() == []
+    story = await _read(server, acks, deaths, marks)
+    assert {rule: found for rule, found in judge_fleet(story).items() if found} == {}
+    assert Counter(row["outcome"] for row in story.rows.inbox if row["state"] == "done").keys() == {"answered"}
+    assert any(step["what"] == f"node {frozen.name} lost" for step in story.steps)
+    assert [mark.token for mark in story.marks] == ["h00001"]
 
 
-def _texts(files: dict[str, tuple[bytes, ...]], role: str) -> list[str]:
-    found: list[str] = []
-    for lines in files.values():
-        for line in filter(None, lines):
-            entry: dict[str, Any] = json.loads(line)
-            message = entry.get("message") or {}
-            if message.get("role") == role:
-                text = message["content"] if isinstance(message["content"], str) else message["content"][0]["text"]
-                found += [word for word in text.split() if word[0] == "m" and word[1:].isdigit()]
-    return found
+async def _send(fleet: Fleet, number: int) -> Ack:
+    """One message, through the nodes in turn; the sessions one after the other."""
+    token, session = f"m{number:05}", f"agent:main:s{number % SESSIONS}"
+    asked = {"sessionKey": session, "message": f"SLOW 20\nSAY answer {token}", "idempotencyKey": token}
+    told = await fleet.call(fleet.nodes[number % 3], "chat.send", asked, 60)
+    assert told["status"] == "started"
+    return Ack(token, session, now_ms())
+
+
+async def _finish(server: str) -> None:
+    async with asyncio.timeout(240), connect(server) as conn:
+        while await conn.fetchval("SELECT count(*) FROM inbox WHERE state IN ('queued', 'running')"):
+            await asyncio.sleep(0.2)
+
+
+async def _read(server: str, acks: list[Ack], deaths: list[Death], marks: Path) -> FleetStory:
+    async with connect(server) as conn:
+        steps = [dict(row) for row in await conn.fetch("SELECT item, at, what, detail FROM steps ORDER BY n")]
+    seen = [line.split() for line in marks.read_text().splitlines()]
+    return FleetStory(
+        int(LEASE * 1000),
+        await read_fleet(server),
+        tuple(steps),
+        tuple(acks),
+        marks=tuple(Mark(token, int(at)) for token, at in seen),
+        deaths=tuple(deaths),
+        calm=False,  # how long it took says something on a quiet machine only
+    )

@@ -107,10 +107,13 @@ async def terminate(nemesis: Nemesis) -> None:
 
 
 async def crash_server(nemesis: Nemesis) -> None:
+    postgres = nemesis.fleet.postgres
+    assert postgres is not None
+
     async def once(_: Node, __: Proxy) -> None:
-        await asyncio.to_thread(nemesis.fleet.postgres.stop, "immediate")
+        await asyncio.to_thread(postgres.stop, "immediate")
         await asyncio.sleep(nemesis.dice.uniform(0.0, 2.0))
-        await asyncio.to_thread(nemesis.fleet.postgres.start)
+        await asyncio.to_thread(postgres.start)
 
     await nemesis.again(once, 4.0)
 
@@ -192,6 +195,7 @@ async def deafen(nemesis: Nemesis) -> None:
 async def fill_disk(nemesis: Nemesis) -> None:
     """The server's disk is full for a while; it may come down with that."""
     postgres = nemesis.fleet.postgres
+    assert postgres is not None
 
     async def once(_: Node, __: Proxy) -> None:
         ballast = os.path.join(postgres.folder, BALLAST)

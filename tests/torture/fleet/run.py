@@ -133,7 +133,7 @@ class Matrix:
             await asyncio.sleep(0.3)
 
     async def _read(self, scene: Scene, nemesis: Nemesis, calm: bool) -> FleetStory:
-        rows = await read_fleet(self.fleet.postgres.url)
+        rows = await read_fleet(self.fleet.url)
         steps = await self.fleet.read("SELECT item, at, what, detail FROM steps ORDER BY n")
         shown = [one.text for one in self.telegram.messages if one.sender == world_bot(self.telegram)]
         return FleetStory(
@@ -198,10 +198,12 @@ async def play_all(options: argparse.Namespace) -> int:
         nursery = stack.enter_context(Nursery())
         work = root / "work"
         work.mkdir()
-        fleet = world.Fleet(root, postgres, nursery, lease=options.lease)
+        fleet = world.Fleet(root, postgres.url, nursery, lease=options.lease)
         stack.callback(fleet.kill)
         port = int(postgres.make_url().rpartition(":")[2].partition("/")[0])
-        await fleet.begin(make_config(model.url, telegram, str(work)), [Proxy(("127.0.0.1", port)) for _ in range(3)])
+        await fleet.begin(
+            make_config(model.url, telegram, str(work)), [Proxy(("127.0.0.1", port)) for _ in range(3)], postgres
+        )
         matrix = Matrix(fleet, telegram, work, options.seconds, options.seed)
         for harm, some in cells:
             results.append(await matrix.play(harm, some))

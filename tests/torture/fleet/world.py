@@ -30,6 +30,7 @@ from palinurus.testing.harm import SKEWED
 from palinurus.testing.home import TOKEN, get_work_dir, make_home
 from ports import reserve_port
 from store.postgres.server import Postgres, connect
+from torture.fleet.proxy import Proxy
 
 START = 90.0  # seconds for a gateway to be ready
 GONE = (aiohttp.ClientError, ConnectionError, TimeoutError, GatewayUnreachable, PalinurusError, MethodError, OSError)
@@ -117,23 +118,28 @@ class Node:
 class Fleet:
     """Use with `async with`. Nodes are there and ready."""
 
-    def __init__(self, root: Path, postgres: Postgres, nursery: Nursery, *, lease: float, size: int = 3) -> None:
-        self.root, self.postgres, self._nursery = root, postgres, nursery
+    def __init__(self, root: Path, url: str, nursery: Nursery, *, lease: float, size: int = 3) -> None:
+        self.root, self.url, self._nursery = root, url, nursery
         self.lease, self._size = lease, size
         self.nodes: list[Node] = []
-        self.proxies: list[Any] = []
+        self.proxies: list[Proxy] = []
+        self.postgres: Postgres | None = None
         self._keepers: list[asyncio.Task[None]] = []
         self._identity = make_identity()
         self._links: dict[str, GatewayLink] = {}
         self._turns = {name: asyncio.Lock() for name in "abc"}
 
-    async def begin(self, config: dict[str, Any], proxies: Sequence[Any]) -> None:
+    async def begin(
+        self, config: dict[str, Any], proxies: Sequence[Proxy] = (), postgres: Postgres | None = None
+    ) -> None:
+        """Start the nodes, one after the other; each behind its proxy, if there are some."""
         self.proxies = list(proxies)
+        self.postgres = postgres
         for number in range(self._size):
-            name = "abc"[number]
-            proxy = self.proxies[number]
-            await proxy.start()
-            url = self.postgres.make_url(proxy.port)
+            name, url = "abc"[number], self.url
+            if postgres is not None:
+                await self.proxies[number].start()
+                url = postgres.make_url(self.proxies[number].port)
             own = {**config, "store": {"node": name, "leaseSeconds": self.lease}}
             self.nodes.append(Node(self.root / name, name, url, own, self._nursery))
         for node in self.nodes:
@@ -181,7 +187,7 @@ class Fleet:
 
     async def read(self, query: str, *args: Any) -> list[Any]:
         """Beside the proxies. Raises OSError kinds while there is no server."""
-        async with connect(self.postgres.url) as conn:
+        async with connect(self.url) as conn:
             return list(await conn.fetch(query, *args))
 
 
