@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from measures import Bench, Row
 
-AT_ONCE = 48  # turns under way on one node
+AT_ONCE = 48  # turns under way on one node, each in a session of its own
 EVENTS = 200
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -54,10 +54,10 @@ async def join(url: str, home: str, name: str) -> Any:
 async def turn(store: Any, name: str, number: int) -> None:
     """What one turn asks of a store: accept, a flush in the middle, the end with its lines and what it cost."""
     port = import_module("palinurus.store.port")
-    ident, now = port.make_id(number), 1
-    item = port.InboxItem(ident, f"{name}/{number}", f"agent:main:{name}{number % 500}", "main", b'{"text":"hi"}', now)
+    ident, now, session = port.make_id(number), 1, f"{name}.{number % AT_ONCE}"
+    item = port.InboxItem(ident, f"{name}/{number}", f"agent:main:{session}", "main", b'{"text":"hi"}', now)
     claim = (await store.accept(item, claim=True)).claim
-    path = f"agents/main/sessions/{name}{number % 500}.jsonl"
+    path = f"agents/main/sessions/{session}.jsonl"
     await store.append(claim, [port.TranscriptLine(path, f"{number}a", b"x" * 300)])
     spent = port.UsageRow(ident, "r", item.session, "main", "p", "m", now, 10, 10, 0, cache_write=0)
     lines = (port.TranscriptLine(path, f"{number}b", b"y" * 600),)
@@ -86,7 +86,7 @@ async def many_stores(url: str, nodes: int, seconds: float) -> float:
     """Settled turns a second of so many processes together."""
     argv = [sys.executable, os.path.abspath(__file__), url]
     made = [
-        subprocess.Popen([*argv, f"n{number}", str(seconds)], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*argv, f"n{nodes}-{number}", str(seconds)], stdout=subprocess.PIPE, text=True)
         for number in range(nodes)
     ]
     told = await asyncio.gather(*(asyncio.to_thread(one.communicate) for one in made))

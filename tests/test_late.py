@@ -48,6 +48,21 @@ def test_a_gateway_loads_none_of_it_before_it_is_asked() -> None:
     assert late & set(done.stdout.split()) == set()
 
 
+@pytest.mark.parametrize("what", ["version", "gateway"])
+def test_who_has_no_fleet_loads_nothing_of_it(what: str, tmp_path: Path) -> None:
+    """`pal --version`, and a gateway on files that has answered a message."""
+    code = {
+        "version": "from palinurus.cli.main import main; main(['--version'])",
+        "gateway": "import nursery; nursery._warm()",
+    }[what]
+    environ = {**os.environ, "PYTHONPATH": f"{SRC}:{Path(__file__).parent}", "PALINURUS_HOME": str(tmp_path)}
+    environ.pop("PALINURUS_STORE", None)
+    line = [sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, env=environ)
+    loaded = done.stdout.split()
+    assert "palinurus" in loaded and not [n for n in loaded if n.startswith(("asyncpg", "palinurus.store.postgres"))]
+
+
 def test_what_forks_keepers_loads_little() -> None:
     """Every `pal agent` waits for one to start: with asyncio it took twice as long."""
     line = make_own_command("palinurus.tools.sandbox.starter")

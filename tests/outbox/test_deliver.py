@@ -17,7 +17,7 @@ from palinurus.core.stream.chunk import CoalesceSettings
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, EditAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.errors import DiskFull
+from palinurus.errors import DiskFull, StateBroken
 from palinurus.outbox.deliver import LOST_TEXT, Deliverer, DeliveryAids
 from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import BlockPacer, PaceRules
@@ -185,6 +185,25 @@ async def test_pieces_that_were_shown_are_not_sent_again(tmp_path: Path) -> None
         await w.say(reply(text, "1"))
         await w.settled(1)
     assert " ".join(channel.texts) == text
+
+
+async def test_what_others_send_by_now_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the mark and the socket the machine slept, and another node has taken over."""
+    channel, asked = FakeChannel(), asyncio.Event()
+
+    async def lost() -> None:
+        asked.set()
+        raise StateBroken("others went on")
+
+    async with world(tmp_path, channel, start=False) as made:
+        monkeypatch.setattr(made.store, "confirm", lost)
+        made.deliverer.start()
+        await made.say(reply("hi", "a"))
+        async with asyncio.timeout(60):
+            await asked.wait()
+        assert not channel.sends
+        (row,) = await made.store.list_due_replies("fake", 2**60)
+        assert row.state == "sending"  # whoever comes next looks whether it is there
 
 
 async def test_a_file_that_is_refused_is_named(tmp_path: Path) -> None:

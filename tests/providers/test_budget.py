@@ -26,6 +26,7 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenUsage
+from palinurus.errors import StateBroken
 from palinurus.providers.budget import (
     BudgetReservation,
     Budgets,
@@ -334,6 +335,15 @@ async def test_the_meter_prices_answers_failures_and_nothing_else() -> None:
     assert isinstance(cut, StreamFailed) and cut.message.usage.cost is None
     unpriced = (await events(MeteredModel(ScriptedModel(["hi"])), asked(model=ModelSpec(ModelRef("p", "m"), "x"))))[-1]
     assert isinstance(unpriced, StreamDone) and unpriced.message.usage.cost is None
+
+
+async def test_no_model_is_asked_by_a_node_that_others_have_taken_over_from() -> None:
+    async def lost() -> None:
+        raise StateBroken("others went on")
+
+    script = ScriptedModel(["hi"])
+    (end,) = await events(MeteredModel(script, None, lost), asked())
+    assert isinstance(end, StreamFailed) and end.failure.message == "others went on" and not script.requests
 
 
 async def test_the_meter_refuses_before_the_model_is_asked_and_warns_before_the_end() -> None:

@@ -12,6 +12,7 @@ import pytest
 from palinurus.core.types.approval import ApprovalAnswer
 from palinurus.core.types.messages import TextBlock, ToolCall
 from palinurus.core.types.tool import Tool, ToolFailure, ToolOutput, make_output
+from palinurus.errors import StateBroken
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call_tool
 from palinurus.tools.collect import make_builtin_tools
@@ -279,3 +280,13 @@ async def test_two_hundred_calls_at_once(ctx: Any) -> None:
         *(call_tool(ToolCall(str(i), "count", {"n": i}), tools, ctx, hooks) for i in range(200))
     )
     assert [r.details["n"] for r in results] == list(range(200))
+
+
+async def test_nothing_is_run_by_a_node_that_others_have_taken_over_from(ctx: Any, monkeypatch: Any) -> None:
+    async def lost() -> None:
+        raise StateBroken("others went on")
+
+    spy = Spy()
+    monkeypatch.setattr(ctx, "confirm", lost)
+    result = await call_tool(ToolCall("id7", "count", {"n": 5}), tool(spy), ctx, Hooks())
+    assert result.isError and "others went on" in result.text and spy.calls == []

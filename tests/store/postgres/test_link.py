@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from palinurus.clock import SystemClock
+from palinurus.errors import StateBroken
 from palinurus.store.port import InboxItem, OutboxRow
 from palinurus.store.postgres import open_postgres_store
 from palinurus.store.postgres.link import FleetMember
@@ -89,3 +90,19 @@ async def test_a_listener_that_was_cut_off_is_made_anew(fleet: str, tmp_path: Pa
         await store.confirm()
     finally:
         await store.close()
+
+
+async def test_a_writer_that_breaks_ends_the_node(fleet: str, tmp_path: Path) -> None:
+    """Else it would keep its lease, and with that all that it runs, for ever."""
+    why: list[str] = []
+    store = await open_postgres_store(fleet, str(tmp_path), SystemClock(), FleetMember("a", 60.0, why.append))
+    try:
+        broken: Any = object()
+        store._link._writer = broken
+        with pytest.raises(StateBroken, match="broke"):
+            async with asyncio.timeout(60):
+                await store.put_record("k", "one", b"1")
+        assert len(why) == 1
+    finally:
+        store._link._bus.terminate()
+        await store._link.lease.close()

@@ -69,9 +69,9 @@ class FleetLink:
         self.lost: StateBroken | None = None  # why this node is none of the fleet any more
         self._driver = driver
         # What breaks a connection, after which the same may be asked on another; and whatever a server can raise.
-        self._cut = (OSError, driver.InterfaceError, driver.PostgresConnectionError, driver.OperatorInterventionError,
-                     driver.TooManyConnectionsError)  # fmt: skip
-        self._failed = (OSError, driver.PostgresError, driver.InterfaceError)
+        self._cut = (OSError, driver.InterfaceError, driver.InternalClientError, driver.PostgresConnectionError,
+                     driver.OperatorInterventionError, driver.TooManyConnectionsError)  # fmt: skip
+        self._failed = (OSError, driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
         self._url = url
         self._clock = clock
         self.lease = NodeLease(clock, member.lease)
@@ -109,9 +109,18 @@ class FleetLink:
         self.lease.extend(began)
         if self.member.lost is not None:
             self.lease.start_guard()
-        self._writing = self._tasks.start(self._write())
+        self._writing = self._tasks.start(self._live(self._write()))
         for work in (self._renew(), self._hear()):
-            self._tasks.start(work)
+            self._tasks.start(self._live(work))
+
+    async def _live(self, work: Awaitable[None]) -> None:
+        """A node without one of these holds its lease and does nothing: then others had better go on without it."""
+        try:
+            await work
+        except Exception as error:  # task boundary
+            log.exception("the line to the fleet's database broke")
+            self._lose(f"its line to the database broke: {error!r}")
+            _refuse(self._queue, self.lost)
 
     async def _connect(self) -> Any:
         return await self._driver.connect(self._url, **self._options)
@@ -157,7 +166,10 @@ class FleetLink:
             self._wake.clear()
             ops, self._queue = self._queue, []
             if ops:
-                await self._batch(ops)
+                try:
+                    await self._batch(ops)
+                finally:  # nobody waits for what was given up
+                    _refuse(ops, StateBroken("the line to the fleet's database broke", fix="start it again"))
             elif self._closing:
                 return
             if self._closing:
