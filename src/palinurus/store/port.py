@@ -383,9 +383,7 @@ class Store(Protocol):
         ...
 
     async def confirm(self) -> None:
-        """Before something that cannot be taken back: return when what this node runs is certainly its own still, which
-        is at once where it is alone. Raises StateBroken if others have taken over."""
-        ...
+        """Return when what this node runs is certainly its own still: at once where it is alone. Raises StateBroken."""
 
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         """Hear of what other nodes change (`store/news.py`), on the loop. Returns the function that ends it."""

@@ -128,7 +128,7 @@ class ToolContext(Protocol):
         """The owner has seen them."""
         ...
 
-    async def confirm(self) -> None:
+    def confirm(self) -> Awaitable[None]:
         """Return when the run is certainly still this program's. Raises StateBroken."""
         ...
 

@@ -23,7 +23,7 @@ from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritabl
 from palinurus.store import port
 from palinurus.store.news import NewsListener, StoreNews, hand_news
 from palinurus.store.postgres.lease import NodeLease
-from palinurus.store.postgres.reads import ReadConnections
+from palinurus.store.postgres.reads import AGAIN, ReadConnections
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,6 @@ VERSION = 1  # of the tables and functions
 LEASE = 15.0  # seconds a node is believed in without a word
 SCHEMA = "palinurus"
 CHANNEL = "palinurus_news"
-AGAIN = 0.1  # seconds before a lost connection is tried again, at first
 _REFUSED: dict[str, type[StateError]] = {"PAL01": port.StaleClaim, "PAL02": port.SessionFull, "PAL03": port.SlotTaken}
 _LOST = "PAL04"
 _APPLY = "SELECT apply_changes($1, $2, $3, $4, $5::jsonb, $6::bytea[], $7)"
@@ -76,7 +75,7 @@ class FleetLink:
         self._clock = clock
         self.lease = NodeLease(clock, member.lease)
         self._slow = max(5.0, member.lease / 2)  # seconds for an answer; then the connection counts as broken
-        self.reads = ReadConnections(self._connect, self._slow)
+        self.reads = ReadConnections(self._connect, self._slow, clock, cut=self._cut, over=self._is_over)
         self._writer: Any = None
         self._bus: Any = None
         self._bus_free = asyncio.Lock()
@@ -121,6 +120,9 @@ class FleetLink:
             log.exception("the line to the fleet's database broke")
             self._lose(f"its line to the database broke: {error!r}")
             _refuse(self._queue, self.lost)
+
+    def _is_over(self) -> bool:
+        return self._closing or self.lost is not None
 
     async def _connect(self) -> Any:
         return await self._driver.connect(self._url, **self._options)
@@ -235,18 +237,11 @@ class FleetLink:
                 await self._bus.execute(f"NOTIFY {CHANNEL}")
 
     async def read(self, run: Callable[[Any], Awaitable[T]]) -> T:
-        """What `run` reads; asked again while the database cannot be reached, until the lease is over. Raises
-        StateError."""
-        backoff = Backoff(AGAIN, 2.0)
-        while True:
-            try:
-                return await self.reads.ask(run)
-            except (TimeoutError, *self._cut) as error:
-                if self._closing or self.lost is not None:
-                    raise StateError(f"the fleet's database cannot be reached: {error!r}") from None
-            except self._driver.PostgresError as error:
-                raise StateError(f"the fleet's database: {error}") from None
-            await self._clock.sleep(backoff.next_delay())
+        """What `run` reads, when the database can be reached. Raises StateError."""
+        try:
+            return await self.reads.ask(run)
+        except self._driver.PostgresError as error:
+            raise StateError(f"the fleet's database: {error}") from None
 
     # --- the lease ---------------------------------------------------------------------------------------------
 
