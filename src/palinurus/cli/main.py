@@ -80,6 +80,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "palinurus.testing.torture:main",
         "kill a copy of this again and again: is anything lost?",
     ),
+    "backup": ("palinurus.cli.backup:run_backup", "the whole home in one file: create, verify, restore, list"),
     "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
