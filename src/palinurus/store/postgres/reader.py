@@ -7,40 +7,14 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import msgspec
-
 from palinurus.errors import NotFound, StateError, StateUnwritable
+from palinurus.store.fleet import FleetReport
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
-from palinurus.store.postgres import rows
-from palinurus.store.postgres.link import CHANNEL, SCHEMA, install_schema, load_driver
+from palinurus.store.postgres import roster, rows
+from palinurus.store.postgres.link import load_driver
+from palinurus.store.postgres.schema import SCHEMA, install_schema, read_schema
 
 T = TypeVar("T")
-
-_NODES = """
-SELECT n.id, n.epoch, extract(epoch FROM n.until - clock_timestamp())::float8,
-  (SELECT count(*) FROM inbox AS i WHERE i.state = 'running' AND i.node = n.id),
-  ARRAY(SELECT h.name FROM held AS h WHERE h.node = n.id ORDER BY 1)
-FROM node AS n ORDER BY n.id
-"""
-_WAITING = "SELECT count(*), coalesce(min(at), 0) FROM inbox WHERE state = 'queued'"
-
-
-class FleetNode(msgspec.Struct, frozen=True):
-    """A node as it stands. `left`: seconds of its lease; `holds`: what it alone does."""
-
-    id: str
-    epoch: int
-    left: float
-    runs: int
-    holds: list[str]
-
-
-class FleetReport(msgspec.Struct, frozen=True):
-    """All nodes, and what waits: how many messages, and since when the oldest."""
-
-    nodes: list[FleetNode]
-    waiting: int
-    oldest: int
 
 
 class PostgresReader:
@@ -100,19 +74,19 @@ class PostgresReader:
 
     def report(self) -> FleetReport:
         """The nodes, and what waits."""
-        nodes = [FleetNode(*row) for row in self._read(lambda db: db.fetch(_NODES))]
-        ((waiting, oldest),) = self._read(lambda db: db.fetch(_WAITING))
-        return FleetReport(nodes, waiting, oldest)
+        return self._read(roster.read_report)
 
     def install(self) -> None:
-        """Make the tables, if there are none."""
-        self._run(install_schema(self._conn))
+        """Make the tables and functions of this program, or bring them up to date."""
+        self._run(install_schema(self._conn, read_schema()))
+
+    def drain(self, node: str) -> bool:
+        """Ask a node to finish what it runs, and to go. False: no such."""
+        return self._read(lambda db: roster.drain_node(db, node))
 
     def evict(self, node: str) -> bool:
         """Take a node's lease away: it is refused from now on, and the others take over its work. False: no such."""
-        done = self._read(lambda db: db.fetch("DELETE FROM node WHERE id = $1 RETURNING id", node))
-        self._read(lambda db: db.fetch(f"NOTIFY {CHANNEL}"))
-        return bool(done)
+        return self._read(lambda db: roster.evict_node(db, node))
 
     def close(self) -> None:
         if self._loop.is_running():

@@ -17,6 +17,7 @@ from palinurus.store.lines import is_transcript_path
 from palinurus.store.news import NewsListener
 from palinurus.store.postgres import rows
 from palinurus.store.postgres.link import BlobPlace, FleetLink
+from palinurus.store.postgres.roster import FleetRoster
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class PostgresStore:
         self._link = link
         self._home = home
         self._open = True
+        self.fleet = FleetRoster(link)
 
     async def accept(
         self, item: port.InboxItem, *, claim: bool, limit: int | None = None, hold: float = 0.0
