@@ -19,6 +19,10 @@ PARTS: dict[str, str] = {
     # a state that several gateways share; needs the extra `fleet`
     "fleet": "palinurus.store.postgres:open_postgres_store",
     "fleet-member": "palinurus.store.postgres.link:FleetMember",
+    "fleet-facts": "palinurus.app.fleet:make_node_facts",
+    "fleet-keeper": "palinurus.app.fleet:FleetKeeper",
+    "fleet-serves": "palinurus.app.fleet:choose_served",
+    "fleet-alone": "palinurus.store.postgres.roster:open_alone",
     "asyncpg": "asyncpg",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # what a client on a WebSocket needs

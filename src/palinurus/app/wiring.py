@@ -67,6 +67,7 @@ from palinurus.services.subagents.registry import KIND as SUBAGENT
 from palinurus.services.subagents.spawn import SubagentParts
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
+from palinurus.store.fleet import FleetPort
 from palinurus.store.port import Acceptance, Store
 from palinurus.taping import TapedClock
 from palinurus.tools.canvas.offer import CanvasOffer
@@ -88,6 +89,7 @@ class AppParts:
     """What the program consists of. All of it is there after `wire`, which needs the store and the plugins."""
 
     store: Store
+    fleet: FleetPort | None = None  # the nodes that share it
     mcp: McpServers  # where some are configured
 
     def __init__(
@@ -373,6 +375,7 @@ class AppParts:
             canvas=self.canvas,
             ears=self.ears,
             nodes=self.nodes,
+            fleet=self.fleet,
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),

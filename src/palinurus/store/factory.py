@@ -80,9 +80,7 @@ async def open_store(home: str, clock: Clock) -> Store:
     return store
 
 
-def open_fleet_store(
-    url: str, node: str, lease: float, lost: Callable[[str], None], facts: NodeFacts = NodeFacts()
-) -> StoreOpener:
+def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], None], facts: NodeFacts) -> StoreOpener:
     """Opens the state at `url` as the node `node`, with `home` for what stays on this machine. `lost` is told why, if
     the others go on without it."""
 

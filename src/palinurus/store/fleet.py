@@ -4,6 +4,7 @@ one machine has none of this."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -14,7 +15,6 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
     release: str = ""  # of the program
     config: str = ""  # digest of what has to be the same on all nodes
-    serves: tuple[str, ...] | None = None  # beginnings of the keys of sessions that it runs; None: all
 
 
 class FleetNode(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,6 +85,10 @@ class FleetPort(Protocol):
     def figures(self) -> FleetFigures: ...
 
     async def report(self) -> FleetReport: ...
+
+    async def serve(self, agents: Sequence[str]) -> None:
+        """This node runs the messages of these agents; none: of all."""
+        ...
 
     async def drain(self, node: str) -> bool:
         """Ask a node to finish what it runs, and to go. False: there is no such node."""

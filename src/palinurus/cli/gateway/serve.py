@@ -120,7 +120,7 @@ async def _life(
     """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
     settings = loaded.settings
     app = build_app(loaded, environ, clock)
-    app.store_lost = _leave
+    app.store_lost, app.leave = _leave, lambda: stop.put_nowait(int(signal.SIGTERM))
     app.restart = lambda seconds: _later(stop, seconds)
     raise_descriptor_limit()
     gateway = GatewayServer(app, clock, secret)

@@ -153,7 +153,8 @@ BEGIN
       AND NOT EXISTS (SELECT 1 FROM inbox AS b WHERE b.session = q.session AND b.state = 'running')
       AND NOT EXISTS (SELECT 1 FROM hold AS h WHERE h.session = q.session AND h.until > now)
       AND (jsonb_typeof(op -> 'serves') = 'null' OR EXISTS
-        (SELECT 1 FROM jsonb_array_elements_text(op -> 'serves') AS s WHERE starts_with(q.session, s)))
+        (SELECT 1 FROM jsonb_array_elements_text(op -> 'serves') AS s
+          WHERE starts_with(CASE q.lane WHEN 'control' THEN substr(q.session, strpos(q.session, ':') + 1) ELSE q.session END, s)))
       AND NOT EXISTS (SELECT 1 FROM inbox AS e WHERE e.session = q.session AND e.state = 'queued' AND e.seq < q.seq)
     ORDER BY seq LIMIT (op ->> 'most')::int
   LOOP
@@ -456,7 +457,7 @@ END $$;
 CREATE FUNCTION describe_node(me text, mine bigint, facts jsonb) RETURNS integer LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE node SET version = (facts ->> 'version')::int, functions = facts ->> 'functions', release = facts ->> 'release',
-    config = facts ->> 'config', serves = nullif(facts -> 'serves', 'null'), since = clock_timestamp(), draining = false, stale = '{}',
+    config = facts ->> 'config', serves = '[]', since = clock_timestamp(), draining = false, stale = '{}',
     skew = (facts ->> 'now')::bigint - (extract(epoch FROM clock_timestamp()) * 1000)::bigint
   WHERE id = me AND epoch = mine;
   RETURN (SELECT value::int FROM meta WHERE key = 'version');

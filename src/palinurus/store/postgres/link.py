@@ -22,7 +22,7 @@ from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritabl
 from palinurus.store import port
 from palinurus.store.fleet import FleetFigures, NodeFacts
 from palinurus.store.news import NewsListener, StoreNews, hand_news
-from palinurus.store.postgres.schema import FleetSchema, check_known, install_schema, read_schema
+from palinurus.store.postgres.schema import FleetSchema, check_known, check_whole, install_schema, read_schema
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -94,12 +94,14 @@ class FleetLink:
 
     async def start(self) -> None:
         """Connect, bring the tables up to date, join. Raises StateUnwritable, StateBroken."""
-        options = {"server_settings": {"search_path": self.member.schema.search_path, "application_name": f"palinurus {self.node}"[:60],
+        path = self.member.schema.search_path
+        options = {"server_settings": {"search_path": path, "application_name": f"palinurus {self.node}"[:60],
                                        "idle_in_transaction_session_timeout": str(int(self._lease * 500))}}  # fmt: skip
         self._options = options
         try:
             self._writer = await self._connect()
             await install_schema(self._writer, self.member.schema)
+            await check_whole(self._writer)
             self._bus = await self._listen()
             self.reads = await self._driver.create_pool(self._url, min_size=1, max_size=4, **options)
             join = "SELECT join_fleet($1, make_interval(secs => $2))"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from palinurus.store.fleet import FleetFigures, FleetNode, FleetReport, NodeFacts, UnservedAgent
-from palinurus.store.postgres.link import CHANNEL, FleetLink
+from palinurus.errors import StateError, StateUnwritable
+from palinurus.store.fleet import FleetFigures, FleetNode, FleetReport, UnservedAgent
+from palinurus.store.postgres.link import CHANNEL, FleetLink, load_driver
 from palinurus.store.postgres.rows import Queries
-from palinurus.store.postgres.schema import find_version
+from palinurus.store.postgres.schema import SCHEMA, find_version, install_schema, read_schema
 
 _NODES = """
 SELECT n.id, n.epoch, extract(epoch FROM n.until - clock_timestamp())::float8,
@@ -34,7 +38,8 @@ GROUP BY 1 ORDER BY 1
 _DRAIN = """
 WITH alone AS MATERIALIZED (SELECT pg_advisory_xact_lock(7001, hashtext('palinurus'))),
   found AS (UPDATE node SET draining = true FROM alone WHERE id = $1 RETURNING id)
-INSERT INTO news (node, said) SELECT '', jsonb_build_array(jsonb_build_array('drain', id, '', '')) FROM found RETURNING rev
+INSERT INTO news (node, said)
+SELECT '', jsonb_build_array(jsonb_build_array('drain', id, '', '')) FROM found RETURNING rev
 """
 
 
@@ -67,6 +72,27 @@ async def evict_node(db: Queries, node: str) -> bool:
     return bool(done)
 
 
+@asynccontextmanager
+async def open_alone(url: str) -> AsyncIterator[tuple[str, Any]]:
+    """Its name without a password, and a connection; its tables are there. Raises StateError if a node is at work."""
+    parts, driver = urlsplit(url), load_driver()
+    user, at, place = parts.netloc.rpartition("@")
+    try:
+        conn = await driver.connect(url, server_settings={"search_path": SCHEMA})
+    except (OSError, driver.PostgresError) as error:
+        raise StateUnwritable(f"the fleet's database cannot be reached: {error}", fix="check the address") from None
+    try:
+        await install_schema(conn, read_schema())
+        if busy := [node.id for node in (await read_report(conn)).nodes if node.left > 0]:
+            fix = f"stop them first: pal fleet drain {busy[0]}"
+            raise StateError(f"{len(busy)} nodes are at work there: {', '.join(busy)}", fix=fix)
+        yield parts._replace(netloc=f"{user.partition(':')[0]}{at}{place}").geturl(), conn
+    except (OSError, driver.PostgresError, driver.InterfaceError) as error:
+        raise StateError(f"the fleet's database: {error}", fix="the same command goes on where it was") from None
+    finally:
+        await conn.close()
+
+
 class FleetRoster:
     """Implements `FleetPort` over a node's own connections."""
 
@@ -89,6 +115,11 @@ class FleetRoster:
 
     async def evict(self, node: str) -> bool:
         return await self._link.read(lambda db: evict_node(db, node))
+
+    async def serve(self, agents: Sequence[str]) -> None:
+        prefixes = msgspec.json.encode([f"agent:{agent}:" for agent in agents] or None).decode()
+        sql = "UPDATE node SET serves = nullif($3::jsonb, 'null') WHERE id = $1 AND epoch = $2"
+        await self._link.read(lambda db: db.fetch(sql, self._link.node, self._link.epoch, prefixes))
 
     async def retire(self) -> None:
         sql = "SELECT retire_node($1, $2)"

@@ -1,8 +1,8 @@
 """The tables and functions of a fleet, and how nodes of two versions share them.
 
-Tables have a version: `tables.sql` is a list of steps, each after a line `-- version N`; a step that was released is never
-edited, and adds only what nodes of the version before can live with. Functions are each node's own: they stand in a
-schema named after what they say, so old and new nodes call theirs on the same tables, one batch after the other.
+Tables have a version: `tables.sql` is a list of steps, each after a line `-- version N`; a step that was released is
+never edited, and adds only what nodes of the version before can live with. Functions are each node's own: they stand in
+a schema named after what they say, so old and new nodes call theirs on the same tables, one batch after the other.
 """
 
 from __future__ import annotations
@@ -120,6 +120,14 @@ async def _install_functions(conn: Any, schema: FleetSchema) -> None:
     if await conn.fetchval(note, schema.place, schema.version) is not None:
         await conn.execute(f"CREATE SCHEMA {schema.place}; SET LOCAL search_path TO {schema.search_path}")
         await conn.execute(schema.functions)
+
+
+async def check_whole(conn: Any) -> None:
+    """Raises StateBroken while a copy into it is not finished."""
+    for (source,) in await conn.fetch(f"SELECT value FROM {SCHEMA}.meta WHERE key = 'copying'"):
+        raise StateBroken(
+            f"the copy of {source} into the fleet's database is not finished", fix="run `pal store copy` again"
+        )
 
 
 async def find_version(conn: Any) -> int:

@@ -29,7 +29,8 @@ _NEXT = (
     " WHERE state = 'queued' AND lane = ?"
     " AND NOT EXISTS (SELECT 1 FROM inbox AS r WHERE r.session = q.session AND r.state = 'running')"
     " AND session NOT IN (SELECT value FROM json_each(?))"
-    " AND (? OR EXISTS (SELECT 1 FROM json_each(?) WHERE substr(session, 1, length(value)) = value))"
+    " AND (? OR EXISTS (SELECT 1 FROM json_each(?) "
+    " WHERE substr(session, iif(lane = 'control', instr(session, ':'), 0) + 1, length(value)) = value))"
     " AND NOT EXISTS (SELECT 1 FROM inbox AS e WHERE e.session = q.session AND e.state = 'queued' AND e.seq < q.seq)"
     " ORDER BY seq LIMIT ?"
 )
