@@ -9,6 +9,8 @@ from typing import Protocol
 
 import msgspec
 
+OLDEST = 13  # of PostgreSQL
+
 
 class NodeFacts(msgspec.Struct, frozen=True):
     """What a node says of itself when it joins."""
@@ -55,6 +57,20 @@ class FleetReport(msgspec.Struct, frozen=True, rename="camel"):
     def differs(self) -> bool:
         """Do nodes that live have different configs?"""
         return len({node.config for node in self.nodes if node.left > 0}) > 1
+
+
+class ServerHealth(msgspec.Struct, frozen=True):
+    """What was seen. `skew`: ms that this machine's clock is ahead; `report` None: there is no fleet there yet."""
+
+    release: int
+    standby: bool
+    commits: str  # synchronous_commit
+    standbys: int
+    synchronous: int  # of those
+    skew: int
+    pooled: bool  # connections do not keep what was set in them
+    known: int  # the version of the tables that this program makes
+    report: FleetReport | None
 
 
 class FleetFigures(msgspec.Struct):

@@ -110,7 +110,7 @@ class FleetLink:
             await self._describe()
         except self._failed as error:
             denied = getattr(error, "sqlstate", "") == _DENIED
-            fix = "`pal fleet init URL` as the owner of the database" if denied else "check store.url and the server"
+            fix = "`pal fleet init URL` as the owner of the database" if denied else "`pal doctor` says what is wrong"
             raise StateUnwritable(f"the fleet's database: {error}", fix=fix) from None
         except StateBroken:
             self._cut_all()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from palinurus.errors import NotFound, StateError, StateUnwritable
-from palinurus.store.fleet import FleetReport
+from palinurus.store.fleet import FleetReport, ServerHealth
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 from palinurus.store.postgres import roster, rows
+from palinurus.store.postgres.health import examine_server
 from palinurus.store.postgres.link import load_driver
 from palinurus.store.postgres.schema import SCHEMA, install_schema, read_schema
 
@@ -102,14 +104,29 @@ class PostgresReader:
         async def wait() -> T:
             return await work
 
-        try:
+        with _explaining(self._driver):
             return asyncio.run_coroutine_threadsafe(wait(), self._loop).result()
-        except self._driver.UndefinedTableError:
-            raise NotFound("that database is no fleet yet", fix="pal fleet init URL") from None
-        except OSError as error:
-            raise StateUnwritable(f"the fleet's database cannot be reached: {error}", fix="check the address") from None
-        except self._driver.PostgresError as error:
-            raise StateError(f"the fleet's database: {error}", fix="check the address and the password") from None
+
+
+@contextmanager
+def _explaining(driver: Any) -> Iterator[None]:
+    """The driver's errors as ours."""
+    try:
+        yield
+    except (driver.UndefinedTableError, driver.UndefinedColumnError):
+        raise NotFound("that database is no fleet yet, or an old one", fix="pal fleet init URL") from None
+    except OSError as error:
+        raise StateUnwritable(f"the fleet's database cannot be reached: {error}", fix="check the address") from None
+    except (driver.PostgresError, driver.InterfaceError) as error:
+        pooler = "startup parameter" in str(error)
+        fix = "name PostgreSQL itself, not a pooler" if pooler else "check the address and the password"
+        raise StateError(f"the fleet's database: {error}", fix=fix) from None
+
+
+def examine_server_now(url: str, now: Callable[[], int]) -> ServerHealth:
+    """Is it fit to carry a fleet? `now` is this machine's clock. Raises StateError kinds, BadRequest (no asyncpg)."""
+    with _explaining(load_driver()):
+        return asyncio.run(examine_server(url, now))
 
 
 def open_postgres_reader(url: str) -> PostgresReader:
