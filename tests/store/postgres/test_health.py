@@ -108,6 +108,7 @@ async def bouncer(fleet: str) -> AsyncIterator[str]:
             *(f"logfile = {folder}/log", "server_check_delay = 0"),
         ]
         Path(folder, "ini").write_text("\n".join(told))
+        Path(folder, "ini").chmod(0o644)
         options = {}
         if os.getuid() == 0:
             user = pwd.getpwnam("nobody")
