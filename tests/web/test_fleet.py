@@ -36,7 +36,7 @@ async def test_nodes_are_shown_drained_and_evicted(page: Any, tmp_path: Path) ->
         row = page.locator("li:has(b:text('quay'))")
         for text in ("at work", "2 runs", "lease 12 s", "2 refused as stale", "config cd34", "clock"):
             await row.locator(f"text={text}").first.wait_for()
-        for text in ("lost ", "runs main", "off the database's"):
+        for text in ("lost ", "serves main", "off the database's"):
             await page.locator("li:has(b:text('harbour'))").locator(f"text={text}").first.wait_for()
         await page.wait_for_selector(".banner >> text=3 messages for the agent work")
         await page.wait_for_selector(".banner >> text=configs of these gateways differ")

@@ -42,10 +42,10 @@ class Fleet extends Page {
 
   private node(node: Payload, self: string): unknown {
     const stale = Object.values(node.stale as Record<string, number>).reduce((sum, one) => sum + one, 0);
-    const facts = [`up ${seconds(node.age)}`, node.left > 0 ? `lease ${Math.round(node.left)} s` : "", plural(node.runs, "run"), `runs ${serves(node)}`, stale ? `${stale} refused as stale` : ""];
-    return html`<li>${icon("plug")}<div class="grow"><b>${node.id}</b>${node.id === self ? html` <span class="dim">this page's</span>` : nothing} ${state(node)}
+    const facts = [`up ${seconds(node.age)}`, node.left > 0 ? `lease ${Math.round(node.left)} s` : "", plural(node.runs, "run"), `serves ${serves(node)}`, stale ? `${stale} refused as stale` : ""];
+    return html`<li>${icon("plug")}<div class="grow"><b>${node.id}</b>${node.id === self ? html` <span class="dim">this one</span>` : nothing} ${state(node)}
         <p>${facts.filter(Boolean).join(" · ")}</p>
-        <p class="dim">${[`version ${node.release}`, `tables ${node.version}`, `config ${node.config || "?"}`, ...node.holds].join(" · ")}</p>
+        <p class="dim">${[`version ${node.release}`, `tables ${node.version}`, `config ${node.config || "?"}`, node.holds.length ? `alone: ${node.holds.join(", ")}` : ""].filter(Boolean).join(" · ")}</p>
         ${Math.abs(node.skew) > 5000 ? html`<p class="warn">Its clock is ${seconds(Math.abs(node.skew) / 1000)} off the database's: let NTP set it.</p>` : nothing}</div>
       ${node.draining || node.left <= 0 ? nothing : html`<button type="button" class="plain" aria-label="Drain ${node.id}" @click=${() => void this.order("fleet.drain", node.id, `Have ${node.id} finish what it runs, and go?`, "It takes nothing new, finishes and goes")}>Drain</button>`}
       <button type="button" class="danger" aria-label="Evict ${node.id}" @click=${() => void this.order("fleet.evict", node.id, `Take the work of ${node.id} from it at once? What it is doing begins again elsewhere.`, "It is out")}>Evict</button></li>`;
