@@ -22,7 +22,7 @@ PARTS: dict[str, str] = {
     "fleet-facts": "palinurus.app.fleet:make_node_facts",
     "fleet-keeper": "palinurus.app.fleet:FleetKeeper",
     "fleet-serves": "palinurus.app.fleet:choose_served",
-    "fleet-examiner": "palinurus.store.postgres.reader:examine_server_now",
+    "fleet-examiner": "palinurus.store.postgres.reader:examine_server",
     "fleet-alone": "palinurus.store.postgres.roster:open_alone",
     "asyncpg": "asyncpg",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",

@@ -18,7 +18,7 @@ from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
-from palinurus.store.fleet import FleetPort, NodeFacts
+from palinurus.store.fleet import FleetPort, MemberFacts
 from palinurus.store.news import StoreNews
 from palinurus.store.port import Store
 from palinurus.tasks import TaskSet
@@ -36,11 +36,11 @@ _WAITS = (
 )
 
 
-def make_node_facts(raw: Mapping[str, Any]) -> NodeFacts:
+def make_node_facts(raw: Mapping[str, Any]) -> MemberFacts:
     """What this node says of itself; `raw` is its config, of which a digest is told."""
     shared = _drop_paths({name: value for name, value in raw.items() if name not in _OWN})
     text = msgspec.json.encode(shared, order="deterministic")
-    return NodeFacts(__version__, blake2b(text, digest_size=4).hexdigest())
+    return MemberFacts(__version__, blake2b(text, digest_size=4).hexdigest())
 
 
 def _drop_paths(value: Any) -> Any:

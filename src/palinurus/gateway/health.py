@@ -96,7 +96,9 @@ async def list_fleet_metrics(fleet: FleetPort, now: float) -> list[str]:
     """Lines for Prometheus; `now` is the monotonic time. What the database does not say now is left out."""
     lines: list[str] = []
     seen = fleet.figures
-    _count(lines, "stale_total", "Changes refused as stale", ("kind",), {(k,): n for k, n in seen.stale.items()})
+    _count(
+        lines, "stale_total", "Changes refused as stale", ("kind",), counted={(k,): n for k, n in seen.stale.items()}
+    )
     age = round(now - seen.renewed, 3)
     _gauge(lines, "fleet_lease_age_seconds", "Since this node last renewed its lease", age)
     _gauge(lines, "fleet_batches_total", "Batches of changes sent", seen.batches, kind="counter")

@@ -12,7 +12,7 @@ import msgspec
 OLDEST = 13  # of PostgreSQL
 
 
-class NodeFacts(msgspec.Struct, frozen=True):
+class MemberFacts(msgspec.Struct, frozen=True):
     """What a node says of itself when it joins."""
 
     release: str = ""  # of the program

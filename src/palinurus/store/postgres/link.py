@@ -20,7 +20,7 @@ from palinurus.backoff import Backoff
 from palinurus.clock import Clock
 from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritable
 from palinurus.store import port
-from palinurus.store.fleet import FleetFigures, NodeFacts
+from palinurus.store.fleet import FleetFigures, MemberFacts
 from palinurus.store.news import NewsListener, StoreNews, hand_news
 from palinurus.store.postgres.schema import FleetSchema, check_known, check_whole, install_schema, read_schema
 from palinurus.tasks import TaskSet
@@ -47,7 +47,7 @@ class FleetMember(msgspec.Struct, frozen=True):
     lost: Callable[[str], None] = lambda why: None
     ended: Callable[[], None] = lambda: None
     database_time: bool = True
-    facts: NodeFacts = NodeFacts()
+    facts: MemberFacts = MemberFacts()
     schema: FleetSchema = msgspec.field(default_factory=read_schema)  # tests pretend another version
 
 

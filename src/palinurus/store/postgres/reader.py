@@ -12,11 +12,17 @@ from palinurus.errors import NotFound, StateError, StateUnwritable
 from palinurus.store.fleet import FleetReport, ServerHealth
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 from palinurus.store.postgres import roster, rows
-from palinurus.store.postgres.health import examine_server
 from palinurus.store.postgres.link import load_driver
 from palinurus.store.postgres.schema import SCHEMA, install_schema, read_schema
 
 T = TypeVar("T")
+
+_LOOK = """
+SELECT current_setting('server_version_num')::int / 10000, pg_is_in_recovery(), current_setting('synchronous_commit'),
+  (SELECT count(*) FROM pg_stat_replication),
+  (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+  (extract(epoch FROM clock_timestamp()) * 1000)::bigint, to_regclass($1) IS NOT NULL
+"""
 
 
 class PostgresReader:
@@ -123,12 +129,50 @@ def _explaining(driver: Any) -> Iterator[None]:
         raise StateError(f"the fleet's database: {error}", fix=fix) from None
 
 
-def examine_server_now(url: str, now: Callable[[], int]) -> ServerHealth:
+def examine_server(url: str, now: Callable[[], int]) -> ServerHealth:
     """Is it fit to carry a fleet? `now` is this machine's clock. Raises StateError kinds, BadRequest (no asyncpg)."""
     with _explaining(load_driver()):
-        return asyncio.run(examine_server(url, now))
+        return asyncio.run(_examine_server(url, now))
 
 
 def open_postgres_reader(url: str) -> PostgresReader:
     """Connect. Raises StateError kinds, BadRequest without asyncpg."""
     return PostgresReader(url)
+
+
+async def _examine_server(url: str, now: Callable[[], int]) -> ServerHealth:
+    """`now` is this machine's clock. Raises what the driver raises."""
+    driver = load_driver()
+    conn = await driver.connect(url, statement_cache_size=0)
+    try:
+        pooled = await _is_pooled(driver, url, conn)
+        here = now()
+        release, standby, commits, count, synced, then, there = await conn.fetchrow(_LOOK, f"{SCHEMA}.programs")
+        if there and not pooled:
+            await conn.execute(f"SET search_path TO {SCHEMA}")
+        report = await roster.read_report(conn) if there and not pooled else None
+        return ServerHealth(
+            release=release,
+            standby=standby,
+            commits=commits,
+            standbys=count,
+            synchronous=synced,
+            skew=here - then,
+            pooled=pooled,
+            known=read_schema().version,
+            report=report,
+        )
+    finally:
+        await conn.close()
+
+
+async def _is_pooled(driver: Any, url: str, conn: Any) -> bool:
+    """What one connection sets for itself must not be there in another: a pooler gives both the same one."""
+    other = await driver.connect(url, statement_cache_size=0)
+    try:
+        await conn.execute("SELECT set_config('palinurus.probe', 'seen', false)")
+        found = await other.fetchval("SELECT coalesce(current_setting('palinurus.probe', true), '')")
+        await conn.execute("SELECT set_config('palinurus.probe', '', false)")
+        return bool(found)
+    finally:
+        await other.close()

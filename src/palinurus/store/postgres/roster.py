@@ -49,13 +49,14 @@ async def read_report(db: Queries) -> FleetReport:
     nodes = [_to_node(row) for row in await db.fetch(_NODES)]
     ((waiting, oldest),) = await db.fetch(_WAITING)
     unserved = [UnservedAgent(agent, count) for agent, count in await db.fetch(_UNSERVED)]
-    return FleetReport(nodes, waiting, oldest, version, unserved)
+    return FleetReport(nodes, waiting, oldest, version=version, unserved=unserved)
 
 
 def _to_node(row: Any) -> FleetNode:
-    *told, serves, draining, stale, skew = row
-    prefixes = msgspec.json.decode(serves) if serves is not None else None
-    return FleetNode(*told, prefixes, draining, msgspec.json.decode(stale), skew)
+    told = dict(zip(FleetNode.__struct_fields__, row, strict=True))
+    for name in ("serves", "stale"):
+        told[name] = msgspec.json.decode(told[name]) if told[name] is not None else None
+    return FleetNode(**told)
 
 
 async def drain_node(db: Queries, node: str) -> bool:

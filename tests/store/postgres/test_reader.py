@@ -20,7 +20,7 @@ from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
 from palinurus.cli.doctor.fleet import check_fleet
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.store.fleet import NodeFacts
+from palinurus.store.fleet import MemberFacts
 from palinurus.store.postgres import open_postgres_store
 from palinurus.store.postgres.link import FleetMember
 from store.postgres.server import connected
@@ -35,7 +35,7 @@ def examine(url: str, home: Path) -> dict[str, DoctorFinding]:
 
 
 def node(name: str, config: str) -> FleetMember:
-    return FleetMember(name, lease=600.0, facts=NodeFacts("1.0", config))
+    return FleetMember(name, lease=600.0, facts=MemberFacts("1.0", config))
 
 
 class Ahead(SystemClock):
