@@ -20,6 +20,7 @@ PARTS: dict[str, str] = {
     "fleet": "palinurus.store.postgres:open_postgres_store",
     "fleet-member": "palinurus.store.postgres.link:FleetMember",
     "asyncpg": "asyncpg",
+    "relay": "palinurus.inbox.relay:RunRelay",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",

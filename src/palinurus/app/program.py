@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -37,6 +37,9 @@ from palinurus.store.records import Records
 from palinurus.tools.changes import FOLDER as CHANGES
 from palinurus.tools.changes import was_cut_off
 from palinurus.tools.watches import ASIDE, get_persona_watches
+
+if TYPE_CHECKING:  # loaded in a fleet (`late`)
+    from palinurus.inbox.relay import RunRelay
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +95,10 @@ class App(AppParts):
         await self.voices.load()
         await self.nodes.load()
         self.store.watch(self.news.hear)
+        if (bus := await self.store.open_bus()) is not None:
+            relay: RunRelay = late.load_part("relay")(bus, self.dispatcher.feeds, self.clock)
+            self.dispatcher.attach_relay(relay)
+            self.closers.append(relay.close)
         await self.subagents.load()
         await self.scheduler.load()
         await self.tapes.load()
@@ -189,9 +196,10 @@ class App(AppParts):
         """See a message's run events from now on. Returns the function that ends it."""
         return self.dispatcher.feeds.watch(item, sink)
 
-    def follow(self, follower: RunFollower) -> Callable[[], None]:
-        """See every message of every session from now on. Returns the function that ends it."""
-        return self.dispatcher.feeds.follow(follower)
+    def follow(self, follower: RunFollower, everywhere: Callable[[], bool] | None = None) -> Callable[[], None]:
+        """See every message of every session from now on (`everywhere`: `RunFeeds.follow`). Returns the function that
+        ends it."""
+        return self.dispatcher.feeds.follow(follower, everywhere)
 
     async def wait(self, item: str) -> InboxRow:
         """The message once its outcome is on disk. Raises NotFound."""

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from palinurus.agent.mailbox import Mailbox
@@ -34,6 +35,9 @@ from palinurus.services.inbox import Sink, StopReport
 from palinurus.store.news import StoreNews
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, SessionFull, Store, TurnOutcome
 from palinurus.tasks import TaskSet
+
+if TYPE_CHECKING:  # loaded in a fleet (`late`)
+    from palinurus.inbox.relay import RunRelay
 
 log = logging.getLogger(__name__)
 
@@ -206,6 +210,11 @@ class Dispatcher:
         rows = await self._strays.give_back()
         await self._restore(rows, first=True)
         return len(rows)
+
+    def attach_relay(self, relay: RunRelay) -> None:
+        """What other nodes run is shown while it happens."""
+        self._peers.relay = relay
+        relay.start()
 
     def hear(self, news: StoreNews) -> None:
         """Another node has changed something in the state we share."""

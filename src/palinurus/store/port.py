@@ -19,7 +19,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from palinurus.errors import StateError
-from palinurus.store.news import NewsListener
+from palinurus.store.news import NewsListener, NodeBus
 from palinurus.taping import draw_token
 
 TurnOutcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
@@ -384,6 +384,10 @@ class Store(Protocol):
 
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         """Hear of what other nodes change (`store/news.py`), on the loop. Returns the function that ends it."""
+        ...
+
+    async def open_bus(self) -> NodeBus | None:
+        """What nodes tell each other while it happens; None: this store has no other nodes."""
         ...
 
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...

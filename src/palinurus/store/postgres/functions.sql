@@ -270,7 +270,8 @@ BEGIN
     told := CASE WHEN op ->> 'due' IS NULL THEN 'failed' ELSE 'not sent' END; more := format(': %s', op ->> 'error');
   END CASE;
   PERFORM add_step(r.item, coalesce((op ->> 'now')::bigint, now), told, format('%s %s %s%s', r.channel, r.target, r.id, more));
-  RETURN give(NULL, '[]');
+  IF told <> 'sending' THEN RETURN give(NULL); END IF;
+  RETURN give(to_jsonb(r) || jsonb_build_object('state', 'sending', 'attempts', r.attempts + 1, 'data', encode(r.data, 'base64')));
 END $$;
 
 CREATE FUNCTION op_session(op jsonb, blobs bytea[]) RETURNS done LANGUAGE plpgsql AS $$

@@ -16,6 +16,7 @@ from palinurus.store import port
 from palinurus.store.lines import is_transcript_path
 from palinurus.store.news import NewsListener
 from palinurus.store.postgres import rows
+from palinurus.store.postgres.bus import FleetBus
 from palinurus.store.postgres.link import BlobPlace, FleetLink
 
 P = ParamSpec("P")
@@ -175,10 +176,8 @@ class PostgresStore:
         return await self._read(rows.list_due_replies, channel, now)
 
     async def mark_sending(self, ident: str, now: int, *, attempts: int | None = None) -> port.OutboxRow:
-        await self._change({"op": "mark", "how": "sending", "id": ident, "now": now, "attempts": attempts})
-        found = await self.reply(ident)
-        assert found is not None  # only the pruning of old ones takes a part away
-        return found
+        got = await self._change({"op": "mark", "how": "sending", "id": ident, "now": now, "attempts": attempts})
+        return port.OutboxRow(**{**got, "data": base64.b64decode(got["data"])})
 
     async def mark_delivered(self, ident: str, receipt: str, now: int) -> None:
         await self._change({"op": "mark", "how": "sent", "id": ident, "receipt": receipt, "now": now})
@@ -244,6 +243,11 @@ class PostgresStore:
     async def pull_news(self) -> None:
         """Tell the listeners now what they would hear in a moment."""
         await self._link.pull()
+
+    async def open_bus(self) -> FleetBus:
+        bus = FleetBus(self._link)
+        bus.start()
+        return bus
 
     async def list_usage(self, since: int, session: str | None = None) -> list[port.UsageRow]:
         return await self._read(rows.list_usage, since, session)

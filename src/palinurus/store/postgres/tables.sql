@@ -106,3 +106,6 @@ CREATE TABLE held (name text PRIMARY KEY, node text NOT NULL, epoch bigint NOT N
 
 -- What others are to hear. Changes are made one batch after the other, so numbers never come late.
 CREATE TABLE news (rev bigserial PRIMARY KEY, node text NOT NULL, said jsonb NOT NULL, at timestamptz NOT NULL DEFAULT now());
+
+-- What nodes tell each other while it happens and does not fit a notification. Gone after a minute, or a crash.
+CREATE UNLOGGED TABLE aside (n bigserial PRIMARY KEY, said text NOT NULL, at timestamptz NOT NULL DEFAULT now());

@@ -210,6 +210,9 @@ class SqliteStore:
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         return self._nodes.watch(self._node, listener)
 
+    async def open_bus(self) -> None:
+        return None  # nodes in one process are for tests
+
     async def list_usage(self, since: int, session: str | None = None) -> list[port.UsageRow]:
         return self._read(rows.list_usage, since, session)
 

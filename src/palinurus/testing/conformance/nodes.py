@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -217,6 +218,28 @@ class NodesSuite(InboxSuite):
         await store.append(held, [make_line("e2"), make_line("e3")])
         assert await other.read_tail(FILE, len(first)) == b"".join(make_line(e).data + b"\n" for e in ("e2", "e3"))
         assert await other.read_tail(FILE, 3 * len(first)) == b"" == await other.read_tail(FILE, 10**6)
+
+    async def test_nodes_hear_each_other_in_order_whatever_the_size(self, store: Store, other: Store) -> None:
+        mine, theirs = await store.open_bus(), await other.open_bus()
+        if mine is None or theirs is None:
+            return  # a store of one node: nobody to talk to
+        heard: list[tuple[int, str]] = []
+        sizes, ready, all_there = (1, 5_000, 5_000, 9_000, 300_000, 2), asyncio.Event(), asyncio.Event()
+
+        def hear(node: str, said: bytes) -> None:
+            heard.append(msgspec.json.decode(said, type=tuple[int, str]))
+            if len(heard) == len(sizes):
+                all_there.set()
+
+        theirs.listen(hear, ready.set)
+        async with asyncio.timeout(60):
+            await ready.wait()
+            for n, size in enumerate(sizes):
+                mine.send(msgspec.json.encode((n, "\0é" * size)))
+            await all_there.wait()
+        assert heard == [(n, "\0é" * size) for n, size in enumerate(sizes)]
+        await mine.close()
+        await theirs.close()
 
     async def test_a_node_that_leaves_closes_nothing_for_the_others(self, store: Store) -> None:
         other = await self.share(store)
