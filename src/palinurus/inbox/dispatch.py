@@ -124,7 +124,7 @@ class Dispatcher:
         rules: QueuePolicy | None = None
         if message.control:
             busy = f"{CONTROL_LANE}:{item.session}" in self._book
-            rules, item = control.RULES, control.to_control_item(item, busy)
+            rules, item = control.RULES, control.to_control_item(item, message, busy)
         session, lane = item.session, item.lane
         async with self._tickets.setdefault(session, asyncio.Lock()):  # in the order of the calls: locks are fair
             alone = rules is None and session not in self._running
@@ -222,6 +222,8 @@ class Dispatcher:
             self._dismisser.hear_stopped(news.key, news.session, news.detail)
         else:
             self._peers.hear(news)
+        if news.what in ("ended", "queued"):  # a command that was for the node whose run it is may be anybody's now
+            self._pump.kick(CONTROL_LANE)
 
     # the queue: one step of the pure part, and what it asks for
 

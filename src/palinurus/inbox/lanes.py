@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from palinurus.inbox.message import CONTROL_LANE
 from palinurus.inbox.queue import IDLE, Effect, QueueEvent, QueueRow, SessionQueue, step_queue
 from palinurus.store.port import RunClaim, Store
 from palinurus.tasks import TaskSet
@@ -35,8 +36,9 @@ class LanePump:
         self._stopped = False
 
     def serves_session(self, session: str) -> bool:
-        """May it run on this node?"""
-        return self.serves is None or session.startswith(tuple(self.serves))
+        """May it run on this node? A command is done where its conversation is."""
+        key = session.partition(":")[2] if session.startswith(CONTROL_LANE) else session
+        return self.serves is None or key.startswith(tuple(self.serves))
 
     def kick(self, lane: str) -> None:
         """Start waiting messages while slots last. One task a lane; a second call only asks it to look again."""

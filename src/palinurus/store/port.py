@@ -213,7 +213,10 @@ class Store(Protocol):
 
     async def claim(self, lane: str, most: int = 1, *, serves: Sequence[str] | None = None) -> list[RunClaim]:
         """Take up to `most` queued messages of `lane`, oldest first: of each session that has none running and is not
-        held the first that waits, and no other. `serves`: beginnings of the session keys this node runs; None: all."""
+        held the first that waits, and no other. `serves`: beginnings of the session keys this node runs; None: all.
+
+        One of the lane `control`, `control…:KEY`, is about what runs in KEY: while another node runs that, only it may
+        take it, unless its name begins with `control/stop`."""
         ...
 
     async def hold(self, session: str, seconds: float) -> None:

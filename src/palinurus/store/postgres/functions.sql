@@ -107,12 +107,24 @@ BEGIN
   RETURN news;
 END $$;
 
+-- The conversation a message is about: a command's stands after the colon.
+CREATE FUNCTION find_key(session text, lane text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE lane WHEN 'control' THEN substr(session, position(':' IN session) + 1) ELSE session END
+$$;
+
+-- A command about what another node runs: that node does it. What stops runs is done wherever it was asked.
+CREATE FUNCTION is_for_another(asked text, pool text, me text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT pool = 'control' AND NOT starts_with(asked, 'control/stop') AND EXISTS
+    (SELECT 1 FROM inbox AS r WHERE r.session = find_key(asked, pool) AND r.state = 'running' AND r.node <> me)
+$$;
+
 CREATE FUNCTION op_accept(op jsonb, blobs bytea[], me text, mine bigint, now bigint) RETURNS done LANGUAGE plpgsql AS $$
 DECLARE take boolean; first record;
 BEGIN
   take := (op ->> 'claim')::boolean AND NOT EXISTS
     (SELECT 1 FROM inbox WHERE session = op ->> 'session' AND state = 'running') AND NOT EXISTS
-    (SELECT 1 FROM inbox WHERE session = op ->> 'session' AND state = 'queued');
+    (SELECT 1 FROM inbox WHERE session = op ->> 'session' AND state = 'queued')
+    AND NOT is_for_another(op ->> 'session', op ->> 'lane', me);
   SELECT id, state INTO first FROM inbox WHERE dedupe = op ->> 'dedupe';
   IF FOUND THEN RETURN give(jsonb_build_object('id', first.id, 'duplicate', true, 'state', first.state), '[]'); END IF;
   IF jsonb_typeof(op -> 'slot') = 'array' THEN
@@ -153,8 +165,9 @@ BEGIN
       AND NOT EXISTS (SELECT 1 FROM inbox AS b WHERE b.session = q.session AND b.state = 'running')
       AND NOT EXISTS (SELECT 1 FROM hold AS h WHERE h.session = q.session AND h.until > now)
       AND (jsonb_typeof(op -> 'serves') = 'null' OR EXISTS
-        (SELECT 1 FROM jsonb_array_elements_text(op -> 'serves') AS s WHERE starts_with(q.session, s)))
+        (SELECT 1 FROM jsonb_array_elements_text(op -> 'serves') AS s WHERE starts_with(find_key(q.session, q.lane), s)))
       AND NOT EXISTS (SELECT 1 FROM inbox AS e WHERE e.session = q.session AND e.state = 'queued' AND e.seq < q.seq)
+      AND NOT is_for_another(q.session, q.lane, me)
     ORDER BY seq LIMIT (op ->> 'most')::int
   LOOP
     UPDATE inbox SET state = 'running', attempts = attempts + 1, fence = fence + 1, claimed = now, node = me, epoch = mine

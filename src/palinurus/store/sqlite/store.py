@@ -59,7 +59,8 @@ class SqliteStore:
         self, item: port.InboxItem, *, claim: bool, limit: int | None = None, hold: float = 0.0
     ) -> port.Acceptance:
         def apply(tx: StoreTransaction) -> port.Acceptance:
-            done = changes.accept_item(tx, item, claim, limit)
+            free = claim and not changes.list_for_others(tx, item.lane, [item.session], self._foreign())
+            done = changes.accept_item(tx, item, free, limit)
             if hold > 0 and not done.duplicate and done.claim is None:
                 self._nodes.hold(item.session, hold)
             return done
@@ -69,9 +70,16 @@ class SqliteStore:
         return done
 
     async def claim(self, lane: str, most: int = 1, *, serves: Sequence[str] | None = None) -> list[port.RunClaim]:
-        got = await self._change(lambda tx: changes.claim_next(tx, lane, most, self._nodes.list_held(), serves=serves))
+        def apply(tx: StoreTransaction) -> list[port.RunClaim]:
+            held = [*self._nodes.list_held(), *changes.list_for_others(tx, lane, None, self._foreign())]
+            return changes.claim_next(tx, lane, most, held, serves=serves)
+
+        got = await self._change(apply)
         self._nodes.note_runs(self._node, [one.id for one in got])
         return got
+
+    def _foreign(self) -> frozenset[str]:
+        return self._nodes.list_foreign(self._node) if self._nodes.several else frozenset()
 
     async def hold(self, session: str, seconds: float) -> None:
         await self._change(lambda tx: self._nodes.hold(session, seconds))  # in its place among the changes

@@ -187,6 +187,23 @@ class NodesSuite(InboxSuite):
         await other.settle(held, Settlement("answered"))
         assert await claim_one(store) is not None
 
+    async def test_a_command_is_for_the_node_that_runs_its_conversation(self, store: Store, other: Store) -> None:
+        held = (await other.accept(make_item("m1", SESSION), claim=True)).claim
+        assert held is not None
+        asked, stop = f"control:{SESSION}", f"control/stop/c2:{SESSION}"
+        assert (await store.accept(make_item("c1", asked, lane="control"), claim=True)).claim is None
+        assert (await store.accept(make_item("c2", stop, lane="control"), claim=True)).claim is not None
+        assert (await store.accept(make_item("c3", "control:agent:b", lane="control"), claim=True)).claim is not None
+        assert await claim_one(store, "control") is None
+        taken = await claim_one(other, "control")
+        assert taken is not None and taken.id == "c1"
+        await store.accept(make_item("c4", f"control/c4:{SESSION}", lane="control"), claim=True)
+        assert await claim_one(store, "control") is None
+        await other.settle(held, Settlement("answered"))
+        assert await claim_one(store, "control", serves=("agent:x:",)) is None
+        free = await claim_one(store, "control", serves=(SESSION[:-1],))
+        assert free is not None and free.id == "c4"
+
     async def test_what_is_granted_to_one_is_granted_to_no_other_until_that_is_gone(self, store: Store) -> None:
         heard: list[StoreNews] = []
         other, third = await self.share(store), await self.share(store)
