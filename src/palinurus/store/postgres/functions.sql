@@ -323,6 +323,7 @@ BEGIN
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;
   DELETE FROM steps AS t WHERE t.n IN (SELECT s.n FROM steps AS s WHERE s.at < b AND NOT EXISTS (SELECT 1 FROM inbox WHERE id = s.item) LIMIT most);
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;
+  DELETE FROM account WHERE at < to_timestamp(b / 1000.0); -- made anew from the ledger, should anybody ask
   DELETE FROM slots WHERE (job, due) IN (SELECT job, due FROM slots WHERE due < b AND at < b LIMIT most);
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;
   RETURN give(to_jsonb(total), '[]');
@@ -363,6 +364,50 @@ BEGIN
   RETURN give(to_jsonb(holder = me), '[]');
 END $$;
 
+-- May a call begin that usually takes `likely` and `most` at most? One that fits only if it turns out as usual is let in
+-- alone. (`providers/budget.py: SpendingAccount.fits`, which is for one node)
+CREATE FUNCTION fits(hard float8, spent float8, kept float8, calls bigint, amount jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE
+    WHEN hard IS NULL THEN 'yes'
+    WHEN spent >= hard OR spent + (amount ->> 0)::float8 > hard THEN 'no'
+    WHEN spent + kept + (amount ->> 1)::float8 <= hard OR calls = 0 THEN 'yes'
+    ELSE 'wait' END
+$$;
+
+CREATE FUNCTION op_reserve(op jsonb, me text, mine bigint) RETURNS done LANGUAGE plpgsql AS $$
+DECLARE one jsonb; a account; k record; told text; n int := 0; verdict text := 'yes'; spent jsonb := '[]'; full_one int := -1;
+BEGIN
+  DELETE FROM reserved AS r WHERE NOT EXISTS
+    (SELECT 1 FROM node AS x WHERE x.id = r.node AND x.epoch = r.epoch AND x.until > clock_timestamp());
+  FOR one IN SELECT * FROM jsonb_array_elements(op -> 'accounts') LOOP
+    INSERT INTO account (scope, usd, tokens) VALUES (one ->> 'name', (one ->> 'usd')::float8, (one ->> 'tokens')::float8)
+    ON CONFLICT DO NOTHING;
+    SELECT * INTO a FROM account WHERE scope = one ->> 'name';
+    SELECT coalesce(sum(usd), 0) AS usd, coalesce(sum(tokens), 0) AS tokens, count(*) AS calls INTO k
+    FROM reserved WHERE scope = a.scope AND id <> op ->> 'id';
+    FOREACH told IN ARRAY ARRAY[fits((one ->> 'hard_usd')::float8, a.usd, k.usd, k.calls, op -> 'usd'),
+                                fits((one ->> 'hard_tokens')::float8, a.tokens, k.tokens, k.calls, op -> 'tokens')] LOOP
+      IF told = 'no' AND full_one < 0 THEN full_one := n; END IF;
+      IF told = 'no' OR (told = 'wait' AND verdict = 'yes') THEN verdict := told; END IF;
+    END LOOP;
+    spent := spent || jsonb_build_array(jsonb_build_array(a.usd, a.tokens));
+    n := n + 1;
+  END LOOP;
+  IF verdict = 'yes' THEN
+    INSERT INTO reserved SELECT op ->> 'id', x ->> 'name', me, mine, (op -> 'usd' ->> 1)::float8, (op -> 'tokens' ->> 1)::float8
+    FROM jsonb_array_elements(op -> 'accounts') AS x ON CONFLICT DO NOTHING;
+  END IF;
+  RETURN give(jsonb_build_object('verdict', verdict, 'spent', spent, 'full', full_one));
+END $$;
+
+CREATE FUNCTION op_release(op jsonb) RETURNS done LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM reserved WHERE id = op ->> 'id';
+  UPDATE account SET usd = usd + (op ->> 'usd')::float8, tokens = tokens + (op ->> 'tokens')::float8, at = clock_timestamp()
+  WHERE op -> 'accounts' ? scope;
+  RETURN give(NULL);
+END $$;
+
 CREATE FUNCTION apply_change(op jsonb, blobs bytea[], me text, mine bigint, now bigint) RETURNS done LANGUAGE plpgsql AS $$
 BEGIN
   CASE op ->> 'op'
@@ -383,6 +428,8 @@ BEGIN
   WHEN 'record' THEN RETURN op_put_record(op, blobs, now);
   WHEN 'slot' THEN RETURN op_slot(op, now);
   WHEN 'grant' THEN RETURN op_grant(op, me, mine);
+  WHEN 'reserve' THEN RETURN op_reserve(op, me, mine);
+  WHEN 'release' THEN RETURN op_release(op);
   END CASE;
 END $$;
 

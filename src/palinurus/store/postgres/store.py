@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -18,6 +19,7 @@ from palinurus.store.news import NewsListener
 from palinurus.store.postgres import rows
 from palinurus.store.postgres.bus import FleetBus
 from palinurus.store.postgres.link import BlobPlace, FleetLink
+from palinurus.store.shared import SpendingAnswer, SpendingWish
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -243,6 +245,14 @@ class PostgresStore:
     async def pull_news(self) -> None:
         """Tell the listeners now what they would hear in a moment."""
         await self._link.pull()
+
+    async def reserve(self, wish: SpendingWish) -> SpendingAnswer:
+        return msgspec.convert(await self._change({"op": "reserve", **msgspec.to_builtins(wish)}), SpendingAnswer)
+
+    def release(self, ident: str, accounts: Sequence[str], usd: float, tokens: float) -> None:
+        op = {"op": "release", "id": ident, "accounts": list(accounts), "usd": usd, "tokens": tokens}
+        with contextlib.suppress(StateError):  # out of the fleet: then nothing of it is kept back any more
+            self._link.put(op, []).add_done_callback(lambda done: done.exception())
 
     async def open_bus(self) -> FleetBus:
         bus = FleetBus(self._link)

@@ -109,3 +109,20 @@ CREATE TABLE news (rev bigserial PRIMARY KEY, node text NOT NULL, said jsonb NOT
 
 -- What nodes tell each other while it happens and does not fit a notification. Gone after a minute, or a crash.
 CREATE UNLOGGED TABLE aside (n bigserial PRIMARY KEY, said text NOT NULL, at timestamptz NOT NULL DEFAULT now());
+
+-- What was spent, by scope of a budget, and what is kept back for calls under way.
+CREATE TABLE account (
+  scope text PRIMARY KEY,
+  usd double precision NOT NULL,
+  tokens double precision NOT NULL,
+  at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE reserved (
+  id text NOT NULL,
+  scope text NOT NULL,
+  node text NOT NULL,
+  epoch bigint NOT NULL,
+  usd double precision NOT NULL,
+  tokens double precision NOT NULL,
+  PRIMARY KEY (scope, id)
+);

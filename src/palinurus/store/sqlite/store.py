@@ -15,6 +15,7 @@ from palinurus.files import open_plain_file
 from palinurus.store import port
 from palinurus.store.lines import join_journal
 from palinurus.store.news import NewsListener
+from palinurus.store.shared import SpendingWish
 from palinurus.store.sqlite import changes, database, rows
 from palinurus.store.sqlite.database import to_state_error
 from palinurus.store.sqlite.journal import TranscriptJournal
@@ -220,6 +221,12 @@ class SqliteStore:
 
     async def open_bus(self) -> None:
         return None  # nodes in one process are for tests
+
+    async def reserve(self, wish: SpendingWish) -> None:
+        return None
+
+    def release(self, ident: str, accounts: Sequence[str], usd: float, tokens: float) -> None:
+        return None
 
     async def list_usage(self, since: int, session: str | None = None) -> list[port.UsageRow]:
         return self._read(rows.list_usage, since, session)

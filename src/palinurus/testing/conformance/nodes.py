@@ -23,6 +23,7 @@ from palinurus.store.port import (
     StaleClaim,
     Store,
 )
+from palinurus.store.shared import AccountLimit, SpendingAnswer, SpendingWish
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.inbox import (
     FILE,
@@ -235,6 +236,29 @@ class NodesSuite(InboxSuite):
         await store.append(held, [make_line("e2"), make_line("e3")])
         assert await other.read_tail(FILE, len(first)) == b"".join(make_line(e).data + b"\n" for e in ("e2", "e3"))
         assert await other.read_tail(FILE, 3 * len(first)) == b"" == await other.read_tail(FILE, 10**6)
+
+    async def test_what_is_kept_back_for_a_call_is_so_for_all_nodes(self, store: Store, other: Store) -> None:
+        def wish(ident: str, likely: float, most: float, first: float = 0.0) -> SpendingWish:
+            day, session = AccountLimit("day", first, 0.0, 10.0, None), AccountLimit("s1", 0.0, 0.0, None, 1000.0)
+            return SpendingWish(ident, (day, session), (likely, most), (1.0, 2.0))
+
+        first = await store.reserve(wish("r1", 1.0, 4.0, first=3.0))
+        store.release("nobody", ["day"], 0.0, 0.0)
+        if first is None:
+            return  # a store of one node
+        assert first == SpendingAnswer("yes", ((3.0, 0.0), (0.0, 0.0)))
+        assert (await other.reserve(wish("r2", 1.0, 4.0, first=99.0))) == SpendingAnswer("wait", first.spent)
+        assert (await other.reserve(wish("r3", 8.0, 9.0))) == SpendingAnswer("no", first.spent, 0)
+        assert (await other.reserve(wish("r2", 1.0, 2.0))) == SpendingAnswer("yes", first.spent)
+        store.release("r1", ["day", "s1"], 2.5, 20.0)
+        other.release("r2", ["day", "s1"], 0.5, 1.0)
+        await store.put_record("x", "y", b"1")
+        await other.put_record("x", "y", b"1")
+        third, after = await self.share(store), ((6.0, 21.0), (3.0, 21.0))
+        assert (await third.reserve(wish("r4", 1.0, 4.0))) == SpendingAnswer("yes", after)
+        assert (await store.reserve(wish("r5", 1.0, 4.0))) == SpendingAnswer("wait", after)
+        await third.close()  # what it kept back is free
+        assert (await store.reserve(wish("r5", 1.0, 4.0))) == SpendingAnswer("yes", after)
 
     async def test_nodes_hear_each_other_in_order_whatever_the_size(self, store: Store, other: Store) -> None:
         mine, theirs = await store.open_bus(), await other.open_bus()
