@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -217,3 +219,26 @@ async def test_a_chat_is_stopped_from_a_client_elsewhere(tmp_path: Path) -> None
 
 async def keys(app: App) -> list[str]:
     return [str(row["dedupe"]) for row in await app.store._link.reads.fetch("SELECT dedupe FROM inbox")]  # type: ignore[attr-defined]
+
+
+async def test_a_file_sent_through_one_node_lies_where_its_message_runs(tmp_path: Path) -> None:
+    model = ScriptedModel([say("seen")])
+    async with gateways(tmp_path / "h", model) as pair, pair.client(1) as there:
+        data = base64.b64encode(b"what is in it").decode()
+        asked = {"sessionKey": "main", "message": "look", "idempotencyKey": "r1"}
+        await there.call(
+            "chat.send", {**asked, "attachments": [{"fileName": "note.txt", "mimeType": "text/plain", "content": data}]}
+        )
+        await until_over(there, "r1")
+        (found,) = re.findall(r"\[file .+ at (\S+)\]", str(model.requests[0].messages[-1].text))  # type: ignore[union-attr]
+        place = Path(found) if found.startswith("/") else tmp_path / "h/a/workspace" / found
+        assert place.read_bytes() == b"what is in it" and "/h/b/" not in str(place)
+        async with pair.client(0) as here:  # and is shown to clients of either
+            (message,) = [
+                m for m in (await here.call("chat.history", {"sessionKey": "main"}))["messages"] if m["role"] == "user"
+            ]
+            for link in (here, there):
+                (listed,) = (await link.call("chat.files", {"item": message["item"]}))["files"]
+                assert listed["name"] == "note.txt"
+                got = await link.call("chat.file.get", {"item": message["item"], "index": 0})
+                assert got["content"] == data

@@ -31,7 +31,7 @@ from palinurus.app.background import (
     write_later,
 )
 from palinurus.app.channels import make_signin_kit, open_channels
-from palinurus.app.media import make_image_fetcher, make_upload_saver
+from palinurus.app.media import make_file_bringer, make_image_fetcher, make_upload_saver
 from palinurus.app.parts import CompactionCallbacks, ToolboxViews, ToolTable, make_compactions
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
@@ -220,7 +220,10 @@ class AppParts:
                 calibration=TokenCalibration(store),
                 tell=events.take,
                 ready=self.mcp.ready if settings.mcp.servers else None,
-                attach=FileAttacher(self.ears, settings.audio.scope, settings.audio.together),
+                attach=FileAttacher(
+                    *(self.ears, settings.audio.scope, settings.audio.together),
+                    bring=make_file_bringer(settings.home, store),
+                ),
                 fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
         )
@@ -374,7 +377,7 @@ class AppParts:
             ears=self.ears,
             nodes=self.nodes,
             schedules=self.scheduler,
-            keep=make_upload_saver(settings, self.web.egress, self.clock),
+            keep=make_upload_saver(settings, self.web.egress, self.clock, self.store),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
         )
 

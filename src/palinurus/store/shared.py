@@ -40,7 +40,17 @@ class SpendingAnswer(msgspec.Struct, frozen=True):
     full: int = -1
 
 
-class SharedStore(Protocol):
+class BlobStore(Protocol):
+    """Bytes that other nodes may need, by a name that is used once. Old ones go with `prune`."""
+
+    async def put_blob(self, name: str, data: bytes) -> None:
+        """Nothing is done where there are no other nodes. Raises StateError kinds."""
+        ...
+
+    async def get_blob(self, name: str) -> bytes | None: ...
+
+
+class SharedStore(BlobStore, Protocol):
     """Part of `store.port.Store`."""
 
     async def grant(self, name: str, *, alone: bool = False) -> bool:

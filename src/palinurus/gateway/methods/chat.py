@@ -282,7 +282,7 @@ async def get_chat_file(call: MethodCall, asked: ChatFileParams) -> dict[str, An
     found = attachments.find_sent_files(await program.store.item(asked.item))
     if asked.index >= len(found):
         raise MethodError("the message has no such file")
-    return await attachments.load_sent_file(program.settings.home, found[asked.index])
+    return await attachments.load_sent_file(program.settings.home, found[asked.index], program.store)
 
 
 async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[str, Any]:

@@ -323,6 +323,7 @@ BEGIN
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;
   DELETE FROM steps AS t WHERE t.n IN (SELECT s.n FROM steps AS s WHERE s.at < b AND NOT EXISTS (SELECT 1 FROM inbox WHERE id = s.item) LIMIT most);
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;
+  DELETE FROM blob WHERE name IN (SELECT name FROM blob WHERE at < to_timestamp(b / 1000.0) LIMIT most);
   DELETE FROM account WHERE at < to_timestamp(b / 1000.0); -- made anew from the ledger, should anybody ask
   DELETE FROM slots WHERE (job, due) IN (SELECT job, due FROM slots WHERE due < b AND at < b LIMIT most);
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;

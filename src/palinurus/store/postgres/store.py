@@ -246,6 +246,12 @@ class PostgresStore:
         """Tell the listeners now what they would hear in a moment."""
         await self._link.pull()
 
+    async def put_blob(self, name: str, data: bytes) -> None:
+        await self._read(rows.put_blob, name, data)
+
+    async def get_blob(self, name: str) -> bytes | None:
+        return await self._read(rows.get_blob, name)
+
     async def reserve(self, wish: SpendingWish) -> SpendingAnswer:
         return msgspec.convert(await self._change({"op": "reserve", **msgspec.to_builtins(wish)}), SpendingAnswer)
 

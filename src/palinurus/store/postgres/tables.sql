@@ -126,3 +126,6 @@ CREATE TABLE reserved (
   tokens double precision NOT NULL,
   PRIMARY KEY (scope, id)
 );
+
+-- Files that came with messages, for the node that runs them.
+CREATE TABLE blob (name text PRIMARY KEY, data bytea NOT NULL, at timestamptz NOT NULL DEFAULT now());

@@ -222,6 +222,12 @@ class SqliteStore:
     async def open_bus(self) -> None:
         return None  # nodes in one process are for tests
 
+    async def put_blob(self, name: str, data: bytes) -> None:
+        return None
+
+    async def get_blob(self, name: str) -> None:
+        return None
+
     async def reserve(self, wish: SpendingWish) -> None:
         return None
 

@@ -260,6 +260,13 @@ class NodesSuite(InboxSuite):
         await third.close()  # what it kept back is free
         assert (await store.reserve(wish("r5", 1.0, 4.0))) == SpendingAnswer("yes", after)
 
+    async def test_bytes_of_one_node_are_had_by_the_other(self, store: Store, other: Store) -> None:
+        data = bytes(range(256)) * 1000
+        await store.put_blob("1-a.png", data)
+        await store.put_blob("1-a.png", b"once")
+        assert await other.get_blob("1-a.png") in (data, None)  # None: one node alone keeps its files itself
+        assert await other.get_blob("nobody") is None
+
     async def test_nodes_hear_each_other_in_order_whatever_the_size(self, store: Store, other: Store) -> None:
         mine, theirs = await store.open_bus(), await other.open_bus()
         if mine is None or theirs is None:
