@@ -42,6 +42,7 @@ from palinurus.triggers.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
+LIFE = "life/"  # granted to each node under its name
 LOOK_SECONDS, LOOK_BYTES = 45.0, 200_000
 LATER = 1.0  # seconds
 GRACE, PATIENCE = 1.0, 4.0  # seconds between SIGTERM and SIGKILL, and for both
@@ -160,10 +161,21 @@ def make_promise_check(
     return pending
 
 
+def make_heir(store: Store, subagents: SubagentControl) -> Callable[[str], Awaitable[None]]:
+    """Takes up what a node that is gone had begun, if no other node does."""
+
+    async def inherit(node: str) -> None:
+        if await store.grant(f"heir/{node}"):
+            await subagents.take_over()
+
+    return inherit
+
+
 class NewsHearer:
     """What other nodes of the same state change, told to everybody here who keeps a copy. One node alone hears nothing.
 
-    `rereads`: by kind of record, who reads one again. `hear` is what the store is given."""
+    `rereads`: by kind of record, who reads one again. `heirs` takes up what a node that is gone had begun. `hear` is
+    what the store is given."""
 
     def __init__(
         self,
@@ -172,12 +184,14 @@ class NewsHearer:
         scheduler: Scheduler,
         receivers: ChannelReceivers,
         *,
+        heirs: Callable[[str], Awaitable[None]],
         rereads: Mapping[str, Callable[[str], Awaitable[None]]],
     ) -> None:
         self._dispatcher = dispatcher
         self._deliverer = deliverer
         self._scheduler = scheduler
         self._receivers = receivers
+        self._heirs = heirs
         self._rereads = rereads
         self._turn = asyncio.Lock()
         self._tasks = TaskSet("hearing of another node")
@@ -199,9 +213,12 @@ class NewsHearer:
 
     async def _take_over(self, news: StoreNews) -> None:
         """What another node did alone is free: whoever asks first does it from now on."""
-        await self._scheduler.hear(news)
-        self._deliverer.wake_all()
-        await self._receivers.open()
+        if news.key.startswith(LIFE):
+            await self._heirs(news.key.removeprefix(LIFE))
+        else:
+            await self._scheduler.hear(news)
+            self._deliverer.wake_all()
+            await self._receivers.open()
 
     async def close(self) -> None:
         await self._tasks.close()

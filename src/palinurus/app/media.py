@@ -24,7 +24,7 @@ from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateError
 from palinurus.files import NotPlainFile, sync_folder, write_whole_file
 from palinurus.gateway.attachments import ATTACHMENT_BYTES, INBOUND_FOLDER
-from palinurus.inbox.attachments import BringFile
+from palinurus.inbox.attachments import BringFile, FileAttacher, TranscriberPort
 from palinurus.inbox.commands.command import KeepFile
 from palinurus.patterns import compile_late
 from palinurus.services.speech import AgentVoices
@@ -41,7 +41,13 @@ def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock, store
     return ChannelFiles(folder, (), ATTACHMENT_BYTES, door, clock=clock, store=store).save
 
 
-def make_file_bringer(home: str, store: BlobStore) -> BringFile:
+def make_file_attacher(settings: Settings, ears: TranscriberPort, store: BlobStore) -> FileAttacher:
+    """Puts what files say into messages, wherever they came in."""
+    heard = settings.audio
+    return FileAttacher(ears, heard.scope, heard.together, bring=_make_bringer(settings.home, store))
+
+
+def _make_bringer(home: str, store: BlobStore) -> BringFile:
     """Lays a file that came in through another node where one of ours would be. Raises StateError kinds."""
 
     async def bring(file: Attachment) -> Attachment:

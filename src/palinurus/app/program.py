@@ -13,6 +13,7 @@ import msgspec
 
 from palinurus import late
 from palinurus.app import plugins
+from palinurus.app.background import LIFE
 from palinurus.app.channels import find_account
 from palinurus.app.wiring import AppParts
 from palinurus.clock import Clock
@@ -108,6 +109,8 @@ class App(AppParts):
         await self.open()
         # What is there belongs to dead processes, not to other nodes; in a fleet what is in our home is always ours.
         first = await self.store.grant(TAKING_UP, alone=True)
+        if self.store.node:  # whoever outlives us hears that it is free
+            await self.store.grant(f"{LIFE}{self.store.node}")
         local = first or bool(self.settings.store.find_url(self._environ))
         if local and self.settings.mcp.servers:
             await asyncio.to_thread(late.load_part("strays"), self.settings)
@@ -119,8 +122,7 @@ class App(AppParts):
         if first:
             await resume_accepted(self.store, self.scheduler, self.clock.now())
         await self.dispatcher.resume()
-        if first:
-            self.subagents.resume()
+        self.subagents.resume(alone=first)
         if local:
             await self.processes.recover()
         await self.receivers.open()

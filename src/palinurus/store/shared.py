@@ -53,6 +53,15 @@ class BlobStore(Protocol):
 class SharedStore(BlobStore, Protocol):
     """Part of `store.port.Store`."""
 
+    @property
+    def node(self) -> str:
+        """What this node is called; "": it is alone."""
+        ...
+
+    async def list_nodes(self) -> list[str]:
+        """Those that are there now, this one too; none on a store of one."""
+        ...
+
     async def grant(self, name: str, *, alone: bool = False) -> bool:
         """May this node do what `name` names, alone of all? It holds until `close`; asking again changes nothing.
         `alone`: only where no other node is."""

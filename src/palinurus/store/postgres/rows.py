@@ -132,3 +132,7 @@ async def put_blob(db: Queries, name: str, data: bytes) -> None:
 async def get_blob(db: Queries, name: str) -> bytes | None:
     found = await db.fetch("SELECT data FROM blob WHERE name = $1", name)
     return bytes(found[0][0]) if found else None
+
+
+async def list_nodes(db: Queries) -> list[str]:
+    return [row[0] for row in await db.fetch("SELECT id FROM node WHERE until > clock_timestamp() ORDER BY id")]

@@ -246,6 +246,13 @@ class PostgresStore:
         """Tell the listeners now what they would hear in a moment."""
         await self._link.pull()
 
+    @property
+    def node(self) -> str:
+        return self._link.node
+
+    async def list_nodes(self) -> list[str]:
+        return await self._read(rows.list_nodes)
+
     async def put_blob(self, name: str, data: bytes) -> None:
         await self._read(rows.put_blob, name, data)
 

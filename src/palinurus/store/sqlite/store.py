@@ -222,6 +222,13 @@ class SqliteStore:
     async def open_bus(self) -> None:
         return None  # nodes in one process are for tests
 
+    @property
+    def node(self) -> str:
+        return ""
+
+    async def list_nodes(self) -> list[str]:
+        return []
+
     async def put_blob(self, name: str, data: bytes) -> None:
         return None
 
