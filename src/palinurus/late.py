@@ -21,6 +21,7 @@ PARTS: dict[str, str] = {
     "fleet-member": "palinurus.store.postgres.link:FleetMember",
     "asyncpg": "asyncpg",
     "relay": "palinurus.inbox.relay:RunRelay",
+    "shared-rules": "palinurus.services.sharedrules:SharedRules",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",

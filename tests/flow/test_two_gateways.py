@@ -16,6 +16,8 @@ from flow.test_two_nodes import MAIN, end, held, nobody, two, until
 from gateway.host import TOKEN
 from gateway.whole import until_over
 from palinurus.app import App
+from palinurus.config.sections.approvals import APPROVALS_FILE, read_approvals
+from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.core.types.model import Model
 from palinurus.gateway.client import GatewayLink
 from palinurus.gateway.server import GatewayServer
@@ -242,3 +244,19 @@ async def test_a_file_sent_through_one_node_lies_where_its_message_runs(tmp_path
                 assert listed["name"] == "note.txt"
                 got = await link.call("chat.file.get", {"item": message["item"], "index": 0})
                 assert got["content"] == data
+
+
+async def test_a_command_allowed_for_good_on_one_node_is_allowed_on_the_other(tmp_path: Path) -> None:
+    async with gateways(tmp_path / "h", nobody()) as pair:
+        rule, files = CommandRule("/bin/ls"), [tmp_path / "h" / name / APPROVALS_FILE for name in "ab"]
+        ask = ApprovalRequest("exec", "main", MAIN, "r", "c", tool="exec", title="ls", command="ls", rules=(rule,),
+                              allowed=("allow-once", "allow-always", "deny"), timeout=60.0)  # fmt: skip
+        heard: list[str] = []
+        pair.b.approvals.listen(lambda what, row: heard.append(what))
+        waiting = asyncio.ensure_future(pair.a.approvals.ask(ask, lambda ident, text: None))
+        await until(lambda: heard == ["requested"])
+        (row,) = await pair.b.approvals.pending()
+        assert (await pair.b.approvals.answer(row.id, "allow-always", "b")).problem == ""
+        assert (await waiting).decision == "allow-always"
+        for file in files:
+            await until(lambda file=file: rule in read_approvals(str(file)).rules("main"))  # type: ignore[misc]

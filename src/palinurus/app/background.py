@@ -21,6 +21,7 @@ from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.node import OpenNodes
+from palinurus.errors import StateError
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
@@ -165,8 +166,11 @@ def make_heir(store: Store, subagents: SubagentControl) -> Callable[[str], Await
     """Takes up what a node that is gone had begun, if no other node does."""
 
     async def inherit(node: str) -> None:
-        if await store.grant(f"heir/{node}"):
-            await subagents.take_over()
+        try:
+            if await store.grant(f"heir/{node}"):
+                await subagents.take_over()
+        except StateError as exc:  # we go, too: the next who hears of it, or starts, does it
+            log.warning("what node %s had begun is not taken up here: %s", node, exc.message)
 
     return inherit
 
@@ -192,7 +196,7 @@ class NewsHearer:
         self._scheduler = scheduler
         self._receivers = receivers
         self._heirs = heirs
-        self._rereads = rereads
+        self.rereads = dict(rereads)
         self._turn = asyncio.Lock()
         self._tasks = TaskSet("hearing of another node")
 
@@ -208,8 +212,8 @@ class NewsHearer:
     async def _reread(self, news: StoreNews) -> None:
         async with self._turn:  # one after the other: an older reading never replaces a newer one
             await self._scheduler.hear(news)
-            if news.key in self._rereads:
-                await self._rereads[news.key](news.detail)
+            if news.key in self.rereads:
+                await self.rereads[news.key](news.detail)
 
     async def _take_over(self, news: StoreNews) -> None:
         """What another node did alone is free: whoever asks first does it from now on."""

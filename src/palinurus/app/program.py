@@ -18,6 +18,7 @@ from palinurus.app.channels import find_account
 from palinurus.app.wiring import AppParts
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
+from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
 from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.schedule.belief import BelievedTime, believe_time
@@ -96,6 +97,8 @@ class App(AppParts):
         await self.voices.load()
         await self.nodes.load()
         self.store.watch(self.news.hear)
+        if self.store.node:
+            await self._join_fleet()
         if (bus := await self.store.open_bus()) is not None:
             relay: RunRelay = late.load_part("relay")(bus, self.dispatcher.feeds, self.clock)
             self.dispatcher.attach_relay(relay)
@@ -132,6 +135,14 @@ class App(AppParts):
             self.mcp.start()
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
+
+    async def _join_fleet(self) -> None:
+        """What all nodes have in common besides their state."""
+        file = os.path.join(self.settings.home, APPROVALS_FILE)
+        rules = late.load_part("shared-rules")(self.store, self.clock, file)
+        self.closers.append(rules.close)
+        self.news.rereads["rules"] = rules.reread
+        await rules.start()
 
     async def _recover_changes(self) -> None:
         """Before anybody changes files again."""
