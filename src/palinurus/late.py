@@ -25,6 +25,8 @@ PARTS: dict[str, str] = {
     "fleet-examiner": "palinurus.store.postgres.reader:examine_server",
     "fleet-alone": "palinurus.store.postgres.roster:open_alone",
     "asyncpg": "asyncpg",
+    "relay": "palinurus.inbox.relay:RunRelay",
+    "shared-rules": "palinurus.services.sharedrules:SharedRules",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",

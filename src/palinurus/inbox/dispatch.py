@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from palinurus.agent.mailbox import Mailbox
@@ -34,6 +35,9 @@ from palinurus.services.inbox import Sink, StopReport
 from palinurus.store.news import StoreNews
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, SessionFull, Store, TurnOutcome
 from palinurus.tasks import TaskSet
+
+if TYPE_CHECKING:  # loaded in a fleet (`late`)
+    from palinurus.inbox.relay import RunRelay
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +124,7 @@ class Dispatcher:
         rules: QueuePolicy | None = None
         if message.control:
             busy = f"{CONTROL_LANE}:{item.session}" in self._book
-            rules, item = control.RULES, control.to_control_item(item, busy)
+            rules, item = control.RULES, control.to_control_item(item, message, busy)
         session, lane = item.session, item.lane
         async with self._tickets.setdefault(session, asyncio.Lock()):  # in the order of the calls: locks are fair
             alone = rules is None and session not in self._running
@@ -207,12 +211,19 @@ class Dispatcher:
         await self._restore(rows, first=True)
         return len(rows)
 
+    def attach_relay(self, relay: RunRelay) -> None:
+        """What other nodes run is shown while it happens."""
+        self._peers.relay = relay
+        relay.start()
+
     def hear(self, news: StoreNews) -> None:
         """Another node has changed something in the state we share."""
         if news.what == "stopped":
             self._dismisser.hear_stopped(news.key, news.session, news.detail)
         else:
             self._peers.hear(news)
+        if news.what in ("ended", "queued"):  # a command that was for the node whose run it is may be anybody's now
+            self._pump.kick(CONTROL_LANE)
 
     # the queue: one step of the pure part, and what it asks for
 

@@ -38,11 +38,9 @@ class LanePump:
         self._stopped = False
 
     def serves_session(self, session: str) -> bool:
-        """May it run on this node?"""
-        if self.serves is None:
-            return True
-        lane, _, key = session.partition(":")
-        return (key if lane.startswith(CONTROL_LANE) else session).startswith(tuple(self.serves))
+        """May it run on this node? A command is done where its conversation is."""
+        key = session.partition(":")[2] if session.startswith(CONTROL_LANE) else session
+        return self.serves is None or key.startswith(tuple(self.serves))
 
     def kick(self, lane: str) -> None:
         """Start waiting messages while slots last. One task a lane; a second call only asks it to look again."""

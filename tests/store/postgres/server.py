@@ -16,7 +16,9 @@ from typing import Any
 from palinurus.testing.home import HomeSnapshot
 
 MISSING = "no PostgreSQL: apt-get install postgresql, or name a server in PALINURUS_TEST_POSTGRES"
-TABLES = "node, inbox, hold, outbox, sessions, spent, slots, steps, line, kept, held, news"
+TABLES = (
+    "node, inbox, hold, outbox, sessions, spent, slots, steps, line, kept, held, news, aside, account, reserved, blob"
+)
 
 
 def find_programs() -> str | None:

@@ -75,7 +75,7 @@ class FleetLink:
                      driver.AdminShutdownError)  # fmt: skip
         self._failed = (OSError, driver.PostgresError, driver.InterfaceError)
         self._url = url
-        self._clock = clock
+        self.clock = self._clock = clock
         self._lease = member.lease
         self._writer: Any = None
         self._bus: Any = None
@@ -130,6 +130,16 @@ class FleetLink:
 
     async def _connect(self) -> Any:
         return await self._driver.connect(self._url, **self._options)
+
+    async def connect(self, **settings: str) -> Any:
+        """One more connection, for who has use for one."""
+        options = {**self._options["server_settings"], **settings}
+        return await self._driver.connect(self._url, server_settings=options)
+
+    @property
+    def failed(self) -> tuple[type[Exception], ...]:
+        """Whatever a server or the way to it can raise."""
+        return self._failed
 
     async def _listen(self) -> Any:
         conn = await self._connect()

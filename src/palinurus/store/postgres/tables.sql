@@ -122,3 +122,26 @@ ALTER TABLE node
   ADD COLUMN stale jsonb NOT NULL DEFAULT '{}',     -- its changes that came too late, by kind
   ADD COLUMN skew bigint NOT NULL DEFAULT 0;        -- ms that its clock is ahead of this server's
 CREATE TABLE programs (place text PRIMARY KEY, version integer NOT NULL, used timestamptz NOT NULL DEFAULT clock_timestamp());
+
+-- What nodes tell each other while it happens and does not fit a notification. Gone after a minute, or a crash.
+CREATE UNLOGGED TABLE aside (n bigserial PRIMARY KEY, said text NOT NULL, at timestamptz NOT NULL DEFAULT now());
+
+-- What was spent, by scope of a budget, and what is kept back for calls under way.
+CREATE TABLE account (
+  scope text PRIMARY KEY,
+  usd double precision NOT NULL,
+  tokens double precision NOT NULL,
+  at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE reserved (
+  id text NOT NULL,
+  scope text NOT NULL,
+  node text NOT NULL,
+  epoch bigint NOT NULL,
+  usd double precision NOT NULL,
+  tokens double precision NOT NULL,
+  PRIMARY KEY (scope, id)
+);
+
+-- Files that came with messages, for the node that runs them.
+CREATE TABLE blob (name text PRIMARY KEY, data bytea NOT NULL, at timestamptz NOT NULL DEFAULT now());
