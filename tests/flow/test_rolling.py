@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,9 +18,11 @@ from typing import Any
 
 from channels.scene import until
 from cli.place import SRC
+from palinurus.cli.gateway.serve import OUT_OF_FLEET
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError
 from palinurus.gateway.rpc import MethodError
+from palinurus.store.sqlite import open_sqlite_store
 from palinurus.testing.client import connect_to_gateway
 from palinurus.testing.home import TOKEN, check_snapshot, make_home
 from palinurus.testing.model import say
@@ -115,6 +119,35 @@ async def test_a_rolling_restart_loses_and_doubles_nothing(server: str, tmp_path
     assert all(node["release"] and node["left"] > 0 and node["serves"] is None for node in status["nodes"])
     assert {"clock", "taking up"} & {held for node in status["nodes"] for held in node["holds"]}
     assert "serves all agents" in shown and "0 waiting" in shown
+
+
+async def test_the_page_about_fleets_is_true(server: str, tmp_path: Path) -> None:
+    """Its commands, one after the other."""
+    await empty_tables(server)
+    (tmp_path / "old").mkdir()
+    old = make_home(tmp_path / "old")
+    await (await open_sqlite_store(old, SystemClock())).close()
+    text = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text()
+    lines = [shlex.split(line, comments=True) for line in re.findall(r"^\$ pal (.*)$", text, re.MULTILINE)]
+    meant = {"postgresql://pal@db.example/palinurus": server, "~/.palinurus": old, "NODE": "a"}
+    ran = []
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(ModelServer([], default=slowly))
+        node = Node(tmp_path / "a", "a", server, model.url)
+        for line in lines:
+            command = [meant.get(word, word) for word in line]
+            if command[0] == "extras":
+                continue
+            if command[0] == "gateway" or command[1:2] == ["evict"]:
+                await node.start()
+                stack.callback(node.end)
+            if command[0] != "gateway":
+                await node.run(*command)
+            if command[1:2] == ["drain"]:
+                await until(lambda: node.process.poll() == 0)
+            ran.append(" ".join(line[:2]))
+        await until(lambda: node.process.poll() == OUT_OF_FLEET)  # what was evicted ends itself
+    assert {"fleet init", "fleet status", "fleet drain", "fleet evict", "store copy", "doctor"} <= set(ran), ran
 
 
 async def _send_all(fleet: list[Node]) -> None:
