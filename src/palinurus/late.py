@@ -23,6 +23,8 @@ PARTS: dict[str, str] = {
     "relay": "palinurus.inbox.relay:RunRelay",
     "shared-rules": "palinurus.services.sharedrules:SharedRules",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
+    # transcripts that a newer OpenClaw has compressed; the extra `migrate`
+    "zstandard": "zstandard",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
