@@ -261,6 +261,12 @@ class NodesSuite(InboxSuite):
         await third.close()  # what it kept back is free
         assert (await store.reserve(wish("r5", 1.0, 4.0))) == SpendingAnswer("yes", after)
 
+    async def test_who_is_there(self, store: Store, other: Store) -> None:
+        there = await store.list_nodes()
+        assert there == [] if not store.node else {store.node, other.node} <= set(there)
+        await other.close()
+        assert not store.node or (await store.list_nodes()).count(other.node) == 0
+
     async def test_bytes_of_one_node_are_had_by_the_other(self, store: Store, other: Store) -> None:
         data = bytes(range(256)) * 1000
         await store.put_blob("1-a.png", data)
