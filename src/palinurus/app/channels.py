@@ -20,7 +20,7 @@ from palinurus.inbox.commands.table import TABLE
 from palinurus.plugins.api import PluginContributions
 from palinurus.providers.speech.maker import SPEECH_FOLDER
 from palinurus.store.port import Store
-from palinurus.store.shared import BlobStore
+from palinurus.store.shared import SharedBytes
 from palinurus.tools.web.egress import EgressGuard
 
 # A platform's HTTP request on its way to the account it is for.
@@ -105,7 +105,7 @@ def make_account_kit(
     clock: Clock,
     door: EgressGuard,
     wanted: WantsTurn,
-    store: BlobStore | None = None,
+    store: SharedBytes | None = None,
 ) -> ChannelKit:
     """What one account may use."""
     folder = os.path.join(settings.home, "channels", own.channel, own.account)

@@ -28,26 +28,26 @@ from palinurus.inbox.attachments import BringFile, FileAttacher, TranscriberPort
 from palinurus.inbox.commands.command import KeepFile
 from palinurus.patterns import compile_late
 from palinurus.services.speech import AgentVoices
-from palinurus.store.shared import BlobStore
+from palinurus.store.shared import SharedBytes
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 from palinurus.workspace.images import FetchImage
 
 # What clients of the gateway send along, put where files from channels are put too.
 
 
-def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock, store: BlobStore) -> KeepFile:
+def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock, store: SharedBytes) -> KeepFile:
     """Puts a file on disk and names it, or says why not."""
     folder = os.path.join(settings.home, INBOUND_FOLDER)
     return ChannelFiles(folder, (), ATTACHMENT_BYTES, door, clock=clock, store=store).save
 
 
-def make_file_attacher(settings: Settings, ears: TranscriberPort, store: BlobStore) -> FileAttacher:
+def make_file_attacher(settings: Settings, ears: TranscriberPort, store: SharedBytes) -> FileAttacher:
     """Puts what files say into messages, wherever they came in."""
     heard = settings.audio
     return FileAttacher(ears, heard.scope, heard.together, bring=_make_bringer(settings.home, store))
 
 
-def _make_bringer(home: str, store: BlobStore) -> BringFile:
+def _make_bringer(home: str, store: SharedBytes) -> BringFile:
     """Lays a file that came in through another node where one of ours would be. Raises StateError kinds."""
 
     async def bring(file: Attachment) -> Attachment:
@@ -110,7 +110,7 @@ class ChannelFiles:
         most: int,
         door: EgressGuard,
         clock: Clock,
-        store: BlobStore | None = None,
+        store: SharedBytes | None = None,
     ) -> None:
         self._folder = folder
         self._roots = roots

@@ -111,7 +111,8 @@ class App(AppParts):
             await self._join_fleet()
         if (bus := await self.store.open_bus()) is not None:
             relay: RunRelay = late.load_part("relay")(bus, self.dispatcher.feeds, self.clock)
-            self.dispatcher.attach_relay(relay)
+            self.dispatcher.peers.relay = relay
+            relay.start()
             self.closers.append(relay.close)
         await self.subagents.load()
         await self.scheduler.load()

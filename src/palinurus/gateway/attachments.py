@@ -20,7 +20,7 @@ from palinurus.files import read_plain_file
 from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.command import KeepFile
 from palinurus.store.port import InboxRow
-from palinurus.store.shared import BlobStore
+from palinurus.store.shared import SharedBytes
 
 ATTACHMENT_BYTES = 20 * 1024 * 1024  # bytes of one attachment
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -101,7 +101,7 @@ def find_sent_files(row: InboxRow | None) -> tuple[Attachment, ...]:
     return found.files
 
 
-async def load_sent_file(home: str, file: Attachment, store: BlobStore) -> dict[str, Any]:
+async def load_sent_file(home: str, file: Attachment, store: SharedBytes) -> dict[str, Any]:
     """What is in a file that came in, here or through another node. Raises MethodError if it is gone."""
     name = os.path.basename(file.path)
     try:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from palinurus.agent.mailbox import Mailbox
@@ -35,9 +34,6 @@ from palinurus.services.inbox import Sink, StopReport
 from palinurus.store.news import StoreNews
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, SessionFull, Store, TurnOutcome
 from palinurus.tasks import TaskSet
-
-if TYPE_CHECKING:  # loaded in a fleet (`late`)
-    from palinurus.inbox.relay import RunRelay
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +84,7 @@ class Dispatcher:
         self._dismisser = MessageDismisser(
             self._book, self._running, self._step, feeds=self.feeds, reader=reader, finisher=self._finisher
         )
-        self._peers = PeerNews(
+        self.peers = PeerNews(
             store,
             self._book,
             self._running,
@@ -211,19 +207,13 @@ class Dispatcher:
         await self._restore(rows, first=True)
         return len(rows)
 
-    def attach_relay(self, relay: RunRelay) -> None:
-        """What other nodes run is shown while it happens."""
-        self._peers.relay = relay
-        relay.start()
-
     def hear(self, news: StoreNews) -> None:
         """Another node has changed something in the state we share."""
         if news.what == "stopped":
             self._dismisser.hear_stopped(news.key, news.session, news.detail)
         else:
-            self._peers.hear(news)
-        if news.what in ("ended", "queued"):  # a command that was for the node whose run it is may be anybody's now
-            self._pump.kick(CONTROL_LANE)
+            self.peers.hear(news)
+            self._pump.kick(CONTROL_LANE)  # a command for the node whose run it is may be anybody's now
 
     # the queue: one step of the pure part, and what it asks for
 
@@ -402,7 +392,7 @@ class Dispatcher:
             run.abort.set("drain")
         await self._until_idle(5)
         await self._dismisser.close(5)
-        await self._peers.close()
+        await self.peers.close()
         self._tasks.cancel()
 
     async def _until_idle(self, seconds: float) -> None:

@@ -148,7 +148,11 @@ class Budgets:
         pairs = [(scope, self._pair(scope)) for scope in hold.scopes]
         limits = tuple(
             AccountLimit(
-                scope.account, pair.usd.spent, pair.tokens.spent, None if free else pair.usd.hard, pair.tokens.hard
+                name=scope.account,
+                usd=pair.usd.spent,
+                tokens=pair.tokens.spent,
+                hard_usd=None if free else pair.usd.hard,
+                hard_tokens=pair.tokens.hard,
             )
             for scope, pair in pairs
         )

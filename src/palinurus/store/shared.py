@@ -11,15 +11,15 @@ import msgspec
 from palinurus.store.news import NewsListener, NodeBus
 
 
-class AccountLimit(msgspec.Struct, frozen=True):
+class AccountLimit(msgspec.Struct, frozen=True, kw_only=True):
     """An account that a call falls under, in dollars and in tokens. `usd` and `tokens` are what the ledger says was
     spent, for an account that nobody has used yet."""
 
     name: str
     usd: float
     tokens: float
-    hard_usd: float | None
-    hard_tokens: float | None
+    hard_usd: float | None = None
+    hard_tokens: float | None = None
 
 
 class SpendingWish(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class SpendingAnswer(msgspec.Struct, frozen=True):
     full: int = -1
 
 
-class BlobStore(Protocol):
+class SharedBytes(Protocol):
     """Bytes that other nodes may need, by a name that is used once. Old ones go with `prune`."""
 
     async def put_blob(self, name: str, data: bytes) -> None:
@@ -50,7 +50,7 @@ class BlobStore(Protocol):
     async def get_blob(self, name: str) -> bytes | None: ...
 
 
-class SharedStore(BlobStore, Protocol):
+class SharedStore(SharedBytes, Protocol):
     """Part of `store.port.Store`."""
 
     @property

@@ -239,7 +239,8 @@ class NodesSuite(InboxSuite):
 
     async def test_what_is_kept_back_for_a_call_is_so_for_all_nodes(self, store: Store, other: Store) -> None:
         def wish(ident: str, likely: float, most: float, first: float = 0.0) -> SpendingWish:
-            day, session = AccountLimit("day", first, 0.0, 10.0, None), AccountLimit("s1", 0.0, 0.0, None, 1000.0)
+            day = AccountLimit(name="day", usd=first, tokens=0.0, hard_usd=10.0)
+            session = AccountLimit(name="s1", usd=0.0, tokens=0.0, hard_tokens=1000.0)
             return SpendingWish(ident, (day, session), (likely, most), (1.0, 2.0))
 
         first = await store.reserve(wish("r1", 1.0, 4.0, first=3.0))
@@ -259,6 +260,12 @@ class NodesSuite(InboxSuite):
         assert (await store.reserve(wish("r5", 1.0, 4.0))) == SpendingAnswer("wait", after)
         await third.close()  # what it kept back is free
         assert (await store.reserve(wish("r5", 1.0, 4.0))) == SpendingAnswer("yes", after)
+
+    async def test_who_is_there(self, store: Store, other: Store) -> None:
+        there = await store.list_nodes()
+        assert there == [] if not store.node else {store.node, other.node} <= set(there)
+        await other.close()
+        assert not store.node or (await store.list_nodes()).count(other.node) == 0
 
     async def test_bytes_of_one_node_are_had_by_the_other(self, store: Store, other: Store) -> None:
         data = bytes(range(256)) * 1000
