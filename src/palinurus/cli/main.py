@@ -93,6 +93,7 @@ PARTS: dict[str, str] = {
     "config": "palinurus.config.load:load_config",  # half of the time of a command that only looks at the store
     "cache": "palinurus.cli.look.cache:print_cache",  # `pal why cache`
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
+    "probe": "palinurus.tools.sandbox.probe:detect_support",  # what holds commands here: tried, in processes
     "held": "palinurus.services.containment:describe_containment",  # said once it serves
     "weak": "palinurus.config.sections.weakening:list_weaknesses",
     "service": "palinurus.cli.gateway.daemon:run_service",  # `pal gateway` with a verb
