@@ -27,6 +27,7 @@ wheel: web  ## dist/palinurus-VERSION-py3-none-any.whl, with the page and the do
 
 run: $(VENV)/.core  ## set up and start the gateway
 	@$(MAKE) -s web || true
+	@$(BIN)/python -m compileall -q src  # a running gateway keeps no compiled module: its disk may be full
 	@$(BIN)/pal setup --non-interactive
 	@exec $(BIN)/pal gateway
 
