@@ -19,7 +19,7 @@ from palinurus.core.types.model import Model, ModelEvent, ModelRequest
 from palinurus.gateway.server import GatewayServer
 
 TOKEN = "web-test-token"
-PATIENCE = 15_000  # ms for anything to appear
+PATIENCE = 60_000  # ms for anything to appear: a loaded machine is slow
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = [
     "--no-sandbox",
