@@ -20,7 +20,7 @@ from palinurus.gateway.server import GatewayServer
 from palinurus.store.factory import StoreOpener, open_store
 
 TOKEN = "web-test-token"
-PATIENCE = 15_000  # ms for anything to appear
+PATIENCE = 60_000  # ms for anything to appear: a loaded machine is slow
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = [
     "--no-sandbox",
