@@ -14,7 +14,7 @@ from pathlib import Path
 import nursery as nurseries
 from palinurus.testing.home import make_provider_entry
 from palinurus.testing.server import ModelServer
-from store.postgres.server import connect, empty_tables, read_fleet
+from store.postgres.server import connected, empty_tables, read_fleet
 from torture.fleet.history import Ack, Death, FleetStory, Mark, judge_fleet
 from torture.fleet.world import Fleet, now_ms
 
@@ -73,13 +73,13 @@ async def _send(fleet: Fleet, number: int) -> Ack:
 
 
 async def _finish(server: str) -> None:
-    async with asyncio.timeout(240), connect(server) as conn:
+    async with asyncio.timeout(240), connected(server) as conn:
         while await conn.fetchval("SELECT count(*) FROM inbox WHERE state IN ('queued', 'running')"):
             await asyncio.sleep(0.2)
 
 
 async def _read(server: str, acks: list[Ack], deaths: list[Death], marks: Path) -> FleetStory:
-    async with connect(server) as conn:
+    async with connected(server) as conn:
         steps = [dict(row) for row in await conn.fetch("SELECT item, at, what, detail FROM steps ORDER BY n")]
     seen = [line.split() for line in marks.read_text().splitlines()]
     return FleetStory(

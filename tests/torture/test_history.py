@@ -15,9 +15,10 @@ from palinurus.clock import SystemClock
 from palinurus.store.port import InboxItem, Settlement, StaleClaim
 from palinurus.store.postgres import open_postgres_store
 from palinurus.store.postgres.link import FleetMember
+from palinurus.store.postgres.schema import read_schema
 from palinurus.store.postgres.store import PostgresStore
 from palinurus.testing.home import HomeSnapshot
-from store.postgres.server import connect, read_fleet
+from store.postgres.server import connected, read_fleet
 from torture.fleet.history import RULES, Ack, Death, FleetStory, Mark, StopAck, find_slowest_takeover, judge_fleet
 
 LEASE = 4000
@@ -179,8 +180,9 @@ async def test_a_fault_planted_in_the_database_is_found(fleet: str, tmp_path: Pa
     sql, act, rule = PLANTED[name]
     stores = [await open_postgres_store(fleet, str(tmp_path), SystemClock(), FleetMember(n, 60.0)) for n in "ab"]
     try:
-        async with connect(fleet) as conn:
+        async with connected(fleet) as conn:
             if plant:
+                await conn.execute(f"SET search_path TO {read_schema().search_path}")
                 await conn.execute(sql)
             async with asyncio.timeout(60):
                 stops = await act(*stores)
@@ -192,7 +194,7 @@ async def test_a_fault_planted_in_the_database_is_found(fleet: str, tmp_path: Pa
         for store in stores:
             await store.close()
         if plant:
-            async with connect(fleet) as conn:
-                await conn.execute("DROP SCHEMA palinurus CASCADE")
+            async with connected(fleet) as conn:
+                await conn.execute(f"DROP SCHEMA palinurus, {read_schema().place} CASCADE")
     assert bool(found[rule]) == plant, found
     assert plant or not any(found[name] for name in RULES if name != "otherwise")

@@ -14,8 +14,9 @@ from palinurus.errors import StateBroken
 from palinurus.store.port import InboxItem, OutboxRow
 from palinurus.store.postgres import open_postgres_store
 from palinurus.store.postgres.link import FleetMember
+from palinurus.store.postgres.schema import read_schema
 from palinurus.store.postgres.store import PostgresStore
-from store.postgres.server import connect
+from store.postgres.server import connected
 
 
 async def join(url: str, home: Path, name: str, lease: float = 60.0) -> PostgresStore:
@@ -36,7 +37,8 @@ async def test_a_batch_that_comes_late_is_not_made_again(fleet: str, tmp_path: P
         await store.put_record("k", "one", b"2")
         epoch = store._link.epoch
         ops = [{"op": "record", "kind": "k", "key": "one", "data": 1, "checks": False}]
-        async with connect(fleet) as conn:
+        async with connected(fleet) as conn:
+            await conn.execute(f"SET search_path TO {read_schema().search_path}")
             number = await conn.fetchval("SELECT batch FROM node WHERE id = 'a'")
             with pytest.raises(Exception, match="comes after batch"):
                 late = "SELECT apply_changes('a', $1, $2, NULL, $3, $4, false)"
@@ -75,7 +77,7 @@ async def test_a_listener_that_was_cut_off_is_made_anew(fleet: str, tmp_path: Pa
     store = await join(fleet, tmp_path, "a", lease=4.0)
     try:
         before = store._link._bus
-        async with connect(fleet) as conn:
+        async with connected(fleet) as conn:
             await conn.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'palinurus a%'"
             )

@@ -29,7 +29,7 @@ from palinurus.testing.client import make_gateway_url
 from palinurus.testing.harm import SKEWED
 from palinurus.testing.home import TOKEN, get_work_dir, make_home
 from ports import reserve_port
-from store.postgres.server import Postgres, connect
+from store.postgres.server import Postgres, connected
 from torture.fleet.proxy import Proxy
 
 START = 90.0  # seconds for a gateway to be ready
@@ -140,7 +140,7 @@ class Fleet:
             if postgres is not None:
                 await self.proxies[number].start()
                 url = postgres.make_url(self.proxies[number].port)
-            own = {**config, "store": {"node": name, "leaseSeconds": self.lease}}
+            own = {**config, "store": {"node": name, "leaseSeconds": self.lease, "sharedWorkspaces": True}}
             self.nodes.append(Node(self.root / name, name, url, own, self._nursery))
         for node in self.nodes:
             node.wanted = True
@@ -187,7 +187,7 @@ class Fleet:
 
     async def read(self, query: str, *args: Any) -> list[Any]:
         """Beside the proxies. Raises OSError kinds while there is no server."""
-        async with connect(self.url) as conn:
+        async with connected(self.url) as conn:
             return list(await conn.fetch(query, *args))
 
 

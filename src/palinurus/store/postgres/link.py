@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from importlib import resources
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,21 +20,23 @@ from palinurus.backoff import Backoff
 from palinurus.clock import Clock
 from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritable
 from palinurus.store import port
+from palinurus.store.fleet import FleetFigures, MemberFacts
 from palinurus.store.news import NewsListener, StoreNews, hand_news
+from palinurus.store.postgres.batch import ChangeOp, encode_batch, refuse_changes
 from palinurus.store.postgres.lease import NodeLease
 from palinurus.store.postgres.reads import AGAIN, ReadConnections
+from palinurus.store.postgres.schema import FleetSchema, check_known, check_whole, install_schema, read_schema
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-VERSION = 1  # of the tables and functions
 LEASE = 15.0  # seconds a node is believed in without a word
-SCHEMA = "palinurus"
 CHANNEL = "palinurus_news"
-_REFUSED: dict[str, type[StateError]] = {"PAL01": port.StaleClaim, "PAL02": port.SessionFull, "PAL03": port.SlotTaken}
-_LOST = "PAL04"
+_STALE = "PAL01"
+_REFUSED: dict[str, type[StateError]] = {_STALE: port.StaleClaim, "PAL02": port.SessionFull, "PAL03": port.SlotTaken}
+_LOST, _DENIED = "PAL04", "42501"
 _APPLY = "SELECT apply_changes($1, $2, $3, $4, $5::jsonb, $6::bytea[], $7)"
 
 
@@ -48,14 +49,8 @@ class FleetMember(msgspec.Struct, frozen=True):
     lost: Callable[[str], None] | None = None
     ended: Callable[[], None] = lambda: None
     database_time: bool = True
-
-
-class ChangeOp(msgspec.Struct):
-    """A change on its way: the server's `op`, its bytes, and who waits for it."""
-
-    op: dict[str, Any]
-    blobs: list[bytes]
-    done: asyncio.Future[Any]
+    facts: MemberFacts = MemberFacts()
+    schema: FleetSchema = msgspec.field(default_factory=read_schema)  # tests pretend another version
 
 
 class FleetLink:
@@ -65,6 +60,7 @@ class FleetLink:
         self.node = member.name
         self.member = member
         self.epoch = 0
+        self.figures = FleetFigures()
         self.lost: StateBroken | None = None  # why this node is none of the fleet any more
         self._driver = driver
         # What breaks a connection, after which the same may be asked on another; and whatever a server can raise.
@@ -72,7 +68,7 @@ class FleetLink:
                      driver.OperatorInterventionError, driver.TooManyConnectionsError)  # fmt: skip
         self._failed = (OSError, driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
         self._url = url
-        self._clock = clock
+        self.clock = self._clock = clock
         self.lease = NodeLease(clock, member.lease)
         self._slow = max(5.0, member.lease / 2)  # seconds for an answer; then the connection counts as broken
         self.reads = ReadConnections(self._connect, self._slow, clock, cut=self._cut, over=self._is_over)
@@ -93,18 +89,25 @@ class FleetLink:
 
     async def start(self) -> None:
         """Connect, bring the tables up to date, join. Raises StateUnwritable, StateBroken."""
-        told = {"search_path": SCHEMA, "application_name": f"palinurus {self.node}"[:60]}
+        told = {"search_path": self.member.schema.search_path, "application_name": f"palinurus {self.node}"[:60]}
         told["idle_in_transaction_session_timeout"] = str(int(self.member.lease * 500))
-        self._options = {"server_settings": told, "timeout": self._slow}
+        self._options: dict[str, Any] = {"server_settings": told, "timeout": self._slow}
         try:
             self._writer = await self._connect()
-            await install_schema(self._writer)
+            await install_schema(self._writer, self.member.schema)
+            await check_whole(self._writer)
             self._bus = await self._listen()
             join, began = "SELECT join_fleet($1, make_interval(secs => $2))", self._clock.boottime()
             self.epoch = await self._bus.fetchval(join, self.node, self.lease.seconds)
             self._seen = await self._bus.fetchval("SELECT coalesce(max(rev), 0) FROM news")
+            await self._describe()
         except self._failed as error:
-            raise StateUnwritable(f"the fleet's database: {error}", fix="check store.url and the server") from None
+            denied = getattr(error, "sqlstate", "") == _DENIED
+            fix = "`pal fleet init URL` as the owner of the database" if denied else "`pal doctor` says what is wrong"
+            raise StateUnwritable(f"the fleet's database: {error}", fix=fix) from None
+        except StateBroken:
+            self._cut_all()
+            raise
         self.lease.extend(began)
         if self.member.lost is not None:
             self.lease.start_guard()
@@ -119,13 +122,32 @@ class FleetLink:
         except Exception as error:  # task boundary
             log.exception("the line to the fleet's database broke")
             self._lose(f"its line to the database broke: {error!r}")
-            _refuse(self._queue, self.lost)
+            refuse_changes(self._queue, self.lost)
 
     def _is_over(self) -> bool:
         return self._closing or self.lost is not None
 
+    async def _describe(self) -> None:
+        """Say who this node is. Raises StateBroken if the tables became too new since they were looked at."""
+        schema, facts = self.member.schema, self.member.facts
+        told = {"version": schema.version, "functions": schema.place, "now": self._clock.now()}
+        said = msgspec.json.encode({**told, **msgspec.to_builtins(facts)}).decode()
+        found = await self._bus.fetchval("SELECT describe_node($1, $2, $3::jsonb)", self.node, self.epoch, said)
+        check_known(found, schema)
+        self.figures.renewed = self._clock.monotonic()
+
     async def _connect(self) -> Any:
         return await self._driver.connect(self._url, **self._options)
+
+    async def connect(self, **settings: str) -> Any:
+        """One more connection, for who has use for one."""
+        options = {**self._options["server_settings"], **settings}
+        return await self._driver.connect(self._url, server_settings=options)
+
+    @property
+    def failed(self) -> tuple[type[Exception], ...]:
+        """Whatever a server or the way to it can raise."""
+        return self._failed
 
     async def _listen(self) -> Any:
         conn = await self._connect()
@@ -145,9 +167,13 @@ class FleetLink:
             async with asyncio.timeout(0 if self.lost is not None else self._slow):
                 await self._bus.execute("SELECT leave_fleet($1, $2)", self.node, self.epoch)
                 await self._bus.execute(f"NOTIFY {CHANNEL}")
-        for conn in (self._writer, self._bus, self.reads):
-            conn.terminate()
+        self._cut_all()
         await self.lease.close()
+
+    def _cut_all(self) -> None:
+        for conn in (self._writer, self._bus, self.reads):
+            if conn is not None:
+                conn.terminate()
 
     # --- changes -----------------------------------------------------------------------------------------------
 
@@ -171,16 +197,17 @@ class FleetLink:
                 try:
                     await self._batch(ops)
                 finally:  # nobody waits for what was given up
-                    _refuse(ops, StateBroken("the line to the fleet's database broke", fix="start it again"))
+                    refuse_changes(ops, StateBroken("the line to the fleet's database broke", fix="start it again"))
             elif self._closing:
                 return
             if self._closing:
                 self._wake.set()
-        _refuse(self._queue, self.lost)
+        refuse_changes(self._queue, self.lost)
 
     async def _batch(self, ops: list[ChangeOp]) -> None:
         self._number += 1
-        told, blobs = _encode(ops)
+        told, blobs = encode_batch(ops)
+        began = self._clock.monotonic()
         try:
             try:
                 answer = await self._insist(lambda: self._send(told, blobs, guarded=False))
@@ -192,10 +219,11 @@ class FleetLink:
         except self._driver.PostgresError as error:
             if error.sqlstate == _LOST:
                 self._lose(str(error))
-            _refuse(ops, self.lost or StateError(f"the fleet's database: {error}"))
+            refuse_changes(ops, self.lost or StateError(f"the fleet's database: {error}"))
         except StateError as error:
-            _refuse(ops, error)
+            refuse_changes(ops, error)
         else:
+            self.figures.count_batch(len(ops), self._clock.monotonic() - began)
             self._tell(ops, msgspec.json.decode(answer))
 
     async def _send(self, told: str, blobs: list[bytes], *, guarded: bool) -> Any:
@@ -221,9 +249,12 @@ class FleetLink:
 
     def _tell(self, ops: list[ChangeOp], answer: dict[str, Any]) -> None:
         for one, result in zip(ops, answer["results"], strict=True):
+            refused = isinstance(result, dict) and "refused" in result
+            if refused and result["refused"] == _STALE:
+                self.figures.stale[one.op["op"]] += 1
             if one.done.done():
                 continue  # whoever waited was cancelled; it happened all the same
-            if isinstance(result, dict) and "refused" in result:
+            if refused:
                 kind = _REFUSED.get(result["refused"], StateError)
                 one.done.set_exception(kind(result["message"]))
             else:
@@ -266,6 +297,7 @@ class FleetLink:
                 began = self._clock.boottime()
                 renew = "SELECT keep_lease($1, $2, make_interval(secs => $3))"
                 told = await self._bus.fetchval(renew, self.node, self.epoch, self.lease.seconds)
+                await self._report_stale()
         except (TimeoutError, *self._failed) as error:
             log.warning("the lease could not be renewed: %r", error)
             self._bus.terminate()
@@ -275,11 +307,20 @@ class FleetLink:
             self._lose("its lease is over")
             return False
         self.lease.extend(began, answer["soon"])
+        self.figures.renewed = self._clock.monotonic()
         if answer["news"]:
             self._tasks.start(self._poke_others())
         for lane in answer["waiting"]:
             self._hand(StoreNews("waiting", lane))
         return True
+
+    async def _report_stale(self) -> None:
+        """For `pal fleet status`, when there are more than it knows."""
+        if self.figures.told != (count := self.figures.stale.total()):
+            said = msgspec.json.encode(self.figures.stale).decode()
+            sql = "UPDATE node SET stale = $3::jsonb WHERE id = $1 AND epoch = $2"
+            await self._bus.execute(sql, self.node, self.epoch, said)
+            self.figures.told = count
 
     def _lose(self, why: str) -> None:
         if self.lost is None:
@@ -311,6 +352,7 @@ class FleetLink:
             if rev <= self._seen:
                 continue  # two looked at once
             self._seen = rev
+            self.figures.news += node != self.node
             for one in msgspec.json.decode(said, type=list[tuple[Any, str, str, str]]) if node != self.node else ():
                 self._hand(StoreNews(*one))
 
@@ -325,62 +367,3 @@ def load_driver() -> Any:
         return late.load_part("asyncpg")
     except ModuleNotFoundError:
         raise BadRequest("a store on PostgreSQL needs asyncpg", fix="pal extras add fleet") from None
-
-
-async def install_schema(conn: Any) -> None:
-    """Make the tables if there are none. Raises StateBroken if they are of a newer version."""
-    async with conn.transaction():
-        await conn.execute("SELECT pg_advisory_xact_lock(7001, 0)")
-        await conn.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-        if await conn.fetchval("SELECT to_regclass('meta')") is None:
-            for name in ("tables.sql", "functions.sql"):
-                await conn.execute(resources.files(__package__).joinpath(name).read_text())
-            await conn.execute("INSERT INTO meta VALUES ('version', $1)", str(VERSION))
-        found = int(await conn.fetchval("SELECT value FROM meta WHERE key = 'version'"))
-    if found > VERSION:
-        raise StateBroken(
-            f"the fleet's database was made by a newer Palinurus (schema {found}, this one knows {VERSION})",
-            fix="update Palinurus on this node",
-        )
-
-
-def _encode(ops: list[ChangeOp]) -> tuple[str, list[bytes]]:
-    """The batch as JSON and its bytes. Each change counts its own from 1; here they follow one another."""
-    blobs: list[bytes] = []
-    made = []
-    for one in ops:
-        made.append(_shift(one.op, len(blobs)))
-        blobs += one.blobs
-    told = msgspec.json.encode(made)
-    if b"\\u0000" in told:  # PostgreSQL's text cannot hold it
-        told = msgspec.json.encode(_without_zero(made))
-    return told.decode(), blobs
-
-
-class BlobPlace(int):
-    """The place of a change's bytes among its own, from 1."""
-
-
-def _shift(value: Any, by: int) -> Any:
-    if isinstance(value, BlobPlace):
-        return int(value) + by
-    if isinstance(value, dict):
-        return {key: _shift(one, by) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_shift(one, by) for one in value]
-    return value
-
-
-def _without_zero(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    if isinstance(value, dict):
-        return {key: _without_zero(one) for key, one in value.items()}
-    return [_without_zero(one) for one in value] if isinstance(value, list) else value
-
-
-def _refuse(ops: list[ChangeOp], error: StateError | None) -> None:
-    assert error is not None
-    for one in ops:
-        if not one.done.done():
-            one.done.set_exception(type(error)(error.message, fix=error.fix))
