@@ -83,8 +83,8 @@ async def queue(scene: Scene, who: Person, name: str) -> None:
     long = "THINK " + "so " * 60 + f"\nSLOW 60\n{scene.leave_mark(token + '.late')}\nSAY done {token}"
     await scene.send(who, token, long, session)
     await asyncio.sleep(scene.dice.uniform(0.0, 1.0))
-    try:
-        kind = scene.dice.choice(("steer", "collect", "interrupt", "abort", "abort", "command"))
+    kind = scene.dice.choice(("steer", "collect", "interrupt", "abort", "abort", "command"))
+    with suppress(*GONE):  # then nobody heard the command
         if kind == "abort":
             await _stop(scene, other, token, session)
         elif kind == "command":
@@ -92,14 +92,12 @@ async def queue(scene: Scene, who: Person, name: str) -> None:
         else:
             more = scene.token("q")
             await scene.send(other, more, f"/queue {kind}\nSAY answer {more}", session)
-        await _until_idle(scene, who, session)
-    except GONE:
-        pass  # nobody heard the command
+    await _until_idle(scene, who, session)
 
 
 async def _stop(scene: Scene, who: Person, token: str, session: str) -> None:
     try:
-        told = await who.call("chat.abort", sessionKey=session)
+        told = await who.call("chat.abort", sessionKey=session, runId=token)
     except GONE:
         return  # nobody said that it is stopped
     if told.get("aborted"):
