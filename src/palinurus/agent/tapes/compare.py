@@ -101,8 +101,9 @@ def _models(tape: Tape) -> list[TapeStep]:
 def _compare_requests(old: Tape, new: Tape, found: list[TapeDifference]) -> tuple[int, int]:
     before, now = list_requests(old), list_requests(new)
     same, numbers, redacted = 0, _number_calls(old), old.head.redacted or new.head.redacted
+    start = max(old.head.start, new.head.start)
     for at, (a, b) in enumerate(zip(before, now, strict=False)):
-        made = _compare_request(a, b, numbers[at], redacted=redacted)
+        made = _compare_request(a, b, numbers[at], redacted=redacted) if numbers[at] >= start else []
         same += not made
         told = {one.where for one in found}  # a prompt that is another in one step is so in all
         found += [one for one in made if one.where not in told]
