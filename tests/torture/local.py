@@ -22,7 +22,8 @@ SECONDS = 1200  # for one answer: others may need the machine
 def run_pal(home: str, *words: str) -> str:
     """What it printed. Ends this program if it failed."""
     environ = {**os.environ, "PALINURUS_HOME": home}
-    done = subprocess.run([sys.executable, "-m", "palinurus", *words], env=environ, capture_output=True, timeout=SECONDS)
+    line = [sys.executable, "-m", "palinurus", *words]
+    done = subprocess.run(line, env=environ, capture_output=True, timeout=SECONDS)
     if done.returncode:
         sys.exit(f"pal {' '.join(words)} ended with {done.returncode}\n{(done.stdout + done.stderr).decode()}")
     return done.stdout.decode().strip()
@@ -45,7 +46,7 @@ def play(model: str, cache: str) -> None:
         wanted = f"{len(turns)} runs: {len(turns)} same, 0 differs, 0 not played"
         if told.splitlines()[-1] != wanted:
             sys.exit(f"wanted: {wanted}")
-        print(f"local/{model}: {len(turns)} of {len(turns)} runs replayed byte-equal, sockets closed, weights taken away")
+        print(f"local/{model}: all {len(turns)} runs replayed byte-equal, sockets closed, weights taken away")
 
 
 def main(models: list[str]) -> int:
