@@ -51,21 +51,26 @@ class FileLook:
                 except OSError:  # gone meanwhile
                     continue
                 path = prefix + entry.name
-                seen = old = known.get(path)
-                if old is None or old.stamp != (status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode):
-                    if stat.S_ISDIR(status.st_mode):
-                        if entry.name in PASSED:
-                            continue
-                        walk.enter(path)
-                    seen = self._see(FoundEntry(path, status, handle), old, now, room)
-                    if seen is None:
+                old = known.get(path)
+                stamp = (status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode)
+                if old is not None and old.stamp == stamp:
+                    found[path] = old
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    if entry.name in PASSED:
                         continue
-                    if seen.state.hash and old is None:
-                        room -= seen.state.size
+                    walk.enter(path)
+                if old is not None and old.state.hash:
+                    room += old.state.size  # the new content takes its place
+                seen = self._see(FoundEntry(path, status, handle), old, now, room)
+                if seen is None:
+                    continue
+                if seen.state.hash:
+                    room -= seen.state.size
                 found[path] = seen
                 if len(found) > self._rules.files:
                     return None
-        return found
+        return found if len(found) <= self._rules.files else None  # they may have been made fewer
 
     def look_at(self, workspace: str, paths: Iterable[str], now: int) -> SeenFiles:
         """Some paths of it. Raises OSError where a link is on the way."""
