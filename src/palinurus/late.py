@@ -19,7 +19,14 @@ PARTS: dict[str, str] = {
     # a state that several gateways share; needs the extra `fleet`
     "fleet": "palinurus.store.postgres:open_postgres_store",
     "fleet-member": "palinurus.store.postgres.link:FleetMember",
+    "fleet-facts": "palinurus.app.fleet:make_node_facts",
+    "fleet-keeper": "palinurus.app.fleet:FleetKeeper",
+    "fleet-serves": "palinurus.app.fleet:choose_served",
+    "fleet-examiner": "palinurus.store.postgres.reader:examine_server",
+    "fleet-alone": "palinurus.store.postgres.roster:open_alone",
     "asyncpg": "asyncpg",
+    "relay": "palinurus.inbox.relay:RunRelay",
+    "shared-rules": "palinurus.services.sharedrules:SharedRules",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # transcripts that a newer OpenClaw has compressed; the extra `migrate`
     "zstandard": "zstandard",

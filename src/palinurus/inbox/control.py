@@ -58,9 +58,13 @@ class ControllerPort(Protocol):
         ...
 
 
-def to_control_item(item: InboxItem, busy: bool) -> InboxItem:
-    """The row as a control message: `control:KEY`, or while that is busy a queue of its own, `control/ID:KEY`."""
-    head = f"{CONTROL_LANE}/{item.id}" if busy else CONTROL_LANE
+def to_control_item(item: InboxItem, message: InboxMessage, busy: bool) -> InboxItem:
+    """The row as a control message: `control:KEY`, or while that is busy a queue of its own, `control/ID:KEY`. In a
+    fleet the node that runs KEY does it, but what stops runs is done where it was asked, also if that node is frozen:
+    `control/stop/ID:KEY`."""
+    found = message.command
+    stop = is_stop_word(message.inbound.text) or (found is not None and found.name in ("stop", "abort"))
+    head = f"{CONTROL_LANE}/stop/{item.id}" if stop else f"{CONTROL_LANE}/{item.id}" if busy else CONTROL_LANE
     return msgspec.structs.replace(item, session=f"{head}:{item.session}", lane=CONTROL_LANE)
 
 
