@@ -444,6 +444,7 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "fleet": (lambda bench: import_module("fleet").fleet(bench), False),
     "lanes": (lambda bench: import_module("lanes").lanes(bench), False),
     "why": (lambda bench: import_module("explaining").why(bench), False),
+    "changes": (lambda bench: import_module("explaining").changes(bench), False),
 }
 
 

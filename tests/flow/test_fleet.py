@@ -35,6 +35,8 @@ async def test_a_killed_and_a_frozen_gateway_lose_and_double_nothing(server: str
         config = {"models": {"providers": {"fake": make_provider_entry(model.url)}}, "agents": {"defaults": agents}}
         await fleet.begin(config)
         killed, frozen, _ = fleet.nodes
+        for node in fleet.nodes:  # one after the other: a device that is new on several at once is told to ask again
+            await fleet.call(node, "health", {}, 60)
         acks: list[Ack] = []
         for first in range(0, SESSIONS * EACH, SESSIONS):
             acks += await asyncio.gather(*(_send(fleet, first + n) for n in range(SESSIONS)))
