@@ -320,7 +320,7 @@ async def test_a_device_revoked_on_one_node_is_refused_on_the_other(tmp_path: Pa
                 await server.stop()
 
 
-@BOTH
+@pytest.mark.parametrize("slow", ["fleet"])  # nodes of one process have no names
 async def test_a_sub_agent_of_a_node_that_has_gone_is_told_of_by_another(tmp_path: Path, slow: Slow) -> None:
     """Its run goes on elsewhere; so must whoever waits for its end."""
     gates = [StreamGate(), StreamGate()]
