@@ -20,6 +20,7 @@ from palinurus.config.sections.approvals import APPROVALS_FILE, read_approvals
 from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.core.types.model import Model
 from palinurus.gateway.client import GatewayLink
+from palinurus.gateway.rpc import MethodError
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.client import connect_to_gateway
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
@@ -260,3 +261,18 @@ async def test_a_command_allowed_for_good_on_one_node_is_allowed_on_the_other(tm
         assert (await waiting).decision == "allow-always"
         for file in files:
             await until(lambda file=file: rule in read_approvals(str(file)).rules("main"))  # type: ignore[misc]
+
+
+async def test_a_config_is_not_written_for_one_of_several(tmp_path: Path) -> None:
+    async with gateways(tmp_path / "h", nobody()) as pair, pair.client(1) as there:
+        got = await there.call("config.get", {})
+        asked = {"raw": '{"session": {"mainKey": "home"}}', "baseHash": got["hash"]}
+        for method, params in (
+            ("config.set", asked),
+            ("config.patch", asked),
+            ("skills.update", {"skillKey": "x", "enabled": False}),
+        ):
+            with pytest.raises(MethodError, match=r"nothing was written: the fleet has other gateways \(a\), each"):
+                await there.call(method, params)
+        await pair.a.stop()
+        await there.call("config.patch", asked)  # alone: it is the config of all
