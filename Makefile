@@ -27,15 +27,17 @@ wheel: web  ## dist/palinurus-VERSION-py3-none-any.whl, with the page and the do
 
 run: $(VENV)/.core  ## set up and start the gateway
 	@$(MAKE) -s web || true
+	@$(BIN)/python -m compileall -q src  # a running gateway keeps no compiled module: its disk may be full
 	@$(BIN)/pal setup --non-interactive
 	@exec $(BIN)/pal gateway
 
+CREW ?= 4  # processes on two cores: many tests wait
 test: $(VENV)/.dev  ## the whole suite
 	@$(MAKE) -s web || true
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --tables --aim 150 $(ARGS)
+	@$(BIN)/python -m pytest --crew $(CREW) --tables --aim 150 $(ARGS)
 
 quick: $(VENV)/.dev  ## the inner loop: rules of the tree, pure cores, one flow of each area
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --tables --aim 30 @tests/quick.txt $(ARGS)
+	@$(BIN)/python -m pytest --crew $(CREW) --tables --aim 30 @tests/quick.txt $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types, architecture
 	$(BIN)/ruff format --check src tests bench
@@ -44,7 +46,7 @@ check: $(VENV)/.dev  ## format, lint, types, architecture
 	$(BIN)/python -m pytest tests/test_architecture.py
 
 seeds: $(VENV)/.dev  ## which lines of the seeds no passing test covers
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
+	@$(BIN)/python -m pytest --crew $(CREW) -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
 	@$(BIN)/python tests/seeds/report.py $(VENV)/seeds.json
 
 screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md and docs/chat.md, with this machine's chromium

@@ -66,7 +66,7 @@ async def two(
     for name, model in (("a", one), ("b", other)):
         if fleet:
             home.mkdir(exist_ok=True)
-        there = settings(home / name if fleet else home, **config)
+        there = settings(home / name if fleet else home, store={"sharedWorkspaces": True}, **config)
         app = App(there, {}, SystemClock(), model=model, channels={c.name: c for c in channels})
         app.open_store = partial(open_node, fleet, name) if fleet else shared.open
         apps.append(app)

@@ -33,6 +33,7 @@ from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.factory import StoreOpener, open_fleet_store, open_store
+from palinurus.store.fleet import FleetPort
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
 from palinurus.tools.changes import FOLDER as CHANGES
@@ -58,6 +59,10 @@ class App(AppParts):
     """
 
     open_store: StoreOpener = staticmethod(open_store)  # who brings a store of their own sets theirs
+
+    fleet: FleetPort | None = None  # the nodes that share the state
+
+    leave: Callable[[], None] = staticmethod(lambda: None)  # the fleet asks this node to finish and to go
 
     store_lost: Callable[[str], None] = staticmethod(lambda why: None)  # the fleet goes on without this node
 
@@ -86,6 +91,9 @@ class App(AppParts):
         """
         self.store = await self.open_store(self.settings.home, self.clock)
         self.closers += (self.store.close, self._release_files)
+        self.fleet = getattr(self.store, "fleet", None)
+        if self.fleet is not None:
+            self.settings = await late.load_part("fleet-serves")(self.store, self.fleet, self.settings)
         await adopt_transcripts(self.settings.home, self.store)
         for agent in self.settings.agents.values():
             os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
@@ -96,6 +104,8 @@ class App(AppParts):
         await self.voices.load()
         await self.nodes.load()
         self.store.watch(self.news.hear)
+        if self.fleet is not None:
+            self._keep_fleet(self.fleet)
         if self.store.node:
             await self._join_fleet()
         if (bus := await self.store.open_bus()) is not None:
@@ -106,6 +116,18 @@ class App(AppParts):
         await self.subagents.load()
         await self.scheduler.load()
         await self.tapes.load()
+
+    def _keep_fleet(self, fleet: FleetPort) -> None:
+        """What a node of several does besides."""
+        made = late.load_part("fleet-keeper")
+        keeper = made(fleet, self.store, self.clock, self.settings.store.lease, self.processes)
+        keeper.replied, keeper.serves, keeper.leave = self.deliverer.on_queued, self.dispatcher.serves, self.leave
+        self.dispatcher.feeds.follow(keeper)
+        self.store.watch(keeper.hear)
+        keeper.start()
+        # after the jobs' clock has stopped: then another may keep it, while the runs here end
+        self.closers.insert(self.closers.index(self.scheduler.close), keeper.retire)
+        self.closers.append(keeper.close)
 
     async def start(self) -> None:
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""
@@ -247,5 +269,6 @@ def build_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) ->
     store = loaded.settings.store
     if url := store.find_url(environ):
         node = store.name_node(loaded.settings.home)
-        app.open_store = open_fleet_store(url, node, store.lease, lambda why: app.store_lost(why))
+        facts = late.load_part("fleet-facts")(loaded.raw)
+        app.open_store = open_fleet_store(url, node, store.lease, lambda why: app.store_lost(why), facts=facts)
     return app

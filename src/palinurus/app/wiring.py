@@ -374,6 +374,7 @@ class AppParts:
             canvas=self.canvas,
             ears=self.ears,
             nodes=self.nodes,
+            fleet=getattr(self.store, "fleet", None),
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock, self.store),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),

@@ -28,12 +28,12 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import runs
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall, CommandContext, is_admin
-from palinurus.inbox.commands.info import format_status_card
 from palinurus.inbox.commands.levels import DirectiveContext, apply_directives
 from palinurus.inbox.commands.reset import make_session_id
 from palinurus.inbox.commands.table import TABLE, describe_unknown
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, is_stop_word
 from palinurus.inbox.policy import QueuePolicy
+from palinurus.late import load_part
 from palinurus.services.facts import change_record, diff_records, find_meant_model, gather_facts, list_models
 from palinurus.sessions.lifecycle import MessageMoment, find_current_session, make_end_payload, make_start_payload
 from palinurus.store.port import InboxItem, RunClaim, Settlement, TurnOutcome
@@ -277,5 +277,6 @@ def _directives(call: CommandCall, parsed: ParsedDirectives) -> CommandAnswer:
     text = applied.text
     if parsed.get("status") is not None and not applied.refused:
         now = call if record is None else msgspec.structs.replace(call, record=record)
-        text = "\n".join(part for part in (text, format_status_card(now)) if part)
+        card = load_part("command-info").format_status_card(now)
+        text = "\n".join(part for part in (text, card) if part)
     return CommandAnswer(text, record)

@@ -77,8 +77,8 @@ class Dispatcher:
         pools = {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
         self.lanes = Lanes(pools)
         self._book = SessionQueues(self.lanes)
-        self._pump = LanePump(store, self.lanes, self._start)
-        self._pump.serves = settings.store.list_served()
+        self._pump = LanePump(store, self.lanes, self._start, settings.store.list_served())
+        self.serves = self._pump.serves_session
         self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
         self._dismisser = MessageDismisser(

@@ -23,11 +23,13 @@ AGAIN = 1.0  # seconds after the store failed
 class LanePump:
     """`start` gets every claim, with the slot that was taken for it. `serves`: see `Store.claim`."""
 
-    def __init__(self, store: Store, lanes: Lanes, start: Callable[[RunClaim], None]) -> None:
+    def __init__(
+        self, store: Store, lanes: Lanes, start: Callable[[RunClaim], None], serves: Sequence[str] | None = None
+    ) -> None:
         self._store = store
         self._lanes = lanes
         self._start = start
-        self.serves: Sequence[str] | None = None
+        self.serves = serves
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._held: set[str] = set()  # sessions that the store may hold for us

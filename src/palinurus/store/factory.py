@@ -13,6 +13,7 @@ from palinurus import late
 from palinurus.clock import Clock
 from palinurus.config.paths import STORE_VARIABLE
 from palinurus.files import read_plain_file, write_whole_file
+from palinurus.store.fleet import MemberFacts
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, Store, StoreRecord, TraceStep, UsageRow
 from palinurus.store.sqlite import open_sqlite_store
 from palinurus.store.sqlite.lock import take_lock
@@ -79,14 +80,14 @@ async def open_store(home: str, clock: Clock) -> Store:
     return store
 
 
-def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], None]) -> StoreOpener:
+def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], None], facts: MemberFacts) -> StoreOpener:
     """Opens the state at `url` as the node `node`, with `home` for what stays on this machine. `lost` is told why, if
     the others go on without it."""
 
     async def open_shared(home: str, clock: Clock) -> Store:
         held = take_lock(home)
         try:
-            member = late.load_part("fleet-member")(node, lease, lost, held.release)
+            member = late.load_part("fleet-member")(node, lease, lost, held.release, facts=facts)
             store: Store = await late.load_part("fleet")(url, home, clock, member)
         except BaseException:
             held.release()

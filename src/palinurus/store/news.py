@@ -24,6 +24,7 @@ NewsKind: TypeAlias = Literal[
     "replies",  # key: a channel for which replies wait
     "record",  # key: a kind of records; detail: the record that was written or removed
     "released",  # key: what somebody alone did, and does no more
+    "drain",  # key: a node that is to finish what it runs, and to go
 ]
 
 

@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -45,6 +46,8 @@ AGAIN = (signal.SIGUSR1, signal.SIGHUP)  # begin again with the config as it is 
 
 def run_gateway(argv: list[str]) -> int:
     """Parse, load, serve. 0 after an orderly stop."""
+    # A disk that fills up while Python keeps a module's compiled form leaves half of it, which no later start can read.
+    sys.dont_write_bytecode = True
     parser = CommandParser(
         "gateway",
         "Run the gateway in the foreground. As a service: pal gateway install|start|stop|restart|status|logs.",
@@ -120,7 +123,7 @@ async def _life(
     """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
     settings = loaded.settings
     app = build_app(loaded, environ, clock)
-    app.store_lost = _leave
+    app.store_lost, app.leave = _leave, lambda: stop.put_nowait(int(signal.SIGTERM))
     app.restart = lambda seconds: _later(stop, seconds)
     raise_descriptor_limit()
     gateway = GatewayServer(app, clock, secret)

@@ -39,6 +39,7 @@ from palinurus.services.speech import AgentVoices
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
+from palinurus.store.fleet import FleetPort
 from palinurus.store.port import RunClaim, SessionRow, Store, UsageRow
 from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.commands.table import CommandRow
@@ -89,6 +90,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     voices: AgentVoices | None = None  # who reads aloud
     canvas: CanvasOffer | None = None  # pages that agents show
     nodes: NodesPart | None = None  # other machines that do something for the agent
+    fleet: FleetPort | None = None  # the nodes that share our state
     ears: TranscriberPort | None = None  # who writes down what is spoken
     invoke: DirectToolCaller | None = None  # one tool, without a run
     tapes: TapeDeck | None = None  # which runs are recorded

@@ -449,7 +449,7 @@ DECLARE
   known node; op jsonb; one done; results jsonb := '[]'; told jsonb := '[]'; gives jsonb;
   now bigint := coalesce(moment, (extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 BEGIN
-  PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   SELECT * INTO known FROM node WHERE id = me AND epoch = mine AND until > clock_timestamp();
   IF known.id IS NULL THEN PERFORM refuse('PAL04', format('%s is no node of this fleet any more', me)); END IF;
   IF known.batch = number THEN RETURN known.answer; END IF;
@@ -474,7 +474,7 @@ END $$;
 CREATE FUNCTION join_fleet(me text, lease interval) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE mine bigint := nextval('epochs');
 BEGIN
-  PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   INSERT INTO node (id, epoch, until) VALUES (me, mine, clock_timestamp() + lease)
   ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, until = excluded.until, batch = 0, answer = NULL;
   DELETE FROM held WHERE node = me;
@@ -487,7 +487,7 @@ DECLARE
   ids text[]; name text; news jsonb := '[]';
   now bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 BEGIN
-  PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   UPDATE node SET until = clock_timestamp() + lease WHERE id = me AND epoch = mine AND until > clock_timestamp();
   IF NOT FOUND THEN RETURN false; END IF;
   DELETE FROM node WHERE until <= clock_timestamp();
@@ -506,8 +506,32 @@ END $$;
 CREATE FUNCTION leave_fleet(me text, mine bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE name text; told jsonb := '[]';
 BEGIN
-  PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine RETURNING h.name LOOP told := told || say('released', name); END LOOP;
   DELETE FROM node WHERE id = me AND epoch = mine;
+  PERFORM publish(me, told);
+END $$;
+
+-- Looking after nodes. ------------------------------------------------------------------------------------------------
+
+-- Who has just joined says who it is. Returns the version of the tables.
+CREATE FUNCTION describe_node(me text, mine bigint, facts jsonb) RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE node SET version = (facts ->> 'version')::int, functions = facts ->> 'functions', release = facts ->> 'release',
+    config = facts ->> 'config', serves = '[]', since = clock_timestamp(), draining = false, stale = '{}',
+    skew = (facts ->> 'now')::bigint - (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+  WHERE id = me AND epoch = mine;
+  RETURN (SELECT value::int FROM meta WHERE key = 'version');
+END $$;
+
+-- A node that finishes its runs and goes: others do what it did alone, but for its channels, whose replies it still sends.
+CREATE FUNCTION retire_node(me text, mine bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE name text; told jsonb := '[]';
+BEGIN
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
+  UPDATE node SET draining = true WHERE id = me AND epoch = mine;
+  FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine AND NOT starts_with(h.name, 'channel/') RETURNING h.name LOOP
+    told := told || say('released', name);
+  END LOOP;
   PERFORM publish(me, told);
 END $$;

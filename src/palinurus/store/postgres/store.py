@@ -19,6 +19,7 @@ from palinurus.store.news import NewsListener
 from palinurus.store.postgres import rows
 from palinurus.store.postgres.bus import FleetBus
 from palinurus.store.postgres.link import BlobPlace, FleetLink
+from palinurus.store.postgres.roster import FleetRoster
 from palinurus.store.shared import SpendingAnswer, SpendingWish
 
 P = ParamSpec("P")
@@ -70,6 +71,7 @@ class PostgresStore:
         self._link = link
         self._home = home
         self._open = True
+        self.fleet = FleetRoster(link)
 
     async def accept(
         self, item: port.InboxItem, *, claim: bool, limit: int | None = None, hold: float = 0.0

@@ -24,13 +24,14 @@ def find_bubblewrap() -> str:
 
 
 def wrap_bubblewrap(command: Sequence[str], cwd: str, cell: KeeperPlan) -> tuple[str, ...]:
-    """The command line that runs `command` inside. Raises OSError when bubblewrap is not there."""
+    """The command line that runs `command` inside, as the first process of its namespace: everything there ends with
+    it. Raises OSError when bubblewrap is not there."""
     where = find_bubblewrap()
     if not where:
         raise FileNotFoundError(2, "bubblewrap (bwrap) is not installed")
     # no namespaces in namespaces: they open parts of the kernel that only root can reach
-    user = ["--unshare-user", "--disable-userns"] if can_close_namespaces() and os.geteuid() else ["--unshare-user-try"]
-    line = [where, *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    user = ["--unshare-user", "--disable-userns"] if os.geteuid() and can_close_namespaces() else ["--unshare-user-try"]
+    line = [where, *user, "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if cell.connect == ():
         line.append("--unshare-net")
     line += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "cell", "--proc", "/proc", "--dev", "/dev"]
