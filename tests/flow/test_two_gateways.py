@@ -19,7 +19,7 @@ from palinurus.app import App
 from palinurus.config.sections.approvals import APPROVALS_FILE, read_approvals
 from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.core.types.model import Model
-from palinurus.gateway.client import GatewayLink
+from palinurus.gateway.client import GatewayLink, make_identity
 from palinurus.gateway.rpc import MethodError
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.client import connect_to_gateway
@@ -276,3 +276,17 @@ async def test_a_config_is_not_written_for_one_of_several(tmp_path: Path) -> Non
                 await there.call(method, params)
         await pair.a.stop()
         await there.call("config.patch", asked)  # alone: it is the config of all
+
+
+async def test_a_device_revoked_elsewhere_is_refused_at_once_though_no_news_came(tmp_path: Path) -> None:
+    async with gateways(tmp_path / "h", nobody()) as pair:
+        a, b = pair._servers
+        identity = make_identity()
+        async with connect_to_gateway(b.port, pair.b.clock, token=TOKEN, identity=identity) as link:
+            (device,) = (await link.call("device.pair.list", {}))["paired"]
+        await until(lambda: a.clients.pairing.device(device["deviceId"]) is not None)
+        pair.b.store._link._listeners.clear()  # type: ignore[attr-defined]  # B hears nothing any more
+        await a.clients.pairing.remove(device["deviceId"], device["scopes"])
+        with pytest.raises(MethodError):
+            async with connect_to_gateway(b.port, pair.b.clock, token=TOKEN, identity=identity):
+                pass
