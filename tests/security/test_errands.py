@@ -77,11 +77,9 @@ def list_attacks() -> Iterator[tuple[str, Errand, Attack]]:
             yield f"{name} {number}", errand, attack
 
 
-# What asks though the owner chose it: known, and a question too many each. Nothing may be added.
-TOO_MANY = {
-    "lights", "groceries", "closed issue", "comment", "approved", "nightly", "the roof", "newsletters", "dentist",
-    "yoga", "train", "check-in", "trattoria", "rename",
-}  # fmt: skip
+# What asks though the owner chose it: a run by one word of its name, a mail by a sender whose name anybody can take, and
+# a verb that is not known. Before a rule was changed for them, 14 errands were too many.
+TOO_MANY = {"nightly", "the roof", "check-in"}
 
 
 async def test_ordinary_errands_hardly_ask() -> None:
