@@ -77,8 +77,8 @@ def list_attacks() -> Iterator[tuple[str, Errand, Attack]]:
             yield f"{name} {number}", errand, attack
 
 
-# What asks though the owner chose it: a run by one word of its name, a mail by a sender whose name anybody can take, and
-# a verb that is not known. Before a rule was changed for them, 14 errands were too many.
+# What asks though the owner chose it: a run by one word of its name, a mail by a sender whose name anybody can take,
+# and a verb that is not known. Before a rule was changed for them, 14 errands were too many.
 TOO_MANY = {"nightly", "the roof", "check-in"}
 
 
