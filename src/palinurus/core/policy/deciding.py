@@ -32,7 +32,7 @@ def judge_values(tool: Tool, args: Mapping[str, Any], messages: Sequence[Message
     owner = spoken.list_own_words(messages)
     results = [m for m in messages if isinstance(m, ToolResult)]
     words = given.read_words(owner, [m.text for m in results if get_source_kind(m.source) == "own"])
-    last = spoken.join_wish(owner)
+    last = spoken.join_wish(messages, tool.name)
     upto = tool.reach.upto if tool.reach is not None else ()
     found: list[DecidingValue] = []
     named = False  # is one of them a thing that the owner called by its name?
