@@ -21,6 +21,8 @@ PARTS: dict[str, str] = {
     "fleet-member": "palinurus.store.postgres.link:FleetMember",
     "asyncpg": "asyncpg",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
+    # transcripts that a newer OpenClaw has compressed; the extra `migrate`
+    "zstandard": "zstandard",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",

@@ -34,6 +34,7 @@ gateway status
 gateway logs
 dashboard --no-open
 setup --non-interactive
+import openclaw
 setup --workspace {place}/work
 status
 status --json

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "dashboard": ("palinurus.cli.gateway.dashboard:run_dashboard", "open the web page of the running gateway"),
     "setup": ("palinurus.cli.setup:run_setup", "the first run: choose a model; make config, workspace, token"),
+    "import": ("palinurus.cli.migrate:run_import", "bring over what OpenClaw has: conversations, memory, jobs, config"),
     "status": ("palinurus.cli.look.status:run_status", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run_doctor", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run_sessions", "look at, search, export, branch and clean up sessions"),
