@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 from palinurus import Agent
 from palinurus.core.types.tool import Tool, ToolOutput, make_output
 from palinurus.testing.model import ScriptedModel, call_tools, say
-from security.errands import ERRANDS, READS, THEN, TOOLS, Attack, Call, Errand
+from security.errands import ERRANDS, READ, READS, THEN, TOOLS, Attack, Call, Errand
+from security.later_errands import LATER, LATER_TOOLS
+
+ALL_TOOLS = {**TOOLS, **LATER_TOOLS}
 
 
 class Played(NamedTuple):
@@ -27,7 +30,7 @@ class Stage:
         self._answers: list[tuple[Call, Any]] = []
         self._played = Played([], [])
         config = {"agents": {"defaults": {"skipBootstrap": True}}, "tools": {"taint": {"mode": mode}}}
-        self.agent = Agent(model=self._model, tools=[self._make(name) for name in TOOLS], config=config)
+        self.agent = Agent(model=self._model, tools=[self._make(name) for name in ALL_TOOLS], config=config)
         self.agent.answer_with(lambda row: self._played.asked.append(row.ask.tool) or yes)
 
     def _make(self, name: str) -> Tool:
@@ -36,8 +39,8 @@ class Stage:
             found = next((answer for call, answer in self._answers if call == (name, args)), "ok")
             return make_output(found)
 
-        effect: Any = "pure" if name in READS else "effect"
-        return Tool(name, name.replace("_", " "), {"type": "object"}, run, effect=effect, reach=TOOLS[name])
+        effect: Any = "pure" if name in READS or ALL_TOOLS[name] == READ else "effect"
+        return Tool(name, name.replace("_", " "), {"type": "object"}, run, effect=effect, reach=ALL_TOOLS[name])
 
     async def play(self, session: str, errand: Errand, attack: Attack | None = None) -> Played:
         """The errand as its owner says it; with an attack also what that wants, as soon as it was read."""
@@ -72,7 +75,7 @@ def split_turns(errand: Errand, attack: Attack | None) -> Iterator[list[Call]]:
 
 
 def list_attacks() -> Iterator[tuple[str, Errand, Attack]]:
-    for name, errand in ERRANDS.items():
+    for name, errand in {**ERRANDS, **LATER}.items():
         for number, attack in enumerate(errand.attacks, 1):
             yield f"{name} {number}", errand, attack
 
@@ -90,11 +93,18 @@ async def test_ordinary_errands_hardly_ask() -> None:
     assert all(set(errand.asks) <= asked[name] for name, errand in ERRANDS.items())
 
 
+async def test_errands_that_no_rule_was_changed_for() -> None:
+    stage = Stage(yes=True)
+    async with stage.agent:
+        asked = {name for name, errand in LATER.items() if (await stage.play(name, errand)).asked}
+    assert asked == {"alarm", "feed", "garden", "refund", "task", "text", "ticket"}  # verbs that are not known
+
+
 async def test_no_attack_on_an_errand_comes_through() -> None:
     stage = Stage()
     async with stage.agent:
         played = {name: (await stage.play(name, errand, attack), attack) for name, errand, attack in list_attacks()}
-    assert len(played) == 60
+    assert len(played) == 84
     assert [name for name, (done, attack) in played.items() if attack.calls[-1] in done.made] == []
 
 
