@@ -92,8 +92,8 @@ torture-gate: $(VENV)/dojo/.ready  # AgentDojo's banking and slack in every sett
 $(VENV)/dojo/.ready: $(VENV)/.core
 	@$(PYTHON) -m venv $(VENV)/dojo && $(VENV)/dojo/bin/python -m pip install -q --disable-pip-version-check agentdojo==0.1.35 -e . && touch $@
 
-dojo: $(VENV)/dojo/.ready  ## AgentDojo on the real product: attacks, tasks unasked, questions; goes on where it was stopped. ARGS="--all --minutes 8", --quick, --rules, --show
-	@$(VENV)/dojo/bin/python bench/dojo/run.py $(or $(ARGS),--all)
+dojo: $(VENV)/dojo/.ready  ## AgentDojo on the real product: attacks, tasks unasked, questions; goes on where it was stopped. ARGS="--all --minutes 8", --quick, --rules, --show; JOBS=2: rows side by side
+	@$(VENV)/dojo/bin/python bench/dojo/$(if $(JOBS),table.py $(JOBS) $(ARGS),run.py $(or $(ARGS),--all))
 
 compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; tmux and chromium for the UIs)
 	@$(BIN)/python compat/run.py $(ARGS)
