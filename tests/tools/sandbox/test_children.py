@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,13 @@ def test_a_command_cannot_change_the_keeper_that_the_next_one_would_inherit_from
     for line in (f"prlimit --pid {target} --nofile=3", f"renice -n 5 -p {target}", f"taskset -p 1 {target}"):
         code, out = room.run(line)
         assert code and "not permitted" in out, (line, out)
+
+
+@pytest.mark.parametrize("kind", REUSED)
+def test_no_command_makes_a_message_queue_that_the_next_one_would_find(room_of: Any, kind: str) -> None:
+    made = "c = ctypes.CDLL(None, use_errno=True); print(c.mq_open(b'/left', 66, 384, None), ctypes.get_errno())"
+    code = f"import ctypes; {made}"
+    assert room_of(kind).run(f'{sys.executable} -I -c "{code}"') == (0, f"-1 {errno.EPERM}\n")
 
 
 @pytest.mark.parametrize("kind", REUSED)

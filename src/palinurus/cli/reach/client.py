@@ -81,7 +81,8 @@ async def connect_agent(
     if found and not local:
         return HttpAgentClient(lambda: http.find_gateway_address(loaded.settings), clock)
     # what a run must know of this machine is found out beside everything else, in processes of its own
-    threading.Thread(target=lambda: load_part(PARTS["probe"])(), name="probe", daemon=True).start()  # type: ignore[operator]
+    look: Callable[[], object] = load_part(PARTS["probe"])  # type: ignore[assignment]
+    threading.Thread(target=look, name="probe", daemon=True).start()
     start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
     try:
         return await start(loaded, environ, clock)

@@ -1,6 +1,7 @@
-"""bubblewrap: a command in namespaces of its own, where only the cell's paths exist. Builds the command line.
+"""bubblewrap: namespaces where only the cell's paths exist, with a keeper in them that takes commands. Builds its
+command line.
 
-Landlock's rules about ports hold as well (`confine` sees to it); with no port at all there is no network either.
+Landlock's rules and the filter hold as well (`keeper` sees to it); with no port at all there is no network either.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import socket
 import struct
 from typing import Any, NamedTuple, NoReturn
 
-from palinurus.tools.sandbox import confine, landlock, mounts, syscalls
+from palinurus.tools.sandbox import confine, mounts, syscalls
 from palinurus.tools.sandbox.layout import list_mounts
 from palinurus.tools.sandbox.plan import KeeperLimits, KeeperPlan, read_plan
 
@@ -241,10 +241,8 @@ class CommandKeeper:
         share is meant to stay; nothing else is."""
         if self._once or os.getpriority(os.PRIO_PROCESS, 0) != self._urgency:
             return False
-        if not self._own:
-            return True
-        # Landlock refuses message queues, which cannot be looked for
-        return landlock.landlock_version() > 0 and not os.listdir("/dev/shm") and not any(map(_has_rows, _SHARED))
+        # the filter refuses message queues, which cannot be looked for
+        return not self._own or (not os.listdir("/dev/shm") and not any(map(_has_rows, _SHARED)))
 
     def _watch(self, command: int) -> int | None:
         """How the command ended; None when nobody wants to know any more."""
