@@ -81,6 +81,7 @@ torture-soak: $(VENV)/.dev  # mixed load with random kill -9; ARGS="--minutes 5"
 	@$(BIN)/python tests/torture/soak.py $(ARGS)
 
 torture-replay: $(VENV)/.dev  # every run of every flow test, recorded and played again with sockets closed
+	@$(MAKE) -s web || true
 	@$(BIN)/python -m pytest -n 2 -q --replay tests/flow --ignore=tests/flow/test_replay.py $(ARGS)
 
 torture-local: $(VENV)/.dev  # runs of a real model on this machine, recorded and played again offline; ARGS: names of models
