@@ -442,6 +442,7 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "questions": (lambda bench: import_module("judging").questions(bench), False),
     "cards": (lambda bench: import_module("explaining").cards(bench), False),
     "why": (lambda bench: import_module("explaining").why(bench), False),
+    "changes": (lambda bench: import_module("explaining").changes(bench), False),
 }
 
 

@@ -18,7 +18,7 @@ from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
-from palinurus.store.fleet import FleetPort, MemberFacts
+from palinurus.store.fleet import NO_AGENT, FleetPort, MemberFacts
 from palinurus.store.news import StoreNews
 from palinurus.store.port import Store
 from palinurus.tasks import TaskSet
@@ -27,7 +27,6 @@ from palinurus.tools.commands.table import CommandTable
 log = logging.getLogger(__name__)
 
 KIND = "workspace"  # of the records that say which node has an agent's
-NO_AGENT = "-"  # what a node serves that serves nobody
 # What may differ from node to node: sections of their own, and wherever it stands a path of the machine.
 _OWN = ("store", "gateway", "logging", "diagnostics", "$schema", "meta")
 _PATHS = ("workspace", "home", "dir")

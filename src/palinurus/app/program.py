@@ -34,7 +34,6 @@ from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.factory import StoreOpener, open_fleet_store, open_store
-from palinurus.store.fleet import FleetPort
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
 from palinurus.tools.changes import FOLDER as CHANGES
@@ -43,6 +42,7 @@ from palinurus.tools.watches import ASIDE, get_persona_watches
 
 if TYPE_CHECKING:  # loaded in a fleet (`late`)
     from palinurus.inbox.relay import RunRelay
+    from palinurus.store.fleet import FleetPort
 
 log = logging.getLogger(__name__)
 

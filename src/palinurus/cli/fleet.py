@@ -75,7 +75,8 @@ def _describe_node(node: FleetNode) -> str:
         lease = f"lost {format_span(-node.left)} ago"
     else:
         lease = f"{'draining' if node.draining else 'lease'} {node.left:.0f} s"
-    serves = "all agents" if node.serves is None else ", ".join(one.split(":")[1] for one in node.serves)
+    agents = node.list_agents()
+    serves = "all agents" if agents is None else ", ".join(agents) or "no agent"
     stale = f"  {sum(node.stale.values())} refused as stale" if node.stale else ""
     return (
         f"{node.id:<24} {lease:<14} up {format_span(node.age):<8} {node.runs} running  {node.release}"
@@ -86,8 +87,11 @@ def _describe_node(node: FleetNode) -> str:
 def _drain(asked: argparse.Namespace) -> None:
     clock = SystemClock()
     with late.load_part("fleet-reader")(find_fleet_url(asked.store)) as reader:
+        orphans = reader.report().find_orphans(asked.node)
         if not reader.drain(asked.node):
             raise NotFound(f"no node {asked.node!r}", fix="pal fleet status")
+        if orphans:
+            print(f"nobody else runs {', '.join(orphans)}: their messages wait until {asked.node} is back")
         print(f"{asked.node} takes nothing new, finishes what it runs, and goes", flush=True)
         until = clock.monotonic() + asked.wait
         while (runs := next((n.runs for n in reader.report().nodes if n.id == asked.node), None)) is not None:

@@ -10,7 +10,7 @@ import resource
 import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palinurus import __version__
 from palinurus.clock import Clock
@@ -20,8 +20,10 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.errors import StateError
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.rpc import ConnectedClient
-from palinurus.store.fleet import FleetPort
 from palinurus.store.port import SessionRow
+
+if TYPE_CHECKING:
+    from palinurus.store.fleet import FleetPort
 
 NAMES = 200  # values of one label; what comes later is counted as "other"
 

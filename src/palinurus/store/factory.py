@@ -6,18 +6,20 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from palinurus import late
 from palinurus.clock import Clock
 from palinurus.config.paths import STORE_VARIABLE
 from palinurus.files import read_plain_file, write_whole_file
-from palinurus.store.fleet import MemberFacts
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, Store, StoreRecord, TraceStep, UsageRow
 from palinurus.store.sqlite import open_sqlite_store
 from palinurus.store.sqlite.lock import take_lock
 from palinurus.store.sqlite.reader import open_sqlite_reader
+
+if TYPE_CHECKING:
+    from palinurus.store.fleet import MemberFacts
 
 POINTER = "store-url"  # in a home whose state is elsewhere
 

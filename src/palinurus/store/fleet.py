@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 OLDEST = 13  # of PostgreSQL
+NO_AGENT = "-"  # what a node serves that serves nobody
 
 
 class MemberFacts(msgspec.Struct, frozen=True):
@@ -36,6 +37,11 @@ class FleetNode(msgspec.Struct, frozen=True, rename="camel"):
     stale: dict[str, int]  # changes of it that came too late and were refused, by kind
     skew: int  # ms that its clock is ahead of the database's
 
+    def list_agents(self) -> list[str] | None:
+        """The agents that it runs; None: all."""
+        named = None if self.serves is None else [prefix.split(":")[1] for prefix in self.serves]
+        return None if named is None else [name for name in named if name != NO_AGENT]
+
 
 class UnservedAgent(msgspec.Struct, frozen=True):
     """Messages for an agent that no node serves."""
@@ -52,6 +58,14 @@ class FleetReport(msgspec.Struct, frozen=True, rename="camel"):
     oldest: float
     version: int
     unserved: list[UnservedAgent]
+
+    def find_orphans(self, node: str) -> list[str]:
+        """Agents that nobody runs when this node goes."""
+        others = [one.list_agents() for one in self.nodes if one.id != node and one.left > 0 and not one.draining]
+        mine = next((one.list_agents() for one in self.nodes if one.id == node), None)
+        if mine is None or None in others:
+            return []
+        return [agent for agent in mine if not any(agent in (named or ()) for named in others)]
 
     @property
     def differs(self) -> bool:

@@ -7,7 +7,7 @@ of the session's record goes to disk together with the outcome, so a command cut
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -39,13 +39,15 @@ from palinurus.services.speech import AgentVoices
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.fleet import FleetPort
 from palinurus.store.port import RunClaim, SessionRow, Store, UsageRow
 from palinurus.tools.canvas.offer import CanvasOffer
 from palinurus.tools.commands.table import CommandRow
 from palinurus.tools.program.cron import SchedulerPort
 from palinurus.tools.program.memory import MemoryPort
 from palinurus.workspace.sources import SkillStock
+
+if TYPE_CHECKING:
+    from palinurus.store.fleet import FleetPort
 
 Scope: TypeAlias = Literal["any", "owner"]
 # Texts to vectors, or why there are none.

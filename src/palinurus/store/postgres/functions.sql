@@ -524,13 +524,14 @@ BEGIN
   RETURN (SELECT value::int FROM meta WHERE key = 'version');
 END $$;
 
--- A node that finishes its runs and goes: others do what it did alone, but for its channels, whose replies it still sends.
+-- A node that finishes its runs and goes: others do what it did alone, but for its channels, whose replies it still
+-- sends, and what says that it is there.
 CREATE FUNCTION retire_node(me text, mine bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE name text; told jsonb := '[]';
 BEGIN
   PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   UPDATE node SET draining = true WHERE id = me AND epoch = mine;
-  FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine AND NOT starts_with(h.name, 'channel/') RETURNING h.name LOOP
+  FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine AND h.name !~ '^(channel|life|alive|heir)/' RETURNING h.name LOOP
     told := told || say('released', name);
   END LOOP;
   PERFORM publish(me, told);

@@ -19,7 +19,7 @@ _NODES = """
 SELECT n.id, n.epoch, extract(epoch FROM n.until - clock_timestamp())::float8,
   extract(epoch FROM clock_timestamp() - n.since)::float8,
   (SELECT count(*) FROM inbox AS i WHERE i.state = 'running' AND i.node = n.id),
-  ARRAY(SELECT h.name FROM held AS h WHERE h.node = n.id ORDER BY 1),
+  ARRAY(SELECT h.name FROM held AS h WHERE h.node = n.id AND h.name !~ '^(life|alive|heir)/' ORDER BY 1),
   n.version, n.release, n.config, n.serves, n.draining, n.stale, n.skew
 FROM node AS n ORDER BY n.id
 """
