@@ -43,7 +43,7 @@ class Process:
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(number)
-        err = self.process.communicate(timeout=20)[1]
+        err = self.process.communicate(timeout=90)[1]
         return self.process.returncode, err
 
 
@@ -135,7 +135,7 @@ def test_a_second_signal_does_not_wait_and_the_message_goes_on_after_the_restart
         pass
     assert gateway.stop()[0] == 0
     again = Process(gateway.port)
-    assert "stopped before it finished" in asking.communicate(timeout=20)[0]
+    assert "stopped before it finished" in asking.communicate(timeout=90)[0]
     assert again.stop()[0] == 0
 
 
