@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-replay torture-gate compat dojo clean
+.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-replay torture-local torture-gate compat dojo clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -60,7 +60,7 @@ bench: $(VENV)/.dev  ## measured figures next to their targets; ARGS=--gate: is 
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python bench/run.py $(ARGS)
 
-PART ?= sweep long slow faults mutants soak replay gate
+PART ?= sweep long slow faults mutants soak replay local gate
 torture: $(addprefix torture-,$(PART))  ## kill -9 everywhere, long tests, mutants of the shells, a soak, AgentDojo; PART=mutants ARGS=dispatch picks
 
 torture-sweep: $(VENV)/.dev  # kill -9 at every point of every scenario, in one piece; says at its end what was lost
@@ -83,6 +83,9 @@ torture-soak: $(VENV)/.dev  # mixed load with random kill -9; ARGS="--minutes 5"
 
 torture-replay: $(VENV)/.dev  # every run of every flow test, recorded and played again with sockets closed
 	@$(BIN)/python -m pytest -n 2 -q --replay tests/flow --ignore=tests/flow/test_replay.py $(ARGS)
+
+torture-local: $(VENV)/.dev  # runs of a real model on this machine, recorded and played again offline; ARGS: names of models
+	@$(BIN)/python tests/torture/local.py $(ARGS)
 
 torture-gate: $(VENV)/dojo/.ready  # AgentDojo's banking and slack in every setting
 	@$(VENV)/dojo/bin/python bench/dojo/run.py --all --suites banking,slack

@@ -147,12 +147,9 @@ class Crew:
         self._waiting.register(reading, selectors.EVENT_READ, number)
 
     def _hear(self, pipe: int, number: int) -> None:
-        size = os.read(pipe, _SIZE.size)
-        if size:
-            data = b""
-            while len(data) < _SIZE.unpack(size)[0]:
-                data += os.read(pipe, _SIZE.unpack(size)[0] - len(data))
-            self._tell(*pickle.loads(data))
+        size = _read_exactly(pipe, _SIZE.size)
+        if len(size) == _SIZE.size:
+            self._tell(*pickle.loads(_read_exactly(pipe, _SIZE.unpack(size)[0])))
             return
         self._waiting.unregister(pipe)
         os.close(pipe)
@@ -232,6 +229,14 @@ class Hand:
         left = memoryview(_SIZE.pack(len(data)) + data)
         while left:
             left = left[os.write(self._pipe, left) :]
+
+
+def _read_exactly(pipe: int, size: int) -> bytes:
+    """So many bytes; fewer if nobody writes any more."""
+    data = b""
+    while len(data) < size and (more := os.read(pipe, size - len(data))):
+        data += more
+    return data
 
 
 def _measure_cpu() -> float:

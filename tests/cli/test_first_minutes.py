@@ -35,6 +35,12 @@ gateway logs
 dashboard --no-open
 setup --non-interactive
 import openclaw
+import hermes --dry-run
+import nanobot --json
+backup create
+backup verify {place}/none
+backup restore {place}/none
+backup list
 setup --workspace {place}/work
 status
 status --json
