@@ -57,6 +57,7 @@ config-report: $(VENV)/.dev  ## what becomes of the keys that OpenClaw documents
 	@PYTHONPATH=tests $(BIN)/python tests/config_report.py $(ARGS)
 
 bench: $(VENV)/.dev  ## measured figures next to their targets; ARGS=--gate: is anything dearer than it was; ARGS=--readme
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python bench/run.py $(ARGS)
 
 PART ?= sweep long slow faults mutants soak replay local gate

@@ -177,7 +177,7 @@ async def test_a_flood_that_cannot_be_shown_is_undone_without_a_question(do: Any
 async def test_a_command_that_was_left_behind_cannot_write_them_later(do: Any, ctx: Any, workspace: Path) -> None:
     (workspace / "HEARTBEAT.md").write_text("look\n")
     await do("exec", command="sleep 0.2; echo evil > HEARTBEAT.md; sleep 100", background=True)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while (workspace / "HEARTBEAT.md").read_text() != "evil\n":
             await asyncio.sleep(0.02)
     read = await do("read", path="HEARTBEAT.md")
