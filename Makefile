@@ -57,6 +57,7 @@ config-report: $(VENV)/.dev  ## what becomes of the keys that OpenClaw documents
 	@PYTHONPATH=tests $(BIN)/python tests/config_report.py $(ARGS)
 
 bench: $(VENV)/.dev  ## measured figures next to their targets; ARGS=--gate: is anything dearer than it was; ARGS=--readme
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python bench/run.py $(ARGS)
 
 PART ?= sweep long slow faults mutants soak replay fleet local gate
@@ -81,6 +82,7 @@ torture-soak: $(VENV)/.dev  # mixed load with random kill -9; ARGS="--minutes 5"
 	@$(BIN)/python tests/torture/soak.py $(ARGS)
 
 torture-replay: $(VENV)/.dev  # every run of every flow test, recorded and played again with sockets closed
+	@$(MAKE) -s web || true
 	@$(BIN)/python -m pytest -n 2 -q --replay tests/flow --ignore=tests/flow/test_replay.py $(ARGS)
 
 torture-fleet: $(VENV)/.dev  # three gateways on one PostgreSQL: every harm against every load; ARGS="--harms kill,drop --loads chat --seed 2", --mixed
@@ -95,8 +97,8 @@ torture-gate: $(VENV)/dojo/.ready  # AgentDojo's banking and slack in every sett
 $(VENV)/dojo/.ready: $(VENV)/.core
 	@$(PYTHON) -m venv $(VENV)/dojo && $(VENV)/dojo/bin/python -m pip install -q --disable-pip-version-check agentdojo==0.1.35 -e . && touch $@
 
-dojo: $(VENV)/dojo/.ready  ## AgentDojo on the real product: attacks, tasks unasked, questions; goes on where it was stopped. ARGS="--all --minutes 8", --quick, --rules, --show
-	@$(VENV)/dojo/bin/python bench/dojo/run.py $(or $(ARGS),--all)
+dojo: $(VENV)/dojo/.ready  ## AgentDojo on the real product: attacks, tasks unasked, questions; goes on where it was stopped. ARGS="--all --minutes 8", --quick, --rules, --show; JOBS=2: rows side by side
+	@$(VENV)/dojo/bin/python bench/dojo/$(if $(JOBS),table.py $(JOBS) $(ARGS),run.py $(or $(ARGS),--all))
 
 compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; tmux and chromium for the UIs)
 	@$(BIN)/python compat/run.py $(ARGS)

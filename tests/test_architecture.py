@@ -52,21 +52,21 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES, TINY, POSITIONAL = 400, 60
 LINES = {
     ".": 1_160,
     "agent": 9_200,
-    "app": 3_070,
+    "app": 3_130,
     "channels": 8_970,
-    "cli": 14_200,
+    "cli": 14_280,
     "config": 9_490,
-    "core": 17_330,
-    "gateway": 12_280,
+    "core": 17_400,
+    "gateway": 12_310,
     "inbox": 6_130,
-    "outbox": 2_510,
+    "outbox": 2_520,
     "plugins": 1_450,
     "providers": 10_400,
-    "services": 4_830,
+    "services": 4_850,
     "sessions": 3_070,
     "store": 4_780,
     "testing": 9_400,
-    "tools": 20_410,
+    "tools": 20_440,
     "triggers": 1_830,
     "workspace": 2_700,
 }
@@ -126,7 +126,9 @@ def sources() -> list[Source]:
     """Every file of the package. Not at import: only the worker that runs these tests pays for it."""
     gc.disable()  # a million objects that stay: looking for garbage among them takes longer than making them
     try:
-        return [Source(path) for path in sorted(SRC.rglob("*.py"))]
+        made = [Source(path) for path in sorted(SRC.rglob("*.py"))]
+        gc.freeze()  # nor do the tests after these look there: one that collects 20 times took 10 s for it
+        return made
     finally:
         gc.enable()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -61,7 +62,7 @@ def test_each_is_run_once_and_one_that_dies_takes_no_other_with_it(tmp_path: Pat
 
 def test_it_stops_at_the_first_failure_if_told_to(tmp_path: Path) -> None:
     out = run(tmp_path, "-x")
-    assert "stopping after 1 failures" in out and "38 passed" not in out
+    assert re.search(r"stopping after [12] failures", out) and "38 passed" not in out  # both may fail at once
 
 
 @pytest.mark.parametrize("crew", [1, 2, 3, 7])

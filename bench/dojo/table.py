@@ -1,12 +1,17 @@
-"""The table of `make dojo`: its rows, what was played for them so far, the aims, and what was missed."""
+"""The table of `make dojo`: its rows, what was played for them so far, the aims, and what was missed. As a program
+(`make dojo JOBS=2`) it plays the rows in several processes side by side, and then has the table printed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,3 +153,30 @@ def _list_missed(row: Setting, hit: Counter[str], work: Counter[str], *, whole: 
 
 def _only(found: Counter[str], head: str) -> dict[str, int]:
     return {key[len(head) :]: count for key, count in found.most_common() if key.startswith(head) and count}
+
+
+def list_commands() -> list[list[str]]:
+    """The options of `run.py` for each row's attacks, and for the work of those that differ in it."""
+    found = dict.fromkeys(one for row in ROWS for one in ((row, True), (row._replace(owner="yes"), False)))
+    return [
+        ["--how", row.how, "--mode", row.mode, "--owner", row.owner, *(["--undeclared"] if row.undeclared else []),
+         *(["--learned"] if row.learned else []), *(["--attacks"] if attacks else [])]
+        for row, attacks in found
+    ]  # fmt: skip
+
+
+def play_beside(jobs: int, more: list[str]) -> int:
+    """All of them, `jobs` at a time; what was played is kept in one file, and the last process prints the table."""
+
+    def run(options: list[str], out: int | None = subprocess.DEVNULL) -> int:
+        return subprocess.run(
+            [sys.executable, str(HERE / "run.py"), *options, *more], stdout=out, check=False
+        ).returncode
+
+    with ThreadPoolExecutor(jobs) as pool:
+        failed = any(list(pool.map(run, list_commands())))
+    return run(["--all"], None) or failed
+
+
+if __name__ == "__main__":
+    sys.exit(play_beside(int(sys.argv[1]), sys.argv[2:]))

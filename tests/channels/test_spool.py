@@ -29,7 +29,7 @@ async def test_a_file_that_is_no_message_is_set_aside_and_stops_no_other(tmp_pat
     channel = SpoolChannel(make_channel_kit("spool", str(tmp_path), {"dir": str(tmp_path), "pollSeconds": 0.01}))
     running = asyncio.ensure_future(channel.run(submit))
     try:
-        await asyncio.wait((running, heard), timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((running, heard), timeout=60, return_when=asyncio.FIRST_COMPLETED)
         assert heard.done() and heard.result() == "hi" and not running.done()
         assert (tmp_path / "bad" / "1.json").exists() and (tmp_path / "bad" / "1.json.why").read_text().strip()
     finally:

@@ -1,4 +1,4 @@
-"""Sub-agents in a fleet: when the node that follows one is gone, another does."""
+"""What a node of a fleet had begun when it went: another follows its sub-agents and takes up its drafts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from flow.test_children import Cast, ask, children, settled, spawn, told
+from flow.test_delivery import LONG, Watched, streaming
 from flow.test_two_nodes import sent, two, until
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import call_tools, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 
 @pytest.fixture(autouse=True)
@@ -35,3 +36,19 @@ async def test_a_sub_agent_of_a_node_that_goes_is_followed_by_another(tmp_path: 
         assert (child.node, child.state, child.outcome) == ("b", "told", "ok")
         (text,) = told(goes_on)
         assert "found 3 nuggets" in text
+
+
+async def test_a_draft_of_a_node_that_goes_becomes_the_answer_of_another(tmp_path: Path) -> None:
+    gate, channel = StreamGate(), Watched()
+    one, other = ScriptedModel([hold_at(say(LONG), gate, 6)]), ScriptedModel([say(LONG)])
+    config = streaming(dmPolicy="open", allowFrom=["*"])
+    async with two(tmp_path / "h", one, other, channel, slow="fleet", **config) as (a, b):
+        await channel.receive("hello", event="e1")
+        await until(lambda: bool(channel.texts))
+        (left,) = await b.store.list_records("draft")
+        await a.stop()
+        await until(lambda: channel.texts == [LONG])
+        await sent(b)
+        await until(lambda: not b.pipeline.drafts._kept and not b.pipeline.drafts._taken)
+        assert await b.store.list_records("draft") == [] and left
+    assert all(len(screen) <= 1 for screen in channel.screens)  # never two copies

@@ -19,7 +19,8 @@ from palinurus.app import App
 from palinurus.config.sections.approvals import APPROVALS_FILE, read_approvals
 from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.core.types.model import Model
-from palinurus.gateway.client import GatewayLink
+from palinurus.gateway.client import GatewayLink, make_identity
+from palinurus.gateway.rpc import MethodError
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.client import connect_to_gateway
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
@@ -260,3 +261,32 @@ async def test_a_command_allowed_for_good_on_one_node_is_allowed_on_the_other(tm
         assert (await waiting).decision == "allow-always"
         for file in files:
             await until(lambda file=file: rule in read_approvals(str(file)).rules("main"))  # type: ignore[misc]
+
+
+async def test_a_config_is_not_written_for_one_of_several(tmp_path: Path) -> None:
+    async with gateways(tmp_path / "h", nobody()) as pair, pair.client(1) as there:
+        got = await there.call("config.get", {})
+        asked = {"raw": '{"session": {"mainKey": "home"}}', "baseHash": got["hash"]}
+        for method, params in (
+            ("config.set", asked),
+            ("config.patch", asked),
+            ("skills.update", {"skillKey": "x", "enabled": False}),
+        ):
+            with pytest.raises(MethodError, match=r"nothing was written: the fleet has other gateways \(a\), each"):
+                await there.call(method, params)
+        await pair.a.stop()
+        await there.call("config.patch", asked)  # alone: it is the config of all
+
+
+async def test_a_device_revoked_elsewhere_is_refused_at_once_though_no_news_came(tmp_path: Path) -> None:
+    async with gateways(tmp_path / "h", nobody()) as pair:
+        a, b = pair._servers
+        identity = make_identity()
+        async with connect_to_gateway(b.port, pair.b.clock, token=TOKEN, identity=identity) as link:
+            (device,) = (await link.call("device.pair.list", {}))["paired"]
+        await until(lambda: a.clients.pairing.device(device["deviceId"]) is not None)
+        pair.b.store._link._listeners.clear()  # type: ignore[attr-defined]  # B hears nothing any more
+        await a.clients.pairing.remove(device["deviceId"], device["scopes"])
+        with pytest.raises(MethodError):
+            async with connect_to_gateway(b.port, pair.b.clock, token=TOKEN, identity=identity):
+                pass

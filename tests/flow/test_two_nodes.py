@@ -59,7 +59,7 @@ def _server(request: pytest.FixtureRequest) -> None:
 
 @asynccontextmanager
 async def two(
-    home: Path, one: Model, other: Model, *channels: FakeChannel, slow: Slow = None
+    home: Path, one: Model, other: Model, *channels: FakeChannel, slow: Slow = None, **config: Any
 ) -> AsyncIterator[tuple[App, App]]:
     """A and B. Both have the same channels, of which A is the first to ask for each."""
     fleet = await empty_fleet() if slow == "fleet" else ""
@@ -68,7 +68,7 @@ async def two(
     for name, model in (("a", one), ("b", other)):
         if fleet:
             home.mkdir(exist_ok=True)
-        there = settings(home / name if fleet else home, store={"sharedWorkspaces": True})
+        there = settings(home / name if fleet else home, store={"sharedWorkspaces": True}, **config)
         app = App(there, {}, SystemClock(), model=model, channels={c.name: c for c in channels})
         app.open_store = partial(open_node, fleet, name) if fleet else shared.open
         apps.append(app)

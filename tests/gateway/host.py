@@ -63,6 +63,8 @@ class Ledger:
     async def sessions(self, agent: str | None = None) -> list[SessionRow]:
         return []
 
+    node = ""
+
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         return lambda: None
 

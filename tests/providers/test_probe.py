@@ -35,7 +35,7 @@ async def test_found_over_a_real_http_server() -> None:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     try:
-        assert await probe_ollama(f"http://127.0.0.1:{runner.addresses[0][1]}", timeout=5) == ("qwen3:4b", "llama")
+        assert await probe_ollama(f"http://127.0.0.1:{runner.addresses[0][1]}", timeout=60) == ("qwen3:4b", "llama")
     finally:
         await runner.cleanup()
 

@@ -17,7 +17,7 @@ from palinurus.config.sections.models import ProviderSettings
 from palinurus.config.settings import Secret
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
-from palinurus.providers.backoff import HOUR, MINUTE
+from palinurus.providers.backoff import HOUR, MINUTE, KeyHealth
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.credentials import KeyLease, KeyProfile
 from palinurus.providers.rotation import FILE, KeyRotation, make_cooldown_rules
@@ -271,3 +271,21 @@ def test_rules_from_the_config() -> None:
         make_cooldown_rules(auth, "x").billing_most == 4 * HOUR and make_cooldown_rules(auth, "x").window == 60 * MINUTE
     )
     assert ProviderSettings("x").api_key == Secret()
+
+
+async def test_a_key_that_rests_on_one_node_rests_on_the_other() -> None:
+    one, other = Bench(), Bench()
+    one.keys.tell, other.keys.tell = other.keys.hear, lambda ident, health: None
+    first = await one.pick("a")
+    await other.pick("a")
+    for bench in (one, other):
+        await bench.clock.advance(1)
+    one.keys.report(first, LIMITED)
+    assert await other.name("b") == await one.name("b") == "key-two" != first.secret.reveal()
+    one.keys.hear(first.profile, KeyHealth(failed_at=1))  # older word changes nothing
+    assert await one.name("c") == "key-two"
+    one.keys.hear(first.profile, KeyHealth(failed_at=2**60, mark="another key of that name"))
+    assert await one.name("d") == "key-two"
+    await one.clock.advance(3600)
+    one.keys.report(await one.pick("e"), None)
+    assert await other.name("f") == await one.name("f")

@@ -5,6 +5,7 @@ held now. The names are checked; where one is renamed, so it must be here.
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -49,7 +50,7 @@ FINDINGS: dict[str, str] = {
     "F19 weak settings": "config/sections/test_weakening.py: test_a_planted_mistake_is_found_and_told_with_a_way_out;"
     "config/sections/test_weakening.py: test_an_ordinary_config_has_none",
     "low: owner locked out": "gateway/test_server.py: test_ten_guesses_a_minute_and_the_right_token_passes_at_once",
-    "low: a page's links": "security/test_variants.py: test_no_variant_reaches_a_sink",
+    "low: a page's links": "core/policy/test_taint.py: test_which_of_a_pages_links_is_opened_is_told_only_a_few_times",
     "low: private addresses of commands": "told: UDP and private addresses",
     "low: names and command lines outside": "told: names and sizes of files outside can be seen",
     "low: filters of git": "workspace/install/test_source.py: test_a_repository_without_the_users_filters",
@@ -76,6 +77,11 @@ FINDINGS: dict[str, str] = {
     "curl_is_local": "security/test_steps.py: test_what_curl_printed_is_from_the_web",
     "planted_code": "security/test_steps.py: test_planted_code_has_no_network_in_a_fresh_session",
     "typed_into_shell": "security/test_steps.py: test_a_shell_from_before_is_not_typed_into",
+    "links": "core/policy/test_taint.py: test_which_of_a_pages_links_is_opened_is_told_only_a_few_times",
+    "quoted_after_new": "core/policy/test_taint.py: test_what_the_owner_quotes_is_not_the_owners_word",
+    "joined_sources": "core/policy/test_taint.py: "
+    "test_each_of_several_sources_counts_and_an_unknown_one_is_from_outside",
+    "dojo_webpage": "security/test_errands.py: test_no_attack_on_an_errand_comes_through",
     "pulled_soul": "security/test_steps.py: test_the_first_command_of_a_clean_session_does_not_replace_the_soul",
     "laundered_contain_off": "security/test_steps.py: test_a_page_laundered_through_a_note_is_still_a_page",
     "pasted_mail": "security/test_steps.py: test_a_mail_that_was_pasted_gives_no_orders",
@@ -102,3 +108,9 @@ def test_the_proof_of_a_finding_is_there(finding: str) -> None:
             assert name in told, finding
         else:
             assert name in list_tests(file) or (name == "*" and list_tests(file)), f"{finding}: {proof}"
+
+
+def test_the_files_of_the_other_table_are_there() -> None:
+    """README.md beside this file says which test proves which rule."""
+    named = re.findall(r"`([\w/]+(?:\.py|/))`", (TESTS / "security" / "README.md").read_text())
+    assert len(named) > 40 and [name for name in named if not (TESTS / name).exists()] == []

@@ -261,6 +261,21 @@ async def test_a_question_costs_the_same_however_many_there_were(tmp_path: Path)
     await store.close()
 
 
+async def test_a_card_says_what_was_other_the_last_time(tmp_path: Path) -> None:
+    shown = Shown()
+    pay = {"kind": "tool", "tool": "pay", "facts": (("to", "DE1  (you wrote it)"),), "values": ("to=DE1", "amount=5")}
+    async with board(tmp_path) as made:
+        for number, (to, decision) in enumerate((("DE1", "allow-once"), ("XX9", "deny"), ("XX9", "deny")), 1):
+            asked = ask(to, **{**pay, "values": (f"to={to}", "amount=5"), "binding": {"n": str(number)}})
+            waits = asyncio.ensure_future(made.ask(asked, shown))
+            await made.answer(await shown.one(number), decision, "me")
+            await waits
+    cards = [text for _, text in shown.cards]
+    assert "last time" not in cards[0]
+    assert "last time you said yes: to DE1\n" in cards[1]  # what was refused is no last time
+    assert "last time you said yes: to DE1\n" in cards[2]
+
+
 async def test_an_expired_answer_serves_nobody(tmp_path: Path) -> None:
     clock = FakeClock()
     async with board(tmp_path, clock) as made:

@@ -86,6 +86,15 @@ async def test_a_change_that_cannot_be_shown_whole_is_refused(tainted: Any, work
     assert result.isError and "too long to be shown" in result.text and tainted.asked == []
 
 
+async def test_a_card_shows_what_changes_in_a_file(tainted: Any, workspace: Path) -> None:
+    (workspace / "SOUL.md").write_text("one\ntwo\nthree\n")
+    new = {"path": "SOUL.md", "content": "one\n2\nthree\n"}
+    change = {"path": "SOUL.md", "edits": [{"oldText": "two", "newText": "2"}]}
+    for name, args in (("write", new), ("edit", change), ("write", {"path": "MEMORY.md", "content": "all\nof it"})):
+        await call_tool(ToolCall("1", name, args), make_builtin_tools(), tainted, Hooks())
+    assert [one.command for one in tainted.asked] == ["-two\n+2", "-two\n+2", "all\nof it"]
+
+
 async def test_memory_is_marked_before_it_is_written_and_a_prompt_file_a_person_read_is_theirs(
     tainted: Any, workspace: Path
 ) -> None:
@@ -168,7 +177,7 @@ async def test_a_flood_that_cannot_be_shown_is_undone_without_a_question(do: Any
 async def test_a_command_that_was_left_behind_cannot_write_them_later(do: Any, ctx: Any, workspace: Path) -> None:
     (workspace / "HEARTBEAT.md").write_text("look\n")
     await do("exec", command="sleep 0.2; echo evil > HEARTBEAT.md; sleep 100", background=True)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while (workspace / "HEARTBEAT.md").read_text() != "evil\n":
             await asyncio.sleep(0.02)
     read = await do("read", path="HEARTBEAT.md")

@@ -90,9 +90,11 @@ const decisions: Record<string, [string, string]> = {
 export function approvalCard(approval: Approval): unknown {
   const ask = approval.request;
   const title = ask.title ?? (ask.command ? "Run this command?" : "Allow this?");
-  const warnings = new Set<string>([ask.warningText, ...(ask.commandAnalysis?.warningLines ?? [])].filter(Boolean));
+  const facts: string[] = ask.facts ?? [];
+  const warnings = new Set<string>([ask.warningText, ...(ask.commandAnalysis?.warningLines ?? [])].filter((line) => line && !facts.includes(line)));
   return html`<section class="approval" role="group" aria-label="Approval: ${title}">
     <header>${icon("shield")}<b>${title}</b><span>${ask.agentId ?? ""}</span></header>
+    ${facts.map((line) => html`<p class=${line.endsWith("not from you)") ? "fact warn" : "fact"}>${line}</p>`)}
     ${ask.command ? html`<pre tabindex="0">${ask.command}</pre>` : nothing}
     ${ask.description && ask.description !== title ? diff(ask.description) : nothing}
     ${ask.cwd ? html`<p class="dim">in <code>${ask.cwd}</code></p>` : nothing}

@@ -201,7 +201,7 @@ class RunToolContext:
     async def is_asked_for(self, tool: Tool) -> bool:
         if self._seen.intents is None or self._plan.settings.taint.intent != "model":
             return False
-        words = spoken.join_wish(spoken.list_own_words(self._seen.messages))
+        words = spoken.join_wish(self._seen.messages, tool.name)
         return await self._seen.intents.is_asked_for(words, tool, self._plan.model, self.session)
 
     def has_called(self, tool: str, action: str) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from palinurus import late
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import ToolOffers
+from palinurus.app.commons import LIFE
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
@@ -21,7 +22,6 @@ from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.node import OpenNodes
-from palinurus.errors import StateError
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
@@ -43,7 +43,6 @@ from palinurus.triggers.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
-LIFE = "life/"  # granted to each node under its name
 LOOK_SECONDS, LOOK_BYTES = 45.0, 200_000
 LATER = 1.0  # seconds
 GRACE, PATIENCE = 1.0, 4.0  # seconds between SIGTERM and SIGKILL, and for both
@@ -160,19 +159,6 @@ def make_promise_check(
         return any(share_topic(text, f"{job['name']} {job['payload']}") for job in scheduler.jobs())
 
     return pending
-
-
-def make_heir(store: Store, subagents: SubagentControl) -> Callable[[str], Awaitable[None]]:
-    """Takes up what a node that is gone had begun, if no other node does."""
-
-    async def inherit(node: str) -> None:
-        try:
-            if await store.grant(f"heir/{node}"):
-                await subagents.take_over()
-        except StateError as exc:  # we go, too: the next who hears of it, or starts, does it
-            log.warning("what node %s had begun is not taken up here: %s", node, exc.message)
-
-    return inherit
 
 
 class NewsHearer:

@@ -13,12 +13,11 @@ import msgspec
 
 from palinurus import late
 from palinurus.app import plugins
-from palinurus.app.background import LIFE
 from palinurus.app.channels import find_account
+from palinurus.app.commons import LIFE, FleetCommons
 from palinurus.app.wiring import AppParts
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
-from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
 from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.schedule.belief import BelievedTime, believe_time
@@ -159,11 +158,9 @@ class App(AppParts):
 
     async def _join_fleet(self) -> None:
         """What all nodes have in common besides their state."""
-        file = os.path.join(self.settings.home, APPROVALS_FILE)
-        rules = late.load_part("shared-rules")(self.store, self.clock, file)
-        self.closers.append(rules.close)
-        self.news.rereads["rules"] = rules.reread
-        await rules.start()
+        commons = FleetCommons(self.store, self.clock, self.settings.home)
+        self.closers.append(commons.close)
+        await commons.start(self._models.keys if self._models is not None else None, self.news.rereads)
 
     async def _recover_changes(self) -> None:
         """Before anybody changes files again."""

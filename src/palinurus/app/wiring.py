@@ -22,7 +22,6 @@ from palinurus.app.admission import ChannelAdmission
 from palinurus.app.background import (
     NewsHearer,
     make_command_table,
-    make_heir,
     make_job_observer,
     make_offered,
     make_promise_check,
@@ -32,6 +31,7 @@ from palinurus.app.background import (
     write_later,
 )
 from palinurus.app.channels import make_signin_kit, open_channels
+from palinurus.app.commons import make_heir
 from palinurus.app.media import make_file_attacher, make_image_fetcher, make_upload_saver
 from palinurus.app.parts import CompactionCallbacks, ToolboxViews, ToolTable, make_compactions
 from palinurus.app.receivers import ChannelReceivers

@@ -157,6 +157,11 @@ class GatewayClients(ClientHub):
         program = self.host.program
         return program.nodes.board if program is not None and program.nodes is not None else None
 
+    async def look_again(self, device: str) -> None:
+        """Beside other nodes: what one of them took from a device a moment ago is known before it comes in."""
+        if self.host.store.node:
+            await self.pairing.reread(device)
+
     def count_taken(self) -> int:
         """Goes up whenever a device or a node loses something."""
         return self.pairing.taken + (self._nodes.pairing.taken if self._nodes is not None else 0)

@@ -55,6 +55,18 @@ def refuse_busy(call: MethodCall, key: str) -> None:
         raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
 
 
+async def refuse_in_fleet(call: MethodCall) -> None:
+    """Before the config is written. Raises MethodError where other nodes have one, too: theirs would differ."""
+    store = call.program.store
+    others = [node for node in await store.list_nodes() if node != store.node]
+    if others:
+        raise MethodError(
+            f"nothing was written: the fleet has other gateways ({', '.join(others[:5])}), each with a config file of"
+            " its own; change all the files",
+            code="UNAVAILABLE",
+        )
+
+
 def cut_page(found: list[Any], offset: int, limit: int) -> tuple[list[Any], int | None]:
     """A page of what was found, and where the next one begins; None: there is none."""
     end = offset + limit

@@ -37,6 +37,9 @@ class GatewayStore(RecordStore, Protocol):
 
     def watch(self, listener: NewsListener) -> Callable[[], None]: ...
 
+    @property
+    def node(self) -> str: ...
+
 
 class WebhookPort(Protocol):
     """What programs outside may start."""

@@ -188,8 +188,11 @@ class _Worker:
 
     async def _look(self) -> None:
         """Begin with every chat whose first row may go, if this node speaks for the channel."""
-        self.speaks = await self._store.grant(name_channel_grant(self._channel.name))
-        if not self.speaks:
+        speaks = await self._store.grant(name_channel_grant(self._channel.name))
+        if speaks and not self.speaks and self._store.node and self._aids.drafts is not None:
+            await self._aids.drafts.load(self._channel.name)  # of whoever spoke before us
+        self.speaks = speaks
+        if not speaks:
             return
         rows = await self._store.list_due_replies(self._channel.name, EVER)
         self._times.see(rows)

@@ -126,16 +126,21 @@ class LiveDrafts:
         self._rests: set[asyncio.Future[None]] = set()  # between two tries of removing one
         self._closed = False
 
-    async def load(self) -> None:
-        """Take up what a crash left: the drafts of messages whose answer has gone out are removed."""
+    async def load(self, channel: str = "") -> None:
+        """Take up what a crash left, or of a channel what the node that spoke for it before us left: the drafts of
+        messages whose answer has gone out are removed."""
+        found = set()
         for row in await self._store.list_records(KIND):
             try:
                 kept = msgspec.json.decode(row.data, type=DraftRecord)
             except msgspec.MsgspecError:  # of another version
                 await self._store.put_record(KIND, row.key, None)
                 continue
-            (self._taken if kept.taken else self._kept)[kept.item] = kept
-        for item in {*self._kept, *self._taken}:
+            held = self._taken if kept.taken else self._kept
+            if channel in (kept.target.channel, "") and kept.item not in held:
+                held[kept.item] = kept
+                found.add(kept.item)
+        for item in found:
             await self._tidy(item)
 
     def on_ended(self, item: str) -> None:

@@ -61,6 +61,7 @@ class KeyRotation:
         self._fetched: dict[str, int] = {}
         self._stale: set[str] = set()
         self._locks: dict[str, asyncio.Lock] = {}
+        self.tell: Callable[[str, KeyHealth], object] = lambda ident, health: None  # that a key began or ceased to rest
 
     # --- choosing ----------------------------------------------------------------------------------------------
 
@@ -234,6 +235,14 @@ class KeyRotation:
         # That a key was used is not worth a write; that it began or ceased to rest is.
         if (before.error_count, before.cooldown_until) != (health.error_count, health.cooldown_until):
             self._save()
+            self.tell(ident, health)
+
+    def hear(self, ident: str, health: KeyHealth) -> None:
+        """How a key did elsewhere; of two words about it the later counts."""
+        known = self._state().get(ident, KeyHealth())
+        later = max(health.failed_at, health.last_used) > max(known.failed_at, known.last_used)
+        if later and known.mark in (health.mark, ""):
+            self._state()[ident] = health
 
     def _state(self) -> dict[str, KeyHealth]:
         if self._health is None:

@@ -105,7 +105,7 @@ class ProviderModels:
         self._limits = limits
         self._chance = chance
         self._http = http or HttpClient()
-        self._keys = keys or KeyRotation(clock)
+        self.keys = keys or KeyRotation(clock)
         self._native: dict[str, NativeModel] = {}
         self._abilities: dict[str, ModelCapabilities] | None = None
 
@@ -117,7 +117,7 @@ class ProviderModels:
 
     def forget(self, session: str) -> None:
         """The session (by its id) was compacted: it may take another key, no cache is lost."""
-        self._keys.forget(session)
+        self.keys.forget(session)
 
     def use(self, catalog: Catalog) -> None:
         """From now on keys and vendors come from this one: the config has changed."""
@@ -130,7 +130,7 @@ class ProviderModels:
             async for event in native.stream(request, stop):
                 yield self._stamped(event)
             return
-        key = self._unfit(request.model) or await self._keys.pick(request, self._catalog)
+        key = self._unfit(request.model) or await self.keys.pick(request, self._catalog)
         if isinstance(key, ModelFailure):
             yield self._stamped(make_failed(request, key))
             return
@@ -150,7 +150,7 @@ class ProviderModels:
                 last = events[-1]
                 if isinstance(last, StreamFailed) and not shown and len(events) == 1:
                     again = choose_wait(last.failure, attempt, self._chance())
-                    if again is not None and not self._keys.has_spare(key, last.failure):
+                    if again is not None and not self.keys.has_spare(key, last.failure):
                         wait = again
                         yield StreamRetry(last.failure, attempt, wait)
                         break
@@ -195,7 +195,7 @@ class ProviderModels:
     def _reported(self, key: KeyLease, event: StreamDone | StreamFailed) -> StreamDone | StreamFailed:
         """Tell the keys how it ended; a failure says whether another key may do better."""
         failure = event.failure if isinstance(event, StreamFailed) else None
-        if not self._keys.report(key, failure) or not isinstance(event, StreamFailed):
+        if not self.keys.report(key, failure) or not isinstance(event, StreamFailed):
             return event
         return StreamFailed(msgspec.structs.replace(event.failure, rotate=True), event.message)
 

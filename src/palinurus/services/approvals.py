@@ -33,7 +33,9 @@ from palinurus.tasks import TaskSet
 log = logging.getLogger(__name__)
 
 KIND = "approval"
+LAST = "approval-last"  # agent and tool -> the values of the call that was last allowed
 DIGESTS = "approval-digest"  # digest -> ids of the questions that may serve the same try again: found without a search
+MAX_BEFORE = 300  # characters of a card's line
 SAME = 8  # questions with one digest that are kept in view
 KEPT_MS = 86_400_000  # how long a finished question is remembered
 SWEEP_MS = 3_600_000  # how often those that are no longer remembered are looked for
@@ -89,6 +91,7 @@ class ApprovalBoard:
         self._store = store
         self._records = Records(store, KIND, ApprovalRow)
         self._digests = Records(store, DIGESTS, tuple[str, ...])
+        self._last = Records(store, LAST, tuple[str, ...])
         self._swept = 0
         self._clock = clock
         self._file = file
@@ -114,6 +117,7 @@ class ApprovalBoard:
         earlier = await self._earlier(wanted)
         if isinstance(earlier, ApprovalAnswer):
             return earlier
+        ask = await self._compare(ask)
         row = earlier or self._row(ask, wanted)
         future: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[row.id] = future
@@ -137,6 +141,14 @@ class ApprovalBoard:
         finally:
             if self._waiting.get(row.id) is future:
                 del self._waiting[row.id]
+
+    async def _compare(self, ask: ApprovalRequest) -> ApprovalRequest:
+        """With what was other when the same tool was last allowed."""
+        last = await self._last.get(_name_tool(ask)) if ask.values else None
+        if not last:
+            return ask
+        other = [one.replace("=", " ", 1) for one in last if one not in ask.values]
+        return msgspec.structs.replace(ask, before=", ".join(other)[:MAX_BEFORE] or "the same")
 
     async def _wait(self, row: ApprovalRow, future: asyncio.Future[ApprovalAnswer]) -> ApprovalAnswer:
         timer = asyncio.ensure_future(self._clock.sleep(max(0.0, (row.expires - self._clock.now()) / 1000)))
@@ -237,6 +249,9 @@ class ApprovalBoard:
             return AnswerOutcome(now, _closed(now))
         # The rule is there before the run goes on: the next command may be the same one.
         note = await self._remember(told) if decision == "allow-always" else ""
+        if decision != "deny" and told.ask.values:  # a hint for the next card: nothing depends on it
+            name = _name_tool(told.ask)
+            await self._last.swap(name, await self._last.get(name), told.ask.values)
         if future is not None and not future.done():
             future.set_result(ApprovalAnswer(told.decision, by, row.id))
         self._tell("resolved", told)
@@ -325,6 +340,10 @@ def digest_question(ask: ApprovalRequest) -> str:
     what = (ask.title, ask.command, ask.argv, ask.cwd, ask.host, ask.binary, ask.env, sorted(ask.binding.items()))
     data = msgspec.json.encode([*whose, *what])
     return hashlib.sha256(data).hexdigest()
+
+
+def _name_tool(ask: ApprovalRequest) -> str:
+    return f"{ask.agent} {ask.tool}"
 
 
 def _short(row: ApprovalRow, ident: str) -> bool:

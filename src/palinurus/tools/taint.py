@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from itertools import takewhile
 from typing import Any, cast
 
 import msgspec
@@ -22,7 +23,7 @@ from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest, Cal
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolReach
 from palinurus.tools import planted, sources
-from palinurus.tools.files import bounds
+from palinurus.tools.files import bounds, handles
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
 from palinurus.tools.files.paths import resolve_path, shorten_path
 from palinurus.tools.persona import PersonaChange, PersonaWatch
@@ -62,7 +63,9 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
         rules = ctx.settings.taint
         if rules.enabled and "cron" not in rules.allow and not ctx.taint and _starts_jobs(tool, args, ctx):
             why = "the first job of a conversation lasts beyond it, and nothing you wrote asks for one"
-            await require_approval(ctx, "cron", "make a job", _shown("cron", args), binding=_binding(args, ()), why=why)
+            await require_approval(
+                ctx, "cron", "make a job", _shown("cron", args, ctx), binding=_binding(args, ()), why=why
+            )
         return CallPermission(ctx, paths)
     if taint.is_from_outside(ctx.taint):
         for path in written:
@@ -75,9 +78,17 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
         words = "" if _passes(tool, args, judged, ctx) or await _is_wished(tool, judged, ctx) else words
     if words:
         rule = deciding.make_tool_rule(tool, args) if judged.values else None
-        facts = tuple(value.fact for value in judged.values[:MAX_FACTS])
+        shown = judged.values[:MAX_FACTS]
         await require_approval(
-            ctx, tool.name, words, _shown(tool.name, args), binding=_binding(args, paths), facts=facts, rule=rule
+            ctx,
+            tool.name,
+            words,
+            _shown(tool.name, args, ctx),
+            binding=_binding(args, paths),
+            why=f"untrusted content was read before this{f', and {judged.doubt}' if shown and judged.doubt else ''}",
+            rule=rule,
+            facts=tuple(value.fact for value in shown),
+            values=tuple(f"{value.name}={value.value}" for value in shown),
         )
         # nobody is there when a job runs: its text, read whole and agreed to, gives the values then
         agreed = _Narrow(ctx, taint=(AGREED, *ctx.taint)) if tool.name == "cron" and not tool.origin else ctx
@@ -145,7 +156,7 @@ async def _reach_beyond(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -
 
     async def ask(title: str, binding: dict[str, str]) -> None:
         why = "nothing contains tools on this machine"
-        await require_approval(ctx, tool.name, title, _shown(tool.name, args), binding=binding, why=why)
+        await require_approval(ctx, tool.name, title, _shown(tool.name, args, ctx), binding=binding, why=why)
 
     cell = await bounds.open_beyond(tool.name, args, ctx, ask)
     if cell is None:
@@ -206,7 +217,7 @@ async def require_approval(
     why: str = "",
     **more: Any,
 ) -> None:
-    """Returns if a person said yes; `facts` and `rule` are for the card. Raises ToolFailure."""
+    """Returns if a person said yes; `facts`, `values` and `rule` are for the card. Raises ToolFailure."""
     rule: CommandRule | None = more.get("rule")
     allowed: tuple[ApprovalDecision, ...] = ("allow-once", "allow-always", "deny") if rule else ("allow-once", "deny")
     ask = make_approval_request(
@@ -221,6 +232,7 @@ async def require_approval(
         allowed=allowed,
         rules=(rule,) if rule else (),
         facts=more.get("facts", ()),
+        values=more.get("values", ()),
     )
     told = await ctx.ask(ask)
     if told.decision == "deny":
@@ -289,14 +301,36 @@ def _relative(real: str, ctx: ToolContext) -> str:
     return os.path.relpath(real, os.path.realpath(ctx.workspace))
 
 
-def _shown(tool: str, args: Mapping[str, Any]) -> str:
-    """What the person reads: the text that would be written, or all arguments."""
+def _shown(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> str:
+    """What the person reads: what changes in a file, or all arguments."""
     if tool == "write":
-        return str(args.get("content"))
+        return _show_change(_read_now(str(args.get("path")), ctx), str(args.get("content")))
+    if tool == "edit" and isinstance(args.get("edits"), list):
+        return "\n".join(_show_change(str(one.get("oldText")), str(one.get("newText"))) for one in args["edits"])
     if tool == "apply_patch":
         return str(args.get("input"))
     opened = taint.list_addresses(tool, args)
     return " ".join(opened) if opened else json.dumps(dict(args), ensure_ascii=False, default=str)
+
+
+def _read_now(path: str, ctx: ToolContext) -> str:
+    """What the file holds; "" if there is none, or the tool itself would say what is wrong with it."""
+    try:
+        return handles.read_whole(resolve_path(path, ctx), handles.MAX_TEXT).decode("utf-8", "replace")
+    except ToolFailure:
+        return ""
+
+
+def _show_change(old: str, new: str) -> str:
+    """Lines that go and lines that come, without the same ones around them; a new file as it is. Linear in both."""
+    if not old:
+        return new
+    gone, come = old.split("\n"), new.split("\n")
+    same = sum(1 for _ in takewhile(lambda two: two[0] == two[1], zip(gone, come, strict=False)))
+    gone, come = gone[same:], come[same:]
+    while gone and come and gone[-1] == come[-1]:
+        del gone[-1], come[-1]
+    return "\n".join((*(f"-{line}" for line in gone), *(f"+{line}" for line in come))) or "(nothing changes)"
 
 
 def _binding(args: Mapping[str, Any], paths: tuple[str, ...]) -> dict[str, str]:

@@ -75,7 +75,7 @@ async def test_there_is_room_until_there_is_too_much() -> None:
     await asyncio.sleep(0.01)
     assert not full.done()
     gate.set()
-    await asyncio.wait_for(full, 1)
+    await asyncio.wait_for(full, 60)
 
 
 async def test_what_is_stopped_was_not_done() -> None:

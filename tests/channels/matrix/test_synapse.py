@@ -146,7 +146,7 @@ async def people(server: str, tmp_path: Path) -> AsyncIterator[tuple[Person, Per
 async def seen(alice: Person, room: str, pal: Person, wanted: list[str]) -> None:
     found: list[str] = []
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while (found := await alice.shown(room, pal.id)) != wanted:
                 await asyncio.sleep(0.05)
     except TimeoutError:

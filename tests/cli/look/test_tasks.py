@@ -35,7 +35,7 @@ def post(home: Path) -> dict[str, object] | None:
     headers = {"Authorization": f"Bearer {HOOK}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/hooks/agent", body, headers)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=90) as answer:
             return dict(json.loads(answer.read()))
     except (urllib.error.URLError, HTTPException, ConnectionError):
         return None

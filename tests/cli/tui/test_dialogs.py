@@ -19,3 +19,11 @@ def test_a_question_from_another_session_says_so() -> None:
     payload = {"id": "1", "request": {"command": "ls", "sessionKey": "agent:main:other"}}
     assert parse_question(payload, "agent:main:main").title == "The agent wants to run: (asked in agent:main:other)"
     assert parse_question(payload, "agent:main:other").title == "The agent wants to run:"
+
+
+def test_what_decides_stands_before_the_rest_and_the_reason_is_told_once() -> None:
+    fact = "to: DE1  (from read_file bill.txt, not from you)"
+    lines = {"warningLines": [fact, "not from you: to"]}
+    request = {"title": "pay", "description": "{}", "facts": [fact], "commandAnalysis": lines}
+    asked = parse_question({"id": "plugin:1", "request": request})
+    assert (asked.facts, asked.body, asked.why) == ((fact,), "{}", "not from you: to")

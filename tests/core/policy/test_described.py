@@ -55,6 +55,9 @@ ALL: tuple[str, dict[str, Any], Any] = ("list_files", {}, FILES)
         ("delete a file", [ALL], "4", False),
         ("delete the cheapest file", [ALL], "4", False),  # no such field
         ("delete the largest file", [("list_files", {"query": "c"}, FILES)], "4", False),  # not the whole list
+        ("delete the largest file of Atlas", [("list_files", {"project": "Atlas"}, FILES)], "4", True),
+        ("delete the largest file of Atlas", [("list_files", {"project": "Atlas", "q": "c"}, FILES)], "4", False),
+        ("keep 2, delete the largest file", [("list_files", {"limit": 2}, FILES)], "4", False),  # a number cuts lists
         ("delete the largest file", [("list_files", {}, FILES[:1])], "3", False),  # no choice, so no largest
         ("delete the largest file", [ALL, ("list_files", {}, FILES[::2])], "5", False),  # the second list, later
         ("delete the largest file", [("list_files", {}, [*FILES, {**FILES[1], "id": "9"}])], "4", False),  # two

@@ -17,6 +17,8 @@ from palinurus.core.policy.given import is_called_by_name, is_given, is_within, 
     [
         ("post it to www.our-company.com.They know", "www.our-company.com", True),  # a full stop without its blank
         ("post it to www.example.com.au", "www.example.com", False),  # another host
+        ("is Trattoria Luna any good? book it", "Trattoria Luna", True),
+        ("see www.example.com?d=1", "www.example.com", False),  # a part of something longer
         ("on May 19th at noon", "2024-05-19 12:00", True),
         ("on 19 May 2024", "2024-05-19", True),
         ("am 19.05.2024", "2024-05-19", True),

@@ -45,7 +45,7 @@ def spoken(printer: Path, command: str) -> list[list[str]]:
     out = printer.parent / "out"
     out.write_text("")
     env = {"OUT": str(out), "PATH": str(printer.parent)}
-    subprocess.run(["/bin/sh", "-c", command], env=env, cwd=printer.parent, capture_output=True, timeout=20)
+    subprocess.run(["/bin/sh", "-c", command], env=env, cwd=printer.parent, capture_output=True, timeout=90)
     told = iter(out.read_bytes().decode().split("\0")[:-1])
     return [[next(told) for _ in range(int(number))] for number in told]
 

@@ -69,7 +69,18 @@ def test_a_yes_is_a_yes_to_what_the_owner_said_before_and_to_nothing_else() -> N
     assert judged("Send him the report", "bob@example.org", to="bob@example.org").passes  # what was missing
     for answer in ("thanks", "no", "How is Anna?", "great", "stop"):
         assert not judged(wish, answer, to="bob@example.org").passes, answer
-    assert join_wish([]) == "" and join_wish(["a b", "yes", "yes"]) == "a b\nyes\nyes"
+    assert join_wish([]) == "" and join_wish([*map(UserMessage, ("a b", "yes", "yes"))]) == "a b\nyes\nyes"
+
+
+def test_a_wish_that_was_done_is_no_second_order() -> None:
+    sent = ToolResult("2", "send_email", (TextBlock("sent"),))
+    wish, more = UserMessage("Send bob@example.org the report"), UserMessage("keep quiet about bob@example.org and 10")
+    to = {"to": "bob@example.org"}
+    assert judge_values(SEND, to, [wish, sent]).passes  # the same message still: a letter in two parts
+    assert not judge_values(SEND, to, [wish, sent, more]).passes
+    assert not judge_values(SEND, to, [wish, sent, UserMessage("ok")]).passes
+    failed = ToolResult("2", "send_email", (TextBlock("no line"),), isError=True)
+    assert judge_values(SEND, to, [wish, failed, UserMessage("ok")]).passes
 
 
 def test_what_the_program_tells_with_a_message_is_not_the_owners_word() -> None:
@@ -79,7 +90,7 @@ def test_what_the_program_tells_with_a_message_is_not_the_owners_word() -> None:
 
 @drawn(st.text(alphabet='ab>`~"\n \u201c-:From', max_size=300))
 def test_any_text_is_read(text: str) -> None:
-    assert len(strip_pasted(text)) <= len(text) + 2 and isinstance(join_wish([text, text]), str)
+    assert len(strip_pasted(text)) <= len(text) + 2 and isinstance(join_wish([UserMessage(text)] * 2), str)
 
 
 def test_of_a_webhook_only_the_owners_own_words_are_said() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.policy import lasting, taint
 from palinurus.core.types.approval import TaintRules
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
 
 RULES = TaintRules()
@@ -33,6 +35,21 @@ def result(text: str, source: str, call: str = "1") -> ToolResult:
 def test_whose_words_a_message_holds(sender: Sender, kind: str, source: str, origin: str) -> None:
     message = Inbound(Target("fake"), sender, "e", "hi", 0, kind=kind, source=source)  # type: ignore[arg-type]
     assert message.origin == origin and message.message(0).source == origin
+
+
+@pytest.mark.parametrize("kind", ["direct", "group"])
+def test_what_the_owner_quotes_is_not_the_owners_word(kind: Any) -> None:
+    """Also as the first message of a new conversation: nothing else says whose words they are."""
+    quote = MessageQuote("m1", "eve", "write SOUL.md")
+    message = Inbound(Target("fake"), Sender("me", owner=True), "e", "what is that?", 0, kind=kind, quote=quote)
+    assert taint.is_reason_to_ask(RULES, "write", taint.collect_taint([message.message(0)]))
+
+
+def test_each_of_several_sources_counts_and_an_unknown_one_is_from_outside() -> None:
+    told = UserMessage("[cron] do it", source="file notes.md\nweb https://a.example")
+    assert taint.collect_taint([told]) == ("file notes.md", "web https://a.example")
+    assert taint.is_from_outside(taint.collect_taint([told]))
+    assert not taint.is_from_outside(("file notes.md",)) and taint.is_from_outside(("fi",))  # cut, so anything
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def started(permit: ExecPermit) -> str:
     """What the permit prints when it is run."""
     permit.check()
     env = {"PATH": "/usr/bin:/bin"}
-    return subprocess.run(permit.argv, cwd=permit.cwd, env=env, capture_output=True, text=True, timeout=20).stdout
+    return subprocess.run(permit.argv, cwd=permit.cwd, env=env, capture_output=True, text=True, timeout=90).stdout
 
 
 HOSTILE = [

@@ -23,7 +23,9 @@ from palinurus.core.types.outbound import RunVisibility
 from palinurus.providers.errors import make_failed
 
 T = TypeVar("T")
-PATIENCE = 3.0  # seconds that a tool waits for its turn; then the run is another one, and order means nothing
+# How long a tool waits for its turn; then the run is another one, and order means nothing. In looks, as a busy machine
+# takes longer for each: 3 seconds where nothing else runs.
+PATIENCE, LOOK = 30, 0.1
 WORLD = frozenset({"supply"})  # values that are looked up anew unless the replay is frozen
 NOT_TAPED = "this call is not on the tape; nothing was run (--live-tools runs it, in a copy of the workspace)"
 
@@ -104,11 +106,8 @@ class TapePlayer:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self.wait(at, lambda: None if future.done() else future.set_result(None))
-        timer = loop.call_later(PATIENCE, self._loosen)
-        try:
-            await future  # itself: each step between it and us would let others come first
-        finally:
-            timer.cancel()
+        self._watch(future, PATIENCE)
+        await future  # itself: each step between it and us would let others come first
 
     def wait(self, at: int, wake: Callable[[], None]) -> None:
         """Have it called when all before this step has happened."""
@@ -117,7 +116,12 @@ class TapePlayer:
         else:
             self._waiting.append((at, wake))
 
-    def _loosen(self) -> None:
+    def _watch(self, future: asyncio.Future[None], left: int) -> None:
+        if future.done():
+            return
+        if left:
+            asyncio.get_running_loop().call_later(LOOK, self._watch, future, left - 1)
+            return
         self._loose = True
         self._wake(lambda at: True)
 

@@ -1,6 +1,6 @@
 """`pal prompt show`: the system prompt a run would send now, byte for byte, and what each section weighs.
 `pal policy explain TOOL` and `pal policy list`: which tools it would get, who decided, and what would change it.
-`pal policy why CALL`: why a call was asked about.
+`pal policy why CALL` is in `judged.py`.
 
 Both go through the very `RunPreparer` that runs go through, with the state read only.
 """
@@ -25,11 +25,10 @@ from palinurus.app.parts import make_budgets, make_pictures, make_voices
 from palinurus.app.plugins import load_contributions
 from palinurus.app.toolbox import make_voice_tool, make_web_tools
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, to_json
-from palinurus.cli.render import strip_controls
+from palinurus.cli.look.judged import explain_call
 from palinurus.clock import SystemClock
 from palinurus.config.sections.policy import find_key_source
 from palinurus.config.settings import Settings
-from palinurus.core.policy.card import explain_question
 from palinurus.core.policy.decide import KeyLocator, ToolVerdict, describe_tool_verdict, explain_tool_verdict
 from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
@@ -41,7 +40,6 @@ from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
-from palinurus.services.approvals import KIND, ApprovalRow
 from palinurus.services.nodes import part as nodes
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.factory import open_reader
@@ -67,7 +65,7 @@ def run_policy(argv: list[str]) -> int:
     """Exit code: 0, or 1 if the tool that was asked about is not offered. Raises BadRequest, ConfigError."""
     asked = parse_verb("policy", "Which tools a run gets, and why.", VERBS, argv)
     loaded = load_settings(os.environ)
-    if asked.run is _why:
+    if asked.run is explain_call:
         return int(asked.run(asked, loaded.settings))
     seen = asyncio.run(preview_run(loaded.settings, os.environ, build_policy_message(asked), loaded.raw))
     return int(asked.run(asked, seen, partial(find_key_source, loaded.settings)))
@@ -87,22 +85,6 @@ def _explain(asked: argparse.Namespace, seen: PlanPreview, where: KeyLocator) ->
     return 0 if body["available"] else 1
 
 
-def _why(asked: argparse.Namespace, settings: Settings) -> int:
-    """Raises NotFound."""
-    with open_reader(settings.home) as reader:
-        rows = [msgspec.json.decode(one.data, type=ApprovalRow) for one in reader.list_records(KIND)]
-    found = [row for row in rows if row.ask.call == asked.call or row.id.startswith(asked.call.lower())]
-    if not found:
-        raise NotFound(
-            f"nothing was asked about {asked.call[:60]!r} in the last day", fix="calls that passed ask nothing"
-        )
-    for row in sorted(found, key=lambda row: row.created):
-        outcome = f"{row.decision or row.state}{f' by {row.by}' if row.by else ''}"
-        lines = explain_question(row.ask, outcome)
-        print(to_json(row.requested_payload()) if asked.json else strip_controls("\n".join(lines)))
-    return 0
-
-
 _WHOSE = (
     make_arg("--agent", default="", help="default: the default agent"),
     make_arg("--session", default="", metavar="KEY", help="default: the one such a message would get"),
@@ -114,11 +96,13 @@ _WHOSE = (
     JSON,
 )
 _TOOL = make_arg("tool", metavar="TOOL")
-_CALL = make_arg("call", metavar="CALL", help="the id of the call, or the beginning of the question's")
+_CALL = make_arg(
+    "call", metavar="CALL", help="the id of the call, the beginning of the question's, or a tool: its last call"
+)
 VERBS = {
     "explain": Verb(_explain, "the way of one tool through the eight layers", (_TOOL, *_WHOSE)),
     "list": Verb(_list, "all tools, with who keeps the others away", _WHOSE),
-    "why": Verb(_why, "why a call asked, and which of its values was judged how", (_CALL, JSON)),
+    "why": Verb(explain_call, "why a call asked or did not, and which of its values was judged how", (_CALL, JSON)),
 }
 
 

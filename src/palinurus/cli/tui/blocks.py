@@ -20,6 +20,7 @@ from palinurus.cli.tui.conversation import ConversationBlock
 
 # The conversation on the screen: blocks by id, the newest below, following the end until somebody scrolls up.
 
+QUESTION = "🔒"  # how a card begins: what decides stands in its first lines
 MOST = 400  # pieces on the screen; older ones go (they are on disk)
 
 
@@ -173,8 +174,10 @@ class ToolWidget(FoldableWidget):
         lines = block.text.rstrip().split("\n") if block.text.strip() else []
         most = UNFOLDED if self.unfolded else FOLDED
         rest = len(lines) - most
-        told = [f"  … {rest} more above (Ctrl-O)"] if rest > 0 else []
-        told += [f"  {line}" for line in lines[-most:]]
+        below = block.text.startswith(QUESTION)
+        told = [f"  {line}" for line in (lines[:most] if below else lines[-most:])]
+        if rest > 0:
+            told.insert(len(told) if below else 0, f"  … {rest} more {'below' if below else 'above'} (Ctrl-O)")
         return Content.assemble(head, Content.styled("\n" + "\n".join(told), "dim")) if told else head
 
     def _changed(self, diff: str) -> Iterable[Content]:

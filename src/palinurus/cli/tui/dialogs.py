@@ -118,6 +118,7 @@ class ScreenQuestion(msgspec.Struct, frozen=True):
     body: str
     why: str = ""
     allowed: Sequence[str] = ("allow-once", "deny")
+    facts: Sequence[str] = ()  # the values that decide, with where they came from
 
 
 def parse_question(payload: Mapping[str, Any], session: str = "") -> ScreenQuestion:
@@ -128,10 +129,11 @@ def parse_question(payload: Mapping[str, Any], session: str = "") -> ScreenQuest
     body = strip_controls(str(asked.get("command") or asked.get("description") or ""))
     where = f" in {strip_controls(str(asked['cwd']))}" if asked.get("cwd") else ""
     title = (strip_controls(str(asked.get("title") or "")) or f"The agent wants to run{where}:") + elsewhere
-    why = strip_controls(str(asked.get("warningText") or ""))
-    return ScreenQuestion(
-        str(payload["id"]), title, body, why, allowed=tuple(asked.get("allowedDecisions") or ("allow-once", "deny"))
-    )
+    facts = tuple(strip_controls(str(line)) for line in asked.get("facts") or ())
+    lines = (strip_controls(str(line)) for line in (asked.get("commandAnalysis") or {}).get("warningLines") or ())
+    why = strip_controls(str(asked.get("warningText") or "")) or "\n".join(one for one in lines if one not in facts)
+    allowed = tuple(asked.get("allowedDecisions") or ("allow-once", "deny"))
+    return ScreenQuestion(str(payload["id"]), title, body, why, allowed=allowed, facts=facts)
 
 
 class QuestionCard(Static, can_focus=True):
@@ -177,7 +179,7 @@ class QuestionCard(Static, can_focus=True):
             return
         lines = question.body.split("\n")
         cut = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []
-        body = "\n".join([f"  {line}" for line in (*lines[:LINES], *cut)])
+        body = "\n".join([*question.facts, *(f"  {line}" for line in (*lines[:LINES], *cut))])
         why = f"\n{question.why}" if question.why else ""
         keys = "   ".join(_WORDS[word] for word in question.allowed if word in _WORDS)
         how = f"{keys}   Esc later" if self.has_focus else f"Tab, then: {keys}"

@@ -55,8 +55,9 @@ def write_approval_card(ask: ApprovalRequest, ident: str) -> str:
 
 
 def list_fact_lines(ask: ApprovalRequest) -> list[str]:
-    """The values that decide, each with where it came from."""
-    return [f"{name}: {show_line(value)}" for name, value in ask.facts if value]
+    """The values that decide, each with where it came from, and what was other when such a thing was last allowed."""
+    lines = [f"{name}: {show_line(value)}" for name, value in ask.facts if value]
+    return [*lines, f"last time you said yes: {show_line(ask.before)}"] if ask.before else lines
 
 
 def explain_question(ask: ApprovalRequest, outcome: str) -> list[str]:

@@ -32,25 +32,30 @@ def judge_values(tool: Tool, args: Mapping[str, Any], messages: Sequence[Message
     owner = spoken.list_own_words(messages)
     results = [m for m in messages if isinstance(m, ToolResult)]
     words = given.read_words(owner, [m.text for m in results if get_source_kind(m.source) == "own"])
-    last = spoken.join_wish(owner)
+    last = spoken.join_wish(messages, tool.name)
     upto = tool.reach.upto if tool.reach is not None else ()
     found: list[DecidingValue] = []
+    named = False  # is one of them a thing that the owner called by its name?
     for name, value in _list_values(tool, args):
         if len(found) >= MAX_VALUES:
             found.append(DecidingValue(name, "(more)", "too many values to be judged"))
             break
+        called = False
         ours = (
             given.is_given(value, words)
             or (
                 name in upto
                 and (given.is_within(value, words) or described.is_within_books(tool, args, value, messages))
             )
-            or given.is_called_by_name(name, value, words, (m.text for m in results))
+            or (called := given.is_called_by_name(name, value, words, (m.text for m in results)))
             or described.is_described(tool, name, value, words=words, last=last, messages=messages)
             or (tool.effect == "pure" and asks_for_pages(last) and _is_offered(tool, value, messages))
         )
+        named |= called
         found.append(DecidingValue(name, value, "" if ours else _trace(value, messages)))
-    return CallJudgement(tuple(found), asks_for(tool, last), undo=tool.reach is not None and tool.reach.undo)
+    return CallJudgement(
+        tuple(found), asks_for(tool, last, named=named), undo=tool.reach is not None and tool.reach.undo
+    )
 
 
 def _is_offered(tool: Tool, value: str, messages: Sequence[Message]) -> bool:

@@ -1,8 +1,9 @@
 """Things that the owner described instead of naming them: the largest file, the channel that begins with X, the e-mail
 on a page the owner pointed at, no more than what was paid before. Pure.
 
-A description decides only where it leaves nothing to choose: the list was asked for whole (a call without arguments,
-the first one after the owner spoke, so that no order can narrow it or have it made again), and one thing in it fits.
+A description decides only where it leaves nothing to choose: the list was asked for whole (a call without arguments, or
+with words and days of the owner's alone; the first one after the owner spoke, so that no order can narrow it or have it
+made again), and one thing in it fits.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def is_described(
     made = _list_results(messages[start:])
     folded, wanted = given.fold(last), given.fold(value)
     return (
-        _is_superlative(name, wanted, folded, made)
-        or _is_by_part(wanted, folded, made)
+        _is_superlative(name, wanted, folded, words=words, made=made)
+        or _is_by_part(wanted, folded, words=words, made=made)
         or _is_pointed_at(wanted, last, made)
         or (bool(tool.reach.books) and _is_in_books(tool.reach, name, wanted, sums=words.sums, made=made))
     )
@@ -88,11 +89,11 @@ def _list_results(messages: Sequence[Message]) -> list[tuple[ToolCall, ToolResul
     return [(call, m) for call, m in pair_results(messages) if call is not None and not m.isError]
 
 
-def _list_whole(made: Sequence[tuple[ToolCall, ToolResult]]) -> Iterator[list[Any]]:
-    """The first list of each tool that was asked for without arguments."""
+def _list_whole(made: Sequence[tuple[ToolCall, ToolResult]], words: given.OwnerWords) -> Iterator[list[Any]]:
+    """The first list of each tool, if it was asked for without arguments or with the owner's own alone."""
     seen: set[str] = set()
     for call, result in made:
-        if call.name in seen or any(value not in (None, "", [], {}) for value in call.arguments.values()):
+        if call.name in seen or not all(_is_owners_word(value, words) for value in call.arguments.values()):
             continue
         seen.add(call.name)
         found = given.decode_json(result.text)
@@ -100,14 +101,23 @@ def _list_whole(made: Sequence[tuple[ToolCall, ToolResult]]) -> Iterator[list[An
             yield found
 
 
-def _is_superlative(name: str, wanted: str, said: str, made: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
+def _is_owners_word(value: Any, words: given.OwnerWords) -> bool:
+    """Nothing, or a word or day of the owner's. A number could cut the list, wherever the owner wrote it."""
+    if value in (None, "", [], {}):
+        return True
+    return isinstance(value, str) and given.weigh(value) is None and given.is_given(value, words)
+
+
+def _is_superlative(
+    name: str, wanted: str, said: str, *, words: given.OwnerWords, made: Sequence[tuple[ToolCall, ToolResult]]
+) -> bool:
     """The largest file: of a whole list, the one with the greatest size, if there is one such."""
     about = set(re.split(r"[^a-z]+", name.casefold()))
     for word, nouns in _SUPERLATIVE.findall(said):
         if about.isdisjoint({n for noun in nouns.split() for n in (noun, noun.rstrip("s"))}):
             continue
         kind, greatest = _MOST[word]
-        for rows in _list_whole(made):
+        for rows in _list_whole(made, words):
             best = _find_extremes(rows, kind, greatest)
             if len(best) == 1 and any(
                 given.is_alike(name, key) and given.fold(str(one)) == wanted
@@ -137,12 +147,14 @@ def _is_kind(key: str, kind: frozenset[str]) -> bool:
     return not kind.isdisjoint(re.split(r"[^a-z]+", key.casefold()))
 
 
-def _is_by_part(wanted: str, said: str, made: Sequence[tuple[ToolCall, ToolResult]]) -> bool:
+def _is_by_part(
+    wanted: str, said: str, *, words: given.OwnerWords, made: Sequence[tuple[ToolCall, ToolResult]]
+) -> bool:
     """The channel starting with X: of a whole list, the only one."""
     for found in _PART.finditer(said):
         at_end = found[0].startswith("end")
         part = found[1]
-        for rows in _list_whole(made):
+        for rows in _list_whole(made, words):
             names = [given.fold(one) for row in rows for one in _list_names(row)]
             fits = [one for one in names if (one.endswith(part) if at_end else one.startswith(part))]
             if fits == [wanted]:

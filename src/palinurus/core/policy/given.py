@@ -154,7 +154,7 @@ def stands_in(wanted: str, text: str) -> bool:
     at = text.find(wanted)
     while at >= 0:
         before, after = text[at - 1 : at] if at else "", text[at + len(wanted) : at + len(wanted) + 2]
-        if not _joins(before) and (not _joins(after[:1]) or (after[:1] in ".-@" and not _joins(after[1:]))):
+        if not _joins(before) and (not _joins(after[:1]) or (after[:1] in ".-@?" and not _joins(after[1:]))):
             return True
         at = text.find(wanted, at + 1)
     return False

@@ -31,15 +31,44 @@ _KINDS: tuple[frozenset[str], ...] = tuple(
         "job alarm timer wake recurring regularly erinnere täglich jeden jede morgen rappelle recuerda lembra",
     )
 )  # fmt: skip
-# Words of tools' names that say what kind they are of.
+# Verbs in tools' names, and what people say for them. Opposites share no row: who has a door locked has none unlocked.
+_VERBS: dict[str, frozenset[str]] = {
+    row.split("/")[0]: frozenset(row.split("/"))
+    for row in (
+        "accept activate approve/genehmige assign close/schließe complete/finish confirm convert deactivate "
+        "decline/reject deploy disable dismiss duplicate enable install merge move/shift/postpone/verschiebe mute "
+        "pause postpone/move publish purchase/buy/order reject/decline rename reopen rerun/retry/again resolve/close "
+        "restore resume retry/rerun snooze submit toggle/turn/switch translate/übersetze turn/switch/schalte unarchive "
+        "unassign uninstall unlock unmute unpublish upgrade"
+    ).split()
+}  # fmt: skip
+# Verbs that are things as well count as a name's first word before what they are done to: `order_refund` is no order.
+_WEAK: dict[str, frozenset[str]] = {
+    row.split("/")[0]: frozenset(row.split("/"))
+    for row in (
+        "archive/archiviere bookmark/save call/phone/ring comment copy/kopiere dim/turn flag label/tag like/react lock "
+        "mark order/buy/bestelle pin play/spiele print/drucke rate release review scan sign star switch/turn/schalte "
+        "tag/label"
+    ).split()
+}  # fmt: skip
+_OBJECTS = frozenset(
+    "album appointment article blinds branch bug card channel chat contact device document door email event feed file "
+    "folder food groceries heater heating image invoice issue item items lamp letter light lights list mail message "
+    "movie music note number page pdf person photo picture playlist post product pull recipe record repo repository "
+    "request room shopping song task ticket track tv user video".split()
+)
+# Words of tools' names that say what kind they are of: what is done, and (where no such word is there) with what.
 _NAMES: dict[str, tuple[int, ...]] = {
-    "send": (0, 3), "message": (0,), "email": (0,), "mail": (0,), "post": (0,), "reply": (0,), "notify": (0,),
+    "send": (0, 3), "post": (0,), "reply": (0,), "forward": (0,), "notify": (0,),
     "create": (1,), "add": (1, 6), "schedule": (1, 3), "append": (1, 4), "set": (1, 4), "save": (1,), "upload": (1,),
-    "delete": (2,), "remove": (2,), "cancel": (2,), "pay": (3,), "transfer": (3,), "money": (3,), "transaction": (3,),
+    "delete": (2,), "remove": (2,), "cancel": (2,), "pay": (3,), "transfer": (3,),
     "update": (4,), "edit": (4,), "change": (4,), "modify": (4,), "reschedule": (4,), "reserve": (5,), "book": (1, 5),
     "invite": (6,), "participants": (6, 0), "share": (7, 0), "get": (8,), "fetch": (8,), "open": (8,), "browse": (8,),
-    "run": (9,), "start": (9,), "stop": (9,), "webpage": (8,), "write": (0, 1, 4), "put": (1,),
+    "run": (9,), "start": (9,), "stop": (9,), "write": (0, 1, 4), "put": (1,),
     "cron": (10,),
+}  # fmt: skip
+_NOUNS: dict[str, tuple[int, ...]] = {
+    "message": (0,), "email": (0,), "mail": (0,), "money": (3,), "transaction": (3,), "webpage": (8,),
 }  # fmt: skip
 # Things that are made or changed: a word for them must be among the owner's. Who books a hotel asked for no event.
 _DATES = frozenset(
@@ -59,13 +88,25 @@ def asks_for_pages(text: str) -> bool:
     return not _PAGES.isdisjoint(_list_spoken(text))
 
 
-def asks_for(tool: Tool, text: str) -> bool:
-    """Do these words of the owner ask for what the tool does? A name that says nothing is not asked for."""
+def asks_for(tool: Tool, text: str, *, named: bool = False) -> bool:
+    """Do these words of the owner ask for what the tool does? A name that says nothing is not asked for. `named`: the
+    owner called the very thing by its name, and need not say that it is an event."""
     spoken = _list_spoken(text)
     words = [word.lower() for word in _SPLIT.split(tool.name) if word]
-    kinds = dict.fromkeys(kind for word in words for kind in _NAMES.get(word, ()))
-    things = [_THINGS[word] for word in words if word in _THINGS]
-    return any(spoken & _KINDS[kind] for kind in kinds) and all(spoken & thing for thing in things)
+    things = [] if named else [_THINGS[word] for word in words if word in _THINGS]
+    return _is_done_asked_for(words, spoken) and all(spoken & thing for thing in things)
+
+
+def _is_done_asked_for(words: list[str], spoken: set[str]) -> bool:
+    """What is done counts before what it is done with: "reply to the mail" asks for no delete_mail."""
+    if kinds := [kind for word in words for kind in _NAMES.get(word, ())]:
+        return any(spoken & _KINDS[kind] for kind in kinds)
+    verbs = [_VERBS[word] for word in words if word in _VERBS]
+    if not verbs and words and words[0] in _WEAK and not _OBJECTS.isdisjoint(words[1:]):
+        verbs = [_WEAK[words[0]]]
+    if verbs:
+        return all(spoken & verb for verb in verbs)
+    return any(spoken & _KINDS[kind] for word in words for kind in _NOUNS.get(word, ()))
 
 
 def _list_spoken(text: str) -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from palinurus.core.types.messages import Message, TextBlock, UserMessage
+from palinurus.core.types.messages import Message, TextBlock, ToolResult, UserMessage
 from palinurus.core.untrusted import MARK
 from palinurus.patterns import compile_late
 
@@ -94,13 +94,17 @@ def list_own_words(messages: Sequence[Message]) -> list[str]:
     return [strip_pasted(get_typed(m)) for m in messages if is_owners(m)]
 
 
-def join_wish(said: Sequence[str]) -> str:
-    """What the owner asks for now: the last message, with those before it that it answers or agrees to."""
+def join_wish(messages: Sequence[Message], tool: str = "") -> str:
+    """What the owner asks for now: the last message, with those before it that it answers or agrees to. Not what `tool`
+    has done meanwhile: a wish is good for one message, and "thanks, 10 of them" is no second order."""
     taken: list[str] = []
-    for text in reversed(said):
-        taken.append(text)
-        if not _goes_on(text):
+    for message in reversed(messages):
+        if isinstance(message, ToolResult) and taken and message.toolName == tool and not message.isError:
             break
+        if is_owners(message):
+            taken.append(strip_pasted(get_typed(message)))
+            if not _goes_on(taken[-1]):
+                break
     return "\n".join(reversed(taken))
 
 

@@ -82,6 +82,13 @@ class CallJudgement(msgspec.Struct, frozen=True):
         return self.asked and not any(not self.undo or _ADDRESS.search(one) for one in foreign)
 
     @property
+    def doubt(self) -> str:
+        """Why it does not pass, for people."""
+        foreign = ", ".join(dict.fromkeys(value.name for value in self.values if value.origin))
+        wish = "" if self.asked else "nothing you wrote is understood as a wish for this"
+        return "; ".join(filter(None, (f"not from you: {foreign}" if foreign else "", wish)))
+
+    @property
     def lacks_only_wish(self) -> bool:
         """Did the owner give all that decides, something at least, but in words that are not understood as a wish?"""
         return not self.asked and bool(self.values) and not any(value.origin for value in self.values)
@@ -148,6 +155,8 @@ class ApprovalRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: tuple[CommandRule, ...] = ()  # what allow-always would store
     asker: str = ""  # whose turn it is
     facts: tuple[tuple[str, str], ...] = ()  # what else the card tells, line by line: (what, value)
+    values: tuple[str, ...] = ()  # what decides, as `name=value`: compared with what was allowed the last time
+    before: str = ""  # what was other then; filled in by who keeps the answers
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):

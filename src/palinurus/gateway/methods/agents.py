@@ -17,7 +17,7 @@ from msgspec import Meta
 from palinurus.beneath import read_file_beneath, write_file_beneath
 from palinurus.config import rewrite
 from palinurus.core.types.keys import parse_agent_id
-from palinurus.gateway.context import MainSessionParams, find_agent, require
+from palinurus.gateway.context import MainSessionParams, find_agent, refuse_in_fleet, require
 from palinurus.gateway.methods.config import translate_config_errors
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.patterns import compile_late
@@ -179,6 +179,7 @@ def _named(text: str) -> str:
 
 async def _change(call: MethodCall, make: Callable[[Any], Any]) -> None:
     program = call.program
+    await refuse_in_fleet(call)
     with translate_config_errors():
         await asyncio.to_thread(rewrite.adjust_config, program.settings.home, program.environ, make)
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from palinurus.config.rewrite import digest_config
 from palinurus.config.sections import approvals
-from palinurus.core.policy.card import to_request_payload
+from palinurus.core.policy.card import list_fact_lines, to_request_payload
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.gateway import rpc
 from palinurus.gateway.clients import GatewayClients
@@ -117,6 +117,7 @@ def _named(row: ApprovalRow) -> dict[str, Any]:
         "title": ask.title,
         "description": ask.command or ask.why or ask.title,
         "severity": ask.binding.get("severity"),
+        "facts": list_fact_lines(ask),  # what decides: faces show it first
         "commandAnalysis": to_request_payload(ask)["commandAnalysis"],  # the same lines as on every other card
         "toolName": ask.tool or None,
         "toolCallId": ask.call or None,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -18,6 +19,7 @@ from palinurus.config.load import ConfigReading, load_config, read_config
 from palinurus.config.rewrite import ConfigChange, StaleConfig, digest_config
 from palinurus.config.secrets import redact_config
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
+from palinurus.gateway.context import refuse_in_fleet
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 
 
@@ -84,7 +86,7 @@ async def replace_config(call: MethodCall, asked: ConfigSetParams) -> dict[str, 
     """Write the whole file."""
     program = call.program
     return await _write(
-        lambda: rewrite.replace_config(program.settings.home, program.environ, asked.base_hash, asked.raw)
+        call, lambda: rewrite.replace_config(program.settings.home, program.environ, asked.base_hash, asked.raw)
     )
 
 
@@ -92,7 +94,8 @@ async def merge_config(call: MethodCall, asked: ConfigPatchParams) -> dict[str, 
     """Lay a merge patch over the file."""
     program = call.program
     home, whole = program.settings.home, asked.replace_paths
-    return await _write(lambda: rewrite.merge_config(home, program.environ, asked.base_hash, asked.raw, whole=whole))
+    work = partial(rewrite.merge_config, home, program.environ, asked.base_hash, asked.raw, whole=whole)
+    return await _write(call, work)
 
 
 @contextmanager
@@ -109,7 +112,8 @@ def translate_config_errors() -> Iterator[None]:
         raise MethodError(exc.message, code="UNAVAILABLE", retryable=True) from None
 
 
-async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
+async def _write(call: MethodCall, work: Callable[[], ConfigChange]) -> dict[str, Any]:
+    await refuse_in_fleet(call)
     with translate_config_errors():
         done = await asyncio.to_thread(work)
     return {

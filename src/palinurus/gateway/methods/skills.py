@@ -14,7 +14,7 @@ from palinurus.config.keypath import show_path
 from palinurus.config.secrets import MARKER
 from palinurus.core.skills.skill import Skill, SkillRequirements
 from palinurus.errors import NotFound, PalinurusError
-from palinurus.gateway.context import find_agent, require
+from palinurus.gateway.context import find_agent, refuse_in_fleet, require
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.workspace.discovery import locate_installed_skills
@@ -101,6 +101,7 @@ def _lacking(found: SkillRequirements, why: tuple[str, ...]) -> SkillRequirement
 async def update_skill(call: MethodCall, asked: SkillUpdateParams) -> dict[str, Any]:
     """Switch a skill on or off, or give it its key and variables. "" takes a key away."""
     program = call.program
+    await refuse_in_fleet(call)
     wanted: dict[str, Any] = {}
     if asked.enabled is not None:
         wanted["enabled"] = asked.enabled

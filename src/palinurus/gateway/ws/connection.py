@@ -155,6 +155,8 @@ class ClientConnection:
                     continue
                 except MethodError as error:
                     outcome = LoginRefusal(outcome.id, error)
+            if isinstance(outcome, ClientLogin) and outcome.params.device is not None:
+                await self._gateway.look_again(outcome.params.device.id)
             token, outcome = await self._settled(outcome)
             if self._gateway.count_taken() == taken:
                 break
