@@ -13,6 +13,7 @@ import logging
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -232,6 +233,7 @@ def main() -> int:
     parser.add_argument("--keep", help="a folder for the homes and logs when something is wrong")
     options = parser.parse_args()
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is stopped
     if find_programs() is None:
         print(f"the fleet was not tortured: {MISSING}")
         return 0
