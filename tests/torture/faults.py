@@ -180,6 +180,12 @@ FAULTS: tuple[TakenBack, ...] = (
         "cli/gateway/test_serve_faults.py sighup",
     ),
     TakenBack(
+        17, "a full disk is one line", "store/sqlite/database.py",
+        "        check_database(conn, file)\n    except sqlite3.Error as error:",
+        "        check_database(conn, file)\n    except ZeroDivisionError as error:",
+        "cli/gateway/test_serve_faults.py takes_nothing and served",
+    ),
+    TakenBack(
         17, "a log that is lost is said once", "cli/gateway/logs.py",
         "        if self.lost and not lost:\n", "        if self.lost:\n",
         "cli/gateway/test_serve_faults.py said_once",
