@@ -45,8 +45,8 @@ from torture.targets import EQUIVALENT, HAND, TARGETS  # noqa: E402
 
 MOST = 5.0  # seconds of processor time that the tests of others may take for a mutant
 SLACK = 3.0  # seconds a test may wait besides five times what it took without a mutant
-SLICE, FEW = 0.2, 2  # seconds between two looks at one that says nothing; ticks that are as good as none
-LONGEST = 1200.0  # whatever it does
+SLICE = 0.2  # seconds between two looks at one that says nothing
+TICKS = os.sysconf("SC_CLK_TCK")
 STUCK = "killed (stuck)"
 
 
@@ -74,7 +74,7 @@ class Log:
 
     def find_killer(self, mutant: Mutant) -> str:
         verdict = self._known.get(self._key(mutant), "")
-        return verdict if verdict.startswith("killed by") else ""
+        return verdict if verdict.startswith("killed") else ""
 
     def add(self, mutant: Mutant, verdict: str) -> None:
         if self._path:
@@ -169,8 +169,8 @@ class Hunter:
         return "survived" if len(said) == len(chosen) else "killed (died)"
 
     def _in_fork(self, work: Callable[[Callable[[bytes], None]], None], limits: list[float]) -> bytes | None:
-        """What `work` tells; None if it says nothing for so many seconds (one after each byte) in which nothing of it
-        has anything to do. Those that it waits for a processor do not count."""
+        """What `work` tells; None if it says nothing for so many seconds (one after each byte), those not counted that
+        it waits for a processor."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -190,17 +190,18 @@ class Hunter:
             finally:
                 os._exit(0)
         os.close(writing)
-        said, idle, worked, end = b"", 0.0, 0, time.monotonic() + LONGEST
+        said, spent, worked = b"", 0.0, 0
         try:
-            while idle < limits[min(len(said), len(limits) - 1)] and time.monotonic() < end:
+            while spent < limits[min(len(said), len(limits) - 1)]:
                 if not select.select([reading], [], [], SLICE)[0]:
                     before, (worked, waits) = worked, watch_session(pid)
-                    idle += SLICE if waits and worked - before <= FEW else 0.0
+                    did = (worked - before) / TICKS
+                    spent += SLICE if waits and did < SLICE / 10 else did
                     continue
                 got = os.read(reading, 1 << 16)
                 if not got:
                     return said
-                said, idle = said + got, 0.0
+                said, spent = said + got, 0.0
                 if b"!" in said and said[:1] in b".!":
                     return said
             return None
