@@ -388,7 +388,7 @@ def read_verdicts(process: subprocess.Popen[str]) -> Iterator[str]:
 def look_wider(target: str, out: list[str], options: argparse.Namespace, base: Path) -> list[str]:
     """The verdicts, with those of the wider tests for what survived the file's own."""
     survived = [line for line in out if line.startswith("survived")]
-    if not survived or not TARGETS[target].wide:
+    if options.own or not survived or not TARGETS[target].wide:
         return out
     left = base / "left"
     left.write_text("\n".join(line.partition("\t")[2] for line in survived))
@@ -404,6 +404,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="for each file at most, once its tests were run")
     parser.add_argument("--jobs", type=int, default=1, help="files at a time")
     parser.add_argument("--hand", action="store_true", help="only the mutants made by hand")
+    parser.add_argument(
+        "--own", action="store_true", help="ask the file's own tests only: quick, where tests are written"
+    )
     parser.add_argument("--list", action="store_true", help="say which there are")
     parser.add_argument("--log", default="", help="a file for verdicts, and of those of an earlier run")
     parser.add_argument("--one", help=argparse.SUPPRESS)
