@@ -473,3 +473,58 @@ async def test_plugins_hear_of_what_could_not_be_sent(tmp_path: Path) -> None:
             while not heard:
                 await asyncio.sleep(0.005)
     assert (heard[0]["success"], heard[0]["error"]) == (False, "no such chat")
+
+
+async def test_what_is_too_old_is_given_up_with_what_went_wrong(tmp_path: Path) -> None:
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        await w.say(reply("one", "1"), reply("two", "2", OTHER))
+        one = worker(w, w.channel)
+        for row, error in zip(await w.store.list_due_replies("fake", 2**62), ("no way", ""), strict=True):
+            one._times._known[row.id] = (CLOCK.monotonic() - 2 * send.DAY / 1000, 0.0)
+            one._times._tried.add(row.id)
+            assert await one._part(msgspec.structs.replace(row, error=error), reply("x", "1")) is None
+        found = [await w.store.reply(f"item.{n}") for n in (1, 2)]
+    assert [(row.state, row.error) for row in found if row is not None] == [
+        ("failed", "no way"),
+        ("failed", "not sent within a day"),
+    ]
+    assert w.channel.sends == []
+
+
+async def test_who_paces_hears_of_what_is_queued_and_a_worker_that_fails_looks_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Pace:
+        def __init__(self) -> None:
+            self.queued: list[str] = []
+
+        def on_queued(self, replies: tuple[Reply, ...]) -> None:
+            self.queued += [one.text for one in replies]
+
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("a bug of ours")
+
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        pace = Pace()
+        aids: Any = DeliveryAids(pace=pace)  # type: ignore[arg-type]
+        deliverer = Deliverer(w.store, {"fake": w.channel}, Hooks(), CLOCK, aids)
+        deliverer.start()
+        await w.say(reply("hello", "1"))
+        deliverer.on_queued((reply("hello", "1"),))
+        async with asyncio.timeout(60):
+            while "delivery failed" not in caplog.text:
+                await asyncio.sleep(0.005)
+        assert pace.queued == ["hello"] and not deliverer._tasks[0].done()
+        await deliverer.stop()
+
+
+async def test_a_worker_that_ends_has_ended_all_it_began(tmp_path: Path) -> None:
+    channel = Hanging()
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("slow", "1"))
+        async with asyncio.timeout(60):
+            while not channel.begun:
+                await asyncio.sleep(0.002)
+        (begun,) = w.deliverer._workers["fake"]._busy.values()
+        await w.deliverer.stop()
+        assert begun.done()

@@ -110,3 +110,26 @@ async def test_a_reading_that_the_database_refuses_is_an_error_of_ours(store: Sq
         await store.item("m1")
     store._state.reader.close()
     store._state.reader = reader
+
+
+async def test_what_a_killed_process_left_in_the_journal_is_in_its_file_after_the_start(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    await (await open_sqlite_store(str(home), FakeClock())).close()
+    with closing(sqlite3.connect(home / "state.db")) as conn:
+        conn.execute("INSERT INTO journal (path, id, data) VALUES (?, 'e1', ?)", (FILE, b'{"id":"e1"}'))
+        conn.commit()
+    made = await open_sqlite_store(str(home), FakeClock())
+    assert await made.recover() == []
+    assert (home / FILE).read_bytes() == b'{"id":"e1"}\n'
+    await made.close()
+
+
+async def test_a_writer_that_stops_takes_nothing_more_and_remembers_what_broke_first(store: SqliteStore) -> None:
+    writer = store._state.writer
+    for why in ("first", "second"):
+        writer._fault(StateBroken(why))
+    assert writer._broken is not None and writer._broken.message == "first"
+    writer._broken, writer._stopping = None, True
+    with pytest.raises(StateError, match="closed"):
+        writer.put(lambda tx: None)
+    writer._stopping = False
