@@ -8,7 +8,7 @@ and runs the tests that pass the changed line, until one fails. What survives is
 the same way. Prints killed, survived and equivalent (`targets` says
 why nobody can notice those; they are not run), and the survivors. A file is left after `--minutes`: its mutants come in
 an order that is shuffled, always in the same way, so that those that were tried are a fair sample. With `--log` a hunt
-goes on where another was stopped: what that file has as killed, text for text, is not tried again.
+goes on where another was stopped: what that file has as killed, function for function, is not tried again.
 """
 
 from __future__ import annotations
@@ -62,6 +62,15 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def find_function(source: str, scope: str) -> str:
+    """The text of the function or method with this qualified name."""
+    found: ast.AST | None = ast.parse(source)
+    for name in scope.split(".") if scope else ():
+        within = [] if found is None else list(ast.walk(found))
+        found = next((one for one in within if getattr(one, "name", "") == name and hasattr(one, "body")), None)
+    return ast.unparse(found) if found is not None and scope else ""
+
+
 class Log:
     """Verdicts in a file; the last one about a mutant counts. "": nothing is kept."""
 
@@ -82,7 +91,9 @@ class Log:
                 out.write(f"{self._key(mutant)}\t{verdict}\t{mutant.name}\n")
 
     def _key(self, mutant: Mutant) -> str:
-        return hashlib.sha256(f"{mutant.file}\0{mutant.source}".encode()).hexdigest()[:20]
+        """The function it is in, as the mutant has it: changes elsewhere in the file leave the verdict."""
+        text = find_function(mutant.source, mutant.scope) or mutant.source
+        return hashlib.sha256(f"{mutant.file}\0{mutant.scope}\0{text}".encode()).hexdigest()[:20]
 
 
 class Hunter:

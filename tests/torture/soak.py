@@ -43,7 +43,7 @@ SETTLED = 600.0  # seconds for a start, and for everything to end: others may ne
 # while nobody kills it: bytes that a message may leave behind, descriptors; and the size of the log
 LEFT, MORE_FILES, LOG_BYTES = 2048, 20, 20 << 20
 SERVED = 5  # messages between two kills, at least
-TALK = 25  # messages of a conversation
+TALK = 6  # messages of a conversation: what is kept of the last 64 in memory is full before the calm is half over
 
 
 class Sample(NamedTuple):
@@ -71,7 +71,7 @@ class Footprint(NamedTuple):
 def find_litter(before: Footprint, after: Footprint) -> list[str]:
     """A message costs its lines, whenever it comes: later ones must not cost a multiple of what the first did."""
     came = after.messages - before.messages
-    if min(came, before.messages) < 300:  # what is in the log of the database only is weighed late
+    if min(came, before.messages) < 100:
         return []
     early, late = before.size / max(1, before.messages), (after.size - before.size) / came
     return [] if late <= 2 * early else [f"a message took {early:.0f} bytes of disk, and later {late:.0f}"]
@@ -173,6 +173,8 @@ class Soak:
 
     async def write_telegram(self, name: str) -> None:
         token, chat = self.token("t"), self.chance.choice(("ann", "bob"))
+        if self.sent["t"] % TALK == 0:
+            await self.telegram.say("/new", chat=chat)
         ident = await self.telegram.say(f"SAY reply {token}", chat=chat, times=self.chance.choice((1, 1, 2)))
         self.told_telegram.append(f"{CHATS[chat]}:{ident}")
         self.accepted.append(token)
@@ -264,9 +266,10 @@ class Soak:
         return wrong
 
     def weigh(self) -> Footprint:
-        """Without the log of the database, which has a limit of its own."""
-        size = 0
-        for path in (path for path in Path(self.world.home).rglob("*") if not path.name.endswith(("-wal", "-shm"))):
+        """Of the database its pages, wherever they are: its log has a limit of its own."""
+        with closing(sqlite3.connect(f"file:{self.world.home}/state.db?mode=ro", uri=True)) as conn:
+            size = conn.execute("PRAGMA page_count").fetchone()[0] * conn.execute("PRAGMA page_size").fetchone()[0]
+        for path in (path for path in Path(self.world.home).rglob("*") if not path.name.startswith("state.db")):
             with suppress(FileNotFoundError):  # of the gateway that is at work
                 size += path.lstat().st_size
         return Footprint(sum(self.sent.values()), size)
