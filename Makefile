@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-replay torture-gate compat dojo clean
+.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-replay torture-local torture-gate compat dojo clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -27,15 +27,17 @@ wheel: web  ## dist/palinurus-VERSION-py3-none-any.whl, with the page and the do
 
 run: $(VENV)/.core  ## set up and start the gateway
 	@$(MAKE) -s web || true
+	@$(BIN)/python -m compileall -q src  # a running gateway keeps no compiled module: its disk may be full
 	@$(BIN)/pal setup --non-interactive
 	@exec $(BIN)/pal gateway
 
+CREW ?= 4  # processes on two cores: many tests wait
 test: $(VENV)/.dev  ## the whole suite
 	@$(MAKE) -s web || true
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --tables --aim 150 $(ARGS)
+	@$(BIN)/python -m pytest --crew $(CREW) --tables --aim 150 $(ARGS)
 
 quick: $(VENV)/.dev  ## the inner loop: rules of the tree, pure cores, one flow of each area
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --tables --aim 30 @tests/quick.txt $(ARGS)
+	@$(BIN)/python -m pytest --crew $(CREW) --tables --aim 30 @tests/quick.txt $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types, architecture
 	$(BIN)/ruff format --check src tests bench
@@ -44,7 +46,7 @@ check: $(VENV)/.dev  ## format, lint, types, architecture
 	$(BIN)/python -m pytest tests/test_architecture.py
 
 seeds: $(VENV)/.dev  ## which lines of the seeds no passing test covers
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
+	@$(BIN)/python -m pytest --crew $(CREW) -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
 	@$(BIN)/python tests/seeds/report.py $(VENV)/seeds.json
 
 screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md and docs/chat.md, with this machine's chromium
@@ -57,7 +59,7 @@ config-report: $(VENV)/.dev  ## what becomes of the keys that OpenClaw documents
 bench: $(VENV)/.dev  ## measured figures next to their targets; ARGS=--gate: is anything dearer than it was; ARGS=--readme
 	@$(BIN)/python bench/run.py $(ARGS)
 
-PART ?= sweep long slow faults mutants soak replay gate
+PART ?= sweep long slow faults mutants soak replay local gate
 torture: $(addprefix torture-,$(PART))  ## kill -9 everywhere, long tests, mutants of the shells, a soak, AgentDojo; PART=mutants ARGS=dispatch picks
 
 torture-sweep: $(VENV)/.dev  # kill -9 at every point of every scenario, in one piece; says at its end what was lost
@@ -80,6 +82,9 @@ torture-soak: $(VENV)/.dev  # mixed load with random kill -9; ARGS="--minutes 5"
 
 torture-replay: $(VENV)/.dev  # every run of every flow test, recorded and played again with sockets closed
 	@$(BIN)/python -m pytest -n 2 -q --replay tests/flow --ignore=tests/flow/test_replay.py $(ARGS)
+
+torture-local: $(VENV)/.dev  # runs of a real model on this machine, recorded and played again offline; ARGS: names of models
+	@$(BIN)/python tests/torture/local.py $(ARGS)
 
 torture-gate: $(VENV)/dojo/.ready  # AgentDojo's banking and slack in every setting
 	@$(VENV)/dojo/bin/python bench/dojo/run.py --all --suites banking,slack

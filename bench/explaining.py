@@ -1,4 +1,4 @@
-"""What cards cost a message, and how long an answer to "why" takes."""
+"""What cards and the journal of changes cost, and how long an answer to "why" takes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,23 @@ from palinurus.services.why import TOPICS
 from palinurus.testing.model import ScriptedModel, call_tools, say
 
 CONFIG = {"agents": {"defaults": {"skipBootstrap": True}}}
+FILES = 1_000  # of a workspace in which a command writes
 MESSAGES, CALLS = 40, 12  # in the store that is asked; model calls of the run that is explained
 _NONE = CallCard(-1, 0, "", "", "", "")
 
 
-class _Stopwatch(ScriptedModel):
-    """One tool, then an answer; notes when it is asked."""
+ToolOrder = tuple[str, dict[str, Any]]
 
-    def __init__(self, rounds: int = 1) -> None:
-        steps = [call_tools(("ls", {"path": ".", "limit": n + 1})) for n in range(rounds)]
+
+def _list_calls(rounds: int) -> list[ToolOrder]:
+    return [("ls", {"path": ".", "limit": n + 1}) for n in range(rounds)]
+
+
+class _Stopwatch(ScriptedModel):
+    """Tools, then an answer, again and again; notes when it is asked."""
+
+    def __init__(self, *calls: ToolOrder) -> None:
+        steps = [call_tools(call) for call in calls or _list_calls(1)]
         super().__init__([*steps, say("done")])
         self._rounds = [*steps, say("done")]
         self.asked: list[float] = []
@@ -96,7 +104,7 @@ async def cards(bench: Bench) -> list[Row]:
 async def why(bench: Bench) -> list[Row]:
     """Every topic, asked of a run of some calls in a home with some messages; and `pal why` as a process."""
     with tempfile.TemporaryDirectory(dir=bench.system.root) as home:
-        async with Agent(_Stopwatch(CALLS - 1), home=home, config=CONFIG) as agent:
+        async with Agent(_Stopwatch(*_list_calls(CALLS - 1)), home=home, config=CONFIG) as agent:
             for n in range(MESSAGES):
                 await agent.run(f"number {n}", session=f"s{n % 5}")
         took: dict[str, list[float]] = {}
@@ -120,4 +128,32 @@ async def why(bench: Bench) -> list[Row]:
         Row(f"an answer to why, the slowest of {len(took)} topics ({slowest})", took[slowest][1:], "ms", 50.0),
         Row("`pal why` as a process", [wall for wall, _ in alone[1:]], "s"),
         Row("… its processor time", [spent for _, spent in alone[1:]], "s"),
+    ]
+
+
+async def changes(bench: Bench) -> list[Row]:
+    """What a command costs that writes in a workspace of many files, with and without the journal that an undo needs,
+    by turns. Our own processor time: the command's is not ours, and a busy machine changes it little."""
+    spent: dict[bool, list[float]] = {True: [], False: []}
+    with tempfile.TemporaryDirectory(dir=bench.system.root) as root:
+        agents = {}
+        for kept in spent:
+            home = os.path.join(root, str(kept))
+            for n in range(FILES):
+                folder = os.path.join(home, "workspace", f"folder{n // 20}")
+                os.makedirs(folder, exist_ok=True)
+                with open(os.path.join(folder, f"{n}.txt"), "w", encoding="utf-8") as file:
+                    file.write(f"number {n}\n")
+            model = _Stopwatch(("exec", {"command": "date > written"}))
+            agents[kept] = Agent(model, home=home, config={**CONFIG, "tools": {"changes": {"enabled": kept}}})
+        async with agents[True], agents[False]:
+            for n in range(2 * bench.many(60) + 6):
+                kept, used = n % 2 == 0, time.process_time()
+                await agents[kept].run(f"number {n}")
+                if n >= 6:
+                    spent[kept].append((time.process_time() - used) * 1000)
+    more = statistics.median(spent[True]) - statistics.median(spent[False])
+    return [
+        Row(f"processor time of a turn with a command, workspace of {FILES:,} files, no undo", spent[False], "ms"),
+        Row("… that undo adds", [max(0.0, more)], "ms", 8.0),
     ]

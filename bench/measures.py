@@ -25,6 +25,7 @@ import sockets
 from system import TOKEN, Mock, System, checked, mark, pal
 
 MS = 1e6
+LEAN = "docs/decisions/0079-what-a-start-and-a-command-still-cost.md"
 
 
 class Row(NamedTuple):
@@ -33,6 +34,7 @@ class Row(NamedTuple):
     unit: str
     target: float | None = None
     floor: bool = False  # the target is a least, not a most
+    why: str = ""  # where it is told why the target is missed
 
 
 class Bench(NamedTuple):
@@ -70,9 +72,9 @@ async def ready(bench: Bench) -> list[Row]:
         cpu.append(procs.cpu(bench.system.pid))
         memory.append(await asyncio.to_thread(procs.quiet_rss, bench.system.pid))
     return [
-        Row("gateway ready", took, "s", 0.4),
+        Row("gateway ready", took, "s", 0.4, why=LEAN),
         Row("… processor time until then", cpu, "s"),
-        Row("idle memory (RSS)", memory, "MB", 45.0),
+        Row("idle memory (RSS)", memory, "MB", 45.0, why=LEAN),
     ]
 
 
@@ -90,7 +92,7 @@ async def once(bench: Bench) -> list[Row]:
                 took.append(wall)
                 cpu += [spent] if not up else []
     return [
-        Row("one-shot `pal agent`, no gateway", alone, "s", 0.4),
+        Row("one-shot `pal agent`, no gateway", alone, "s", 0.4, why=LEAN),
         Row("… its processor time", cpu, "s"),
         Row("… through the running gateway", through, "s"),
     ]
@@ -118,7 +120,7 @@ async def hundred(bench: Bench) -> list[Row]:
     await bench.system.up()
     for n in range(100):
         checked(await bench.system.turn(f"hundred-{n}", mark()[1]), 20)
-    return [Row("memory after 100 sessions (RSS)", [procs.rss(bench.system.pid)], "MB", 55.0)]
+    return [Row("memory after 100 sessions (RSS)", [procs.rss(bench.system.pid)], "MB", 55.0, why=LEAN)]
 
 
 async def request(bench: Bench) -> list[Row]:
@@ -233,7 +235,7 @@ async def tool(bench: Bench) -> list[Row]:
             if n:
                 spent.append((procs.cpu(bench.system.pid) - before) * 1000 / rounds)
                 gaps += [(after["arrived"] - call["sent1"]) / MS for call, after in pairwise(calls)]
-        rows.append(Row(f"a round with `{name}`{f', held by {kind} alone' * bool(kind)}", gaps, "ms", target))
+        rows.append(Row(f"a round with `{name}`{f', held by {kind} alone' * bool(kind)}", gaps, "ms", target, why=LEAN))
         rows.append(Row("… processor time", spent, "ms"))
     bench.system.down()
     bench.system.contain("auto")
@@ -277,7 +279,7 @@ async def many(bench: Bench) -> list[Row]:
     return [
         Row("200 sessions at once, bare client", bare, "s"),
         Row("200 sessions at once, through the gateway", ours, "s"),
-        Row("… gateway / bare client (least of each)", [min(ours) / min(bare)], "x", 1.5),
+        Row("… gateway / bare client (least of each)", [min(ours) / min(bare)], "x", 1.5, why=LEAN),
         Row("… first text of the median session, bare client", bare_first, "s"),
         Row("… first text of the median session, through the gateway", first, "s"),
         Row("… processor time a session", cpu, "ms"),
@@ -440,6 +442,7 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "questions": (lambda bench: import_module("judging").questions(bench), False),
     "cards": (lambda bench: import_module("explaining").cards(bench), False),
     "why": (lambda bench: import_module("explaining").why(bench), False),
+    "changes": (lambda bench: import_module("explaining").changes(bench), False),
 }
 
 

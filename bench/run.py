@@ -44,7 +44,9 @@ def line(row: Row) -> str:
     shown = f"{number(middle)} {row.unit}" + (f" ({number(least)})" if len(row.samples) > 1 else "")
     if row.target is None:
         return f"| {row.what} | {shown} | | |"
-    sign, verdict = (">=" if row.floor else "<="), ("**missed**" if missed(row) else "met")
+    sign, verdict = (">=" if row.floor else "<="), "met"
+    if missed(row):
+        verdict = f"**missed**: {row.why}" if row.why else "**missed**"
     return f"| {row.what} | {shown} | {sign} {number(row.target)} {row.unit} | {verdict} |"
 
 

@@ -119,7 +119,7 @@ def start(package: str, origins: tuple[str, ...] = ()) -> Place:
     running.append(_spawn(pal, root, "gateway"))
     place = Place(root, package, home, port, shots, running)
     for one in (mock, port):
-        if not _listens(one):
+        if not listens(one):
             place.stop()
             raise SystemExit(f"compat: nothing listens on port {one}; see the logs in {root}")
     return place
@@ -150,7 +150,8 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _listens(port: int, seconds: float = 30) -> bool:
+def listens(port: int, seconds: float = 30) -> bool:
+    """Whether somebody does, within so long."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with socket.socket() as one:

@@ -1,8 +1,8 @@
 """`make compat`: the unmodified OpenClaw clients against our gateway with a mock model, and the configs of its docs.
 Exit 1 on a mismatch.
 
-PARTS (blocks, cli, node, tui, control) as arguments pick some of them. The package is kept in $COMPAT_PACKAGE (else the
-user's cache folder); screens and screenshots go to a new folder that is named at the end.
+PARTS (blocks, homes, cli, node, tui, control) as arguments pick some of them. The package is kept in $COMPAT_PACKAGE
+(else the user's cache folder); screens and screenshots go to a new folder that is named at the end.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 
 import blocks
 import control
+import homes
 import node
 import place
 import tui
@@ -19,7 +20,7 @@ from tally import Tally
 
 import cli
 
-PARTS = ("blocks", "cli", "node", "tui", "control")
+PARTS = ("blocks", "homes", "cli", "node", "tui", "control")
 
 
 def main(wanted: list[str]) -> int:
@@ -30,14 +31,16 @@ def main(wanted: list[str]) -> int:
     tally = Tally()
     if "blocks" in (wanted or PARTS):
         blocks.drive(os.path.join(package, "node_modules", "openclaw", "docs"), tally)
-        wanted = [part for part in wanted or PARTS if part != "blocks"]
-        if not wanted:
-            return 0 if tally.good else 1
+    if "homes" in (wanted or PARTS):
+        homes.drive(package, cache, tally)
+    wanted = [part for part in wanted or PARTS if part not in ("blocks", "homes")]
+    if not wanted:
+        return 0 if tally.good else 1
     server = control.serve(package)
     here = place.start(package, (f"http://127.0.0.1:{server.server_address[1]}",))
     print(f"compat: openclaw {place.VERSION} against {here.url}; logs in {here.root}")
     try:
-        for part in wanted or PARTS:
+        for part in wanted:
             if part == "cli":
                 cli.drive(here, tally)
             elif part == "node":

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from crew import Crew
 from nosync import skip_sync
 from tables import join_rows
 
@@ -52,8 +53,11 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("long")
     else:
         skip_sync()
+    if size := config.getoption("--crew"):
+        config.pluginmanager.register(Crew(config, size), "crew")
 
 
+DEAREST = 6  # folders that are named at the end
 LONG = pytest.StashKey[int]()  # how many long sweeps were left out
 BEGAN = time.monotonic()
 _NUMBERS = count()
@@ -62,8 +66,8 @@ _NUMBERS = count()
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of this test. (pytest's own reads the names of all before it makes the next: that grows.)"""
-    name = re.sub(r"\W", "_", request.node.name)[:30]
-    path = tmp_path_factory.getbasetemp() / f"{name}{next(_NUMBERS)}"
+    name = re.sub(r"\W", "_", request.node.name)[:25]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_NUMBERS)}_{os.getpid():x}"
     path.mkdir(mode=0o700)
     return path
 
@@ -74,6 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow-store", type=int, metavar="SEED", help="every App gets a store whose reads take a while")
     parser.addoption("--replay", action="store_true", help="play the runs of flow tests again (tests/flow/replays.py)")
     parser.addoption("--tables", action="store_true", help="rows of a table that need no fixture are one test")
+    parser.addoption("--crew", type=int, help="run them in so many forked processes (tests/crew.py)")
     parser.addoption("--aim", type=int, help="how many seconds this run may take; it says at the end what it took")
 
 
@@ -142,6 +147,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             f"{time.monotonic() - BEGAN:.0f} s, {aim} s are the aim on 2 idle cores; {cpu:.0f} s of processor time, "
             f"{os.cpu_count()} cores, load {os.getloadavg()[1]:.1f}"
         )
+        if crew := config.pluginmanager.getplugin("crew"):
+            dear = sorted(crew.spent.items(), key=lambda row: -row[1][1])[:DEAREST]
+            told = (f"{name} {number:.0f} in {took:.0f} s ({used:.0f})" for name, (number, took, used) in dear)
+            terminalreporter.line(f"most of it (tests in seconds, processor time): {', '.join(told)}")
 
 
 @pytest.hookimpl(wrapper=True)

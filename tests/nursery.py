@@ -257,6 +257,8 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
     from palinurus.cli.main import main
 
     code, known = 1, set(sys.modules)
+    # A gateway looks once through all that was loaded: here it would copy what is the nursery's to do so.
+    gc.unfreeze = lambda: None
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

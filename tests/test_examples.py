@@ -7,10 +7,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from palinurus import Agent
+from palinurus.cli.gateway.daemon import GATEWAY
+from palinurus.cli.gateway.serve import OUT_OF_FLEET
+from palinurus.cli.main import COMMANDS
+from palinurus.config.load import load_config
+from palinurus.core.skills.frontmatter import YamlFile, parse_yaml
 from palinurus.testing.model import ScriptedModel, call_tools, say
 
 ROOT = Path(__file__).parents[1]
@@ -97,3 +103,30 @@ def test_the_testing_example_passes(tmp_path: Path) -> None:
     line = ["-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider", "-p", "palinurus.testing.plugin"]
     done = python([*line, "--pal-record", "never", str(EXAMPLES / "testing")], tmp_path)
     assert "3 passed" in done.stdout, done.stdout
+
+
+def test_the_fleet_example_names_what_there_is(tmp_path: Path) -> None:
+    folder = EXAMPLES / "fleet"
+    compose = parse_yaml((folder / "compose.yaml").read_text())
+    assert isinstance(compose, YamlFile), compose
+    services: dict[str, Any] = compose.fields["services"]
+    gateways = {name: one for name, one in services.items() if name.startswith("gateway-")}
+    assert len(gateways) == 3 and {"db", "balancer"} <= services.keys()
+    named = {line.partition(":")[0] for one in services.values() for line in one["volumes"] if not line.startswith(".")}
+    assert named == set(compose.fields["volumes"])
+    for one in services.values():  # files beside it are there
+        for line in (line for line in one["volumes"] if line.startswith("./")):
+            assert (folder / line.partition(":")[0]).is_file()
+    lines = [one["command"] for one in gateways.values()]
+    unit = (folder / "palinurus@.service").read_text()
+    lines.append(["pal", *re.search(r"^ExecStart=\S+/pal (.*)$", unit, re.MULTILINE)[1].split()])  # type: ignore[index]
+    for _, command, *rest in lines:
+        assert command in COMMANDS
+        told = python(["-m", "palinurus", command, "--help"], tmp_path).stdout
+        assert all(word in told for word in rest if word.startswith("--"))
+    balanced = re.findall(r"server (\S+):18789", (folder / "balancer.conf").read_text())
+    assert set(balanced) == set(gateways)
+    assert f"{OUT_OF_FLEET}:" in unit and f"RestartPreventExitStatus={GATEWAY.never}\n" in unit
+    (tmp_path / "palinurus.json").write_bytes((folder / "palinurus.json").read_bytes())
+    loaded = load_config(str(tmp_path), {"PAL_TOKEN": "x" * 40, "PALINURUS_STORE": "postgresql://pal@db/x"})
+    assert not loaded.problems and loaded.settings.store.shared_workspaces

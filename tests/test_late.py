@@ -129,3 +129,12 @@ def test_through_a_gateway_it_loads_no_program() -> None:
         "print([n for n in sys.modules if n.startswith(heavy)])"
     )
     assert told == "[]"
+
+
+def test_a_gateway_on_one_machine_loads_nothing_of_a_fleet() -> None:
+    told = _run(
+        _LATE + "import palinurus.cli.gateway.serve;"
+        "fleet = ('asyncpg', 'palinurus.store.postgres', 'palinurus.store.fleet', 'palinurus.app.fleet');"
+        "print([n for n in sys.modules if n.startswith(fleet)])"
+    )
+    assert told == "[]"

@@ -244,29 +244,38 @@ def find_beneath(root: str, inner: str) -> Iterator[FoundEntry]:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), inner) from None
 
 
-def walk_beneath(root: str, passed: frozenset[str]) -> Iterator[FoundEntry]:
-    """All below `root`, a real path, folders before what is in them; links are told and not followed. Not what is in
-    folders with a name of `passed`, nor in those that may not be read."""
-    waiting = [""]
-    while waiting:
-        inner = waiting.pop()
+class FolderWalk:
+    """`root`, a real path, and folders below it, outer ones first: those that whoever walks asks for with `enter`. Each
+    is given as the way to it with a slash behind ("": the root), its handle, and what is in it; one that may not be
+    read or is gone is left out. Nothing is called for an entry here: this is done around every command."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._waiting = [""]
+
+    def enter(self, inner: str) -> None:
+        self._waiting.append(f"{inner}/")
+
+    def __iter__(self) -> Iterator[tuple[str, int, Iterator[os.DirEntry[str]]]]:
+        top = os.open(self._root, _STEP)
         try:
-            with open_folder_beneath(root, inner) as handle:
-                own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
-        except OSError:  # closed to us, or gone meanwhile
-            continue
-        try:
-            with os.scandir(own) as entries:
-                for entry in entries:
-                    path = f"{inner}/{entry.name}" if inner else entry.name
-                    try:
-                        found = FoundEntry(path, entry.stat(follow_symlinks=False), own)
-                    except OSError:
-                        continue
-                    if stat.S_ISDIR(found.status.st_mode):
-                        if entry.name in passed:
-                            continue
-                        waiting.append(path)
-                    yield found
+            while self._waiting:
+                prefix = self._waiting.pop()
+                try:
+                    handle = self._open(top, prefix)
+                except OSError:
+                    continue
+                try:
+                    with os.scandir(handle) as entries:
+                        yield prefix, handle, entries
+                finally:
+                    os.close(handle)
         finally:
-            os.close(own)
+            os.close(top)
+
+    def _open(self, top: int, prefix: str) -> int:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        if has_openat2():
+            return open_beneath(top, prefix[:-1] or ".", flags)
+        with open_folder_beneath(self._root, prefix) as handle:
+            return os.open(".", flags, dir_fd=handle)

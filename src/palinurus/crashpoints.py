@@ -56,6 +56,8 @@ NAMES: tuple[str, ...] = (
     "undo.middle",  # some files were put back
     "undo.after",  # all of them, the run's journal does not say so
     "undo.marked",  # it says so, the plan is still there
+    "copy.rows",  # some rows of a state are copied to another
+    "copy.lines",  # a transcript is
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
 )

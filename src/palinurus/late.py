@@ -19,8 +19,17 @@ PARTS: dict[str, str] = {
     # a state that several gateways share; needs the extra `fleet`
     "fleet": "palinurus.store.postgres:open_postgres_store",
     "fleet-member": "palinurus.store.postgres.link:FleetMember",
+    "fleet-facts": "palinurus.app.fleet:make_node_facts",
+    "fleet-keeper": "palinurus.app.fleet:FleetKeeper",
+    "fleet-serves": "palinurus.app.fleet:choose_served",
+    "fleet-examiner": "palinurus.store.postgres.reader:examine_server",
+    "fleet-alone": "palinurus.store.postgres.roster:open_alone",
     "asyncpg": "asyncpg",
+    "relay": "palinurus.inbox.relay:RunRelay",
+    "shared-rules": "palinurus.services.sharedrules:SharedRules",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
+    # transcripts that a newer OpenClaw has compressed; the extra `migrate`
+    "zstandard": "zstandard",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
@@ -29,8 +38,22 @@ PARTS: dict[str, str] = {
     "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
     "json5": "pyjson5",
+    # a run, from the first message on; what calls tools, from the first call on
+    "loop": "palinurus.agent.loop:loop",
+    "tool-call": "palinurus.tools.call:call_tool",
+    # what people type for the program itself
+    "command-background": "palinurus.inbox.commands.background",
+    "command-compact": "palinurus.inbox.commands.compact",
+    "command-config": "palinurus.inbox.commands.config",
+    "command-export": "palinurus.inbox.commands.export",
+    "command-info": "palinurus.inbox.commands.info",
+    "command-owner": "palinurus.inbox.commands.owner",
+    "command-speech": "palinurus.inbox.commands.speech",
     # the tools of runs, and all that they are made of
     "toolbox": "palinurus.app.toolbox:make_toolbox",
+    "web-fetch": "palinurus.tools.web.fetch",
+    "web-media": "palinurus.tools.web.media",
+    "web-search": "palinurus.tools.web.search",
     # what calls change in a workspace, from the first one that may
     "changes": "palinurus.tools.changes.journal:begin_window",
     "change-keeper": "palinurus.services.changes",

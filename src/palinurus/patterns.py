@@ -1,5 +1,5 @@
-"""Regular expressions and decoders of modules: made when they are first used, because making all of them is a sixth of
-a start. For module level only: inside functions `re` and `msgspec` are right. A broken one is found by
+"""Regular expressions and decoders of modules, and of what is made once at a start: made when they are first used,
+because making all of them is a sixth of a start. Elsewhere `re` and `msgspec` are right. A broken one is found by
 tests/test_patterns.py, not here.
 """
 

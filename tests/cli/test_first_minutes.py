@@ -34,6 +34,13 @@ gateway status
 gateway logs
 dashboard --no-open
 setup --non-interactive
+import openclaw
+import hermes --dry-run
+import nanobot --json
+backup create
+backup verify {place}/none
+backup restore {place}/none
+backup list
 setup --workspace {place}/work
 status
 status --json

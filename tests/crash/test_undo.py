@@ -1,12 +1,11 @@
 """`pal undo` and `pal redo`, killed at every point: after the next command the workspace is as before it or as after
 it, whole, and the journal says which."""
 
-import asyncio
 import os
-import sys
 
 import pytest
 
+from nursery import run_program
 from palinurus.core.types.changes import ChangeRules, FileChange
 from palinurus.testing.home import get_work_dir, make_home
 from palinurus.tools.changes.archive import ChangeArchive, RunHeader
@@ -17,13 +16,10 @@ BEFORE = {"a": "a before", "b/c": "c before", "gone": "gone"}
 AFTER = {"a": "a after", "b/c": "c after", "new/deep/file": "new"}
 
 
-async def pal(home, *argv, crash=""):
+def pal(home, *argv, crash=""):
     env = {**os.environ, "HOME": os.path.dirname(home), "PALINURUS_HOME": home, "PALINURUS_CRASH": crash}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "palinurus", *argv, env=env, stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await process.communicate()
-    return process.returncode, out.decode()
+    done = run_program(*argv, env=env)
+    return done.returncode, done.stdout
 
 
 def put(work, files):
@@ -70,20 +66,20 @@ def is_undone(home):
 @pytest.mark.parametrize(
     ("verb", "point"), [*(("undo", point) for point in POINTS), ("redo", "undo.planned:1"), ("redo", "undo.middle:2")]
 )
-async def test_either_state_whole(home, verb, point):
+def test_either_state_whole(home, verb, point):
     work = get_work_dir(home)
     old, new = (AFTER, BEFORE) if verb == "undo" else (BEFORE, AFTER)
     if verb == "redo":
-        assert (await pal(home, "undo"))[0] == 0
+        assert (pal(home, "undo"))[0] == 0
     assert read(work) == old
-    code, _ = await pal(home, verb, "run1", crash=point)
+    code, _ = pal(home, verb, "run1", crash=point)
     assert code == 137, f"{point} was not reached"
-    code, out = await pal(home, "changes", "--list")  # whatever comes next
+    code, out = pal(home, "changes", "--list")  # whatever comes next
     done = point != "undo.before:1"
     assert code == 0 and ("(undone)" in out) == (is_undone(home))
     assert read(work) == (new if done else old)
     assert is_undone(home) == (done == (verb == "undo"))
     if not done:
-        assert (await pal(home, verb, "run1"))[0] == 0
+        assert (pal(home, verb, "run1"))[0] == 0
         assert read(work) == new
     assert not os.path.exists(os.path.join(home, "changes", "pending"))

@@ -54,7 +54,20 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    corpus = session.config.stash.get(CORPUS, None)
+    if corpus is not None and hasattr(session.config, "workeroutput"):  # we are a worker of xdist
+        session.config.workeroutput["replays"] = corpus.export()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if (corpus := node.config.stash.get(CORPUS, None)) is not None:
+        corpus.add(*getattr(node, "workeroutput", {}).get("replays", (0, 0, {})))
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if (corpus := config.stash.get(CORPUS, None)) is not None:
         terminalreporter.section("replays")
-        terminalreporter.line(corpus.summarize())
+        for line in corpus.summarize():
+            terminalreporter.line(line)

@@ -30,7 +30,7 @@ class ReplayCorpus:
         self.apps: list[tuple[App, Any, frozenset[str]]] = []  # with its settings, and the tapes that were there
         self.runs = 0
         self.equal = 0
-        self.left_out = 0
+        self.left_out: dict[str, int] = {}  # test: its runs
 
     @staticmethod
     def attach() -> ReplayCorpus:
@@ -52,7 +52,7 @@ class ReplayCorpus:
         apps, self.apps = self.apps, []
         name = test.rpartition("::")[2]
         if name in LEFT_OUT:
-            self.left_out += sum(len(list_tapes(home)) for home in {settings.home for _, settings, _ in apps})
+            self.left_out[name] = sum(len(list_tapes(home)) for home in {settings.home for _, settings, _ in apps})
             return
         bad: list[str] = []
         worker = threading.Thread(target=lambda: bad.extend(asyncio.run(self._replay(apps))))  # the test has a loop
@@ -87,6 +87,14 @@ class ReplayCorpus:
             return None
         return format_verdict(verdict)
 
-    def summarize(self) -> str:
+    def export(self) -> list[Any]:
+        """What a worker of xdist tells."""
+        return [self.runs, self.equal, self.left_out]
+
+    def add(self, runs: int, equal: int, left_out: dict[str, int]) -> None:
+        """What one told."""
+        self.runs, self.equal, self.left_out = self.runs + runs, self.equal + equal, {**self.left_out, **left_out}
+
+    def summarize(self) -> list[str]:
         told = f"{self.runs} runs recorded, {self.equal} replayed byte-equal with sockets closed"
-        return told + (f"; {self.left_out} left out (tests/flow/replays.py says why)" if self.left_out else "")
+        return [told, *(f"left out: {runs} of {test}: {LEFT_OUT[test]}" for test, runs in self.left_out.items())]

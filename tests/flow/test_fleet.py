@@ -34,7 +34,9 @@ class Member:
 
     def __init__(self, root: Path, name: str, fleet: str, model: str) -> None:
         root.mkdir()
-        self.home = make_home(root, {"store": {"node": name, "leaseSeconds": LEASE}}, url=model)
+        self.home = make_home(
+            root, {"store": {"node": name, "leaseSeconds": LEASE, "sharedWorkspaces": True}}, url=model
+        )
         self.port = reserve_port()
         self.log = Path(self.home, "out")
         environ = {**os.environ, "PALINURUS_HOME": self.home, "PALINURUS_STORE": fleet, "PYTHONPATH": SRC}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flow.test_app import running, transcript, until
+from flow import test_app
+from flow.test_app import transcript, until
 from palinurus.app import App
 from palinurus.app.mcp import VARIABLE
 from palinurus.core.types.inbound import Sender
@@ -20,6 +23,13 @@ from tools.mcp.kit import TINY
 
 LOOK = "tiny__look"
 OWNER = Sender("me", owner=True)
+
+
+@asynccontextmanager
+async def running(home: Path, model: ScriptedModel, **changes: Any) -> AsyncIterator[App]:
+    async with test_app.running(home, model, **changes) as app:
+        app.mcp._wait = 60.0  # the first run waits for servers that are starting: here however slow the machine is
+        yield app
 
 
 def names(model: ScriptedModel, at: int = 0) -> list[str]:

@@ -66,7 +66,7 @@ async def two(
     for name, model in (("a", one), ("b", other)):
         if fleet:
             home.mkdir(exist_ok=True)
-        there = settings(home / name if fleet else home)
+        there = settings(home / name if fleet else home, store={"sharedWorkspaces": True})
         app = App(there, {}, SystemClock(), model=model, channels={c.name: c for c in channels})
         app.open_store = partial(open_node, fleet, name) if fleet else shared.open
         apps.append(app)
@@ -316,3 +316,33 @@ async def test_a_device_revoked_on_one_node_is_refused_on_the_other(tmp_path: Pa
         finally:
             for server in servers:
                 await server.stop()
+
+
+@SEEDS
+@pytest.mark.parametrize("asked", ["/compact", "/verbose on"])
+async def test_a_command_for_a_run_reaches_the_node_that_runs(tmp_path: Path, slow: Slow, asked: str) -> None:
+    gate, channel, owner = StreamGate(), FakeChannel(owner=True), Sender("human", owner=True, allowed=True)
+    async with two(tmp_path / "h", held(gate), nobody(), channel, slow=slow) as (a, b):
+        first = await a.submit(inbound("one", options=LATER))
+        await gate.wait_reached()
+        outcome, note = await end(b, (await b.submit(inbound(asked, sender=owner))).id)
+        assert outcome == "answered"
+        if asked == "/compact":
+            assert "compacted before its next model call" in note
+        else:
+            await until(lambda: MAIN in a.turns._s.switched)
+            assert a.turns._s.switched[MAIN].verboseLevel == "on"
+        gate.open()
+        await end(b, first.id)
+        await sent(a)
+    assert await check(tmp_path / "h", slow) == []
+
+
+@BOTH
+async def test_commands_are_done_where_the_agent_is_served(tmp_path: Path, slow: Slow) -> None:
+    owner = Sender("human", owner=True, allowed=True)
+    async with two(tmp_path / "h", nobody(), nobody(), FakeChannel(owner=True), slow=slow) as (a, b):
+        a.dispatcher._pump.serves, b.dispatcher._pump.serves = ("agent:main:",), ("agent:other:",)
+        for app in (a, b):
+            outcome, note = await end(app, (await app.submit(inbound("/whoami", sender=owner))).id)
+            assert outcome == "answered" and "human" in note

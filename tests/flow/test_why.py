@@ -209,7 +209,7 @@ async def test_why_is_told_in_the_chat_and_on_the_command_line(
         ledger: list[UsageRow] = await app.store.list_usage(0)
     assert "model    fake/m: the model of agent main" in short and "ls ok" in short and short.startswith("message")
     assert "cost     2 model calls, 20 tokens in, 10 out, no price known" in short
-    assert "exec was kept away by tools.deny" in tool and '"moon" is nothing to ask about' in unknown
+    assert "exec was kept away: tools.deny" in tool and '"moon" is nothing to ask about' in unknown
     assert "fake/m" not in other  # the owner's to ask
     monkeypatch.setenv("PALINURUS_HOME", str(home))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import threading
@@ -10,6 +11,8 @@ import pytest
 
 from palinurus.errors import StateUnwritable
 from palinurus.gateway import token
+from palinurus.store.factory import open_store
+from palinurus.testing.clock import FakeClock
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +74,14 @@ def test_whereabouts(tmp_path: Path) -> None:
     assert token.find_location(str(tmp_path)) is None
     (tmp_path / "gateway.json").write_text("{")
     assert token.find_location(str(tmp_path)) is None
+
+
+async def test_all_gateways_of_a_fleet_have_the_token_of_the_first(tmp_path: Path) -> None:
+    store = await open_store(str(tmp_path / "s"), FakeClock())
+    homes = [str(tmp_path / name) for name in "abc"]
+    own = [token.ensure_token(home) for home in homes]
+    shared = await asyncio.gather(*(token.share_token(home, one, store) for home, one in zip(homes, own, strict=True)))
+    assert set(shared) == {own[0]} == {token.read_token(home) for home in homes}
+    assert await token.share_token(homes[1], own[0], store) == own[0]
+    assert all((Path(home) / token.TOKEN_FILE).stat().st_mode & 0o077 == 0 for home in homes)
+    await store.close()

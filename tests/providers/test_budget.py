@@ -26,14 +26,8 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.budget import (
-    BudgetReservation,
-    Budgets,
-    CallAmount,
-    SpendingAccount,
-    estimate_dollars,
-    estimate_tokens,
-)
+from palinurus.providers.accounts import CallAmount, SpendingAccount, estimate_dollars, estimate_tokens
+from palinurus.providers.budget import BudgetReservation, Budgets
 from palinurus.providers.meter import MeteredModel
 from palinurus.store.port import SessionRow, UsageRow
 from palinurus.testing.clock import FakeClock

@@ -88,6 +88,15 @@ def test_remember_and_recall(tools: tuple[str, ...], tmp_path: Path) -> None:
         assert "nothing about" in talk(folder, messages, "recall bananas", *tools)
 
 
+def test_what_the_gate_undid_is_not_told_as_done() -> None:
+    messages: list[Message] = [UserMessage("remember that I like tea")]
+    asked = decide_message(request(*messages, tools=specs(*ALL)))
+    undone = "[Undone: MEMORY.md. Commands do not change these files.]"
+    messages += [asked, ToolResult(asked.calls[0].id, "exec", (TextBlock(undone),))]
+    said = decide_message(request(*messages, tools=specs(*ALL))).text
+    assert "did not stay" in said and undone in said and "wrote" not in said
+
+
 def test_files_and_commands(tmp_path: Path) -> None:
     folder, messages = Folder(tmp_path), list[Message]()
     assert "nothing" in talk(folder, messages, "list files")

@@ -11,6 +11,7 @@ from palinurus.core.signature import pick_one
 from palinurus.core.types.tool import ToolContext, ToolOutput, make_output
 from palinurus.tools.collect import make_builtin_tools
 from palinurus.tools.define import bind_tools, define_tool
+from tools.schemas import FILE, format_schemas
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -73,3 +74,7 @@ def test_no_tool_tells_references_or_nulls() -> None:
     for tool in make_builtin_tools().values():
         text = msgspec.json.encode(tool.parameters)
         assert b"$ref" not in text and b'"null"' not in text and b"anyOf" not in text, tool.name
+
+
+def test_what_stands_in_the_file_is_what_the_functions_say() -> None:
+    assert FILE.read_text(encoding="utf-8") == format_schemas(), "python tests/tools/schemas.py writes it anew"

@@ -17,9 +17,10 @@ from palinurus.config.paths import PAGE_FOLDER
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest
 from palinurus.gateway.server import GatewayServer
+from palinurus.store.factory import StoreOpener, open_store
 
 TOKEN = "web-test-token"
-PATIENCE = 15_000  # ms for anything to appear
+PATIENCE = 60_000  # ms for anything to appear: a loaded machine is slow
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = [
     "--no-sandbox",
@@ -97,7 +98,13 @@ def built() -> bool:
 
 @asynccontextmanager
 async def served(
-    home: Path, model: Model | None, port: int = 0, *, chat: Channel | None = None, **changes: Any
+    home: Path,
+    model: Model | None,
+    port: int = 0,
+    *,
+    chat: Channel | None = None,
+    opener: StoreOpener = open_store,
+    **changes: Any,
 ) -> AsyncIterator[Served]:
     """The program with this model (None: the one of the config), its page at `url` (with the token in it)."""
     home.mkdir(exist_ok=True)
@@ -105,6 +112,7 @@ async def served(
     settings = load_config(str(home), {}).settings
     clock = SystemClock()
     app = App(settings, {"HOME": str(home.parent)}, clock, model=model, channels={chat.name: chat} if chat else {})
+    app.open_store = opener
     gateway = GatewayServer(app, clock, TOKEN)
     await app.start()
     found = await gateway.start("127.0.0.1", port)

@@ -18,6 +18,7 @@ from web.test_chat import write
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
+LONG = 90_000  # ms that another process may take on a busy machine
 VIEWS = ("overview", "channels", "sessions", "agents", "skills", "memory", "cron", "access", "config", "logs")
 
 
@@ -280,3 +281,40 @@ async def test_what_is_weak_is_shown_with_the_way_out(page: Any, tmp_path: Path)
         shown = await page.inner_text(".safety")
     assert "Commands of main: contained by" in shown or "Commands of main: not contained" in shown
     assert "tools.taint off" in shown and "grave" in shown and "Nothing is weaker" not in shown
+
+
+async def test_a_recorded_run_is_walked_through_played_again_and_compared(page: Any, tmp_path: Path) -> None:
+    """The replay is a real one: another process, which reads the same home."""
+    reads = call_tools(("read", {"path": "notes.txt"}))
+    model = ScriptedModel([reads, say("It says: buy milk."), say("Hello to you.")])
+    async with served(tmp_path / "h", model, record={"enabled": True}, browser={"enabled": False}) as site:
+        work = Path(site.app.settings.agents["main"].workspace)
+        (work / "notes.txt").write_text("buy milk\n")
+        await page.goto(site.url)
+        for words in ("what is in my notes?", "hello"):
+            await write(page, words)
+            await page.wait_for_selector(".row.assistant .bar")
+        await page.wait_for_selector(".row.assistant >> text=Hello to you.")
+        await page.locator("[aria-label='Why this answer']").first.click()
+        await page.click(".why [role=tab] >> text=Timeline")
+        tape = page.locator(".why .tape")
+        await tape.locator("text=2 steps").wait_for()
+        await tape.locator("summary >> text=read").click()
+        await tape.locator("pre >> text=buy milk").wait_for()
+        await page.focus(".tape input[type=range]")
+        await page.keyboard.press("ArrowRight")
+        await tape.locator("text=It says: buy milk.").wait_for()
+        (work / "notes.txt").unlink()  # results come from the tape
+        await tape.locator("button >> text=Replay").click()
+        await tape.locator("text=Playing it again").wait_for()
+        await tape.locator("text=Playing it again").wait_for(state="detached", timeout=LONG)
+        assert await tape.locator("[role=status]").inner_text() == "Same: it came out byte for byte as it was."
+        (work / "AGENTS.md").write_text("Always answer in Latin.\n")
+        await tape.locator("button >> text=Replay").click()
+        await tape.locator("text=AGENTS.md changed").wait_for(timeout=LONG)
+        await tape.locator("[role=status] pre >> text=Latin").wait_for()
+        await tape.locator("button >> text=Compare").click()
+        await page.locator("[role=option], [role=menuitemradio], [role=menuitem]").last.click()
+        await tape.locator("[role=status] >> text=AGENTS.md").wait_for(state="detached")
+        assert "Differs first at step 1, conversation: message 2 is another" in await tape.inner_text()
+        assert len(model.requests) == 3  # nobody was asked again

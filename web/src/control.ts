@@ -6,6 +6,7 @@ import "./control/agents";
 import "./control/channels";
 import "./control/config";
 import "./control/cron";
+import "./control/fleet";
 import "./control/logs";
 import "./control/memory";
 import "./control/overview";
@@ -21,6 +22,7 @@ const views: Record<string, () => unknown> = {
   skills: () => html`<pal-skills></pal-skills>`,
   memory: () => html`<pal-memory></pal-memory>`,
   cron: () => html`<pal-cron></pal-cron>`,
+  fleet: () => html`<pal-fleet></pal-fleet>`,
   access: () => html`<pal-access></pal-access>`,
   config: () => html`<pal-config></pal-config>`,
   setup: () => html`<pal-setup></pal-setup>`,

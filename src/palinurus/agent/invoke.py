@@ -15,9 +15,9 @@ from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.model import ModelFailure
+from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import RunClaim
-from palinurus.tools.call import call_tool
 
 AGAIN = 2  # as an attempt that is not the first: an idle session is not begun anew by a look at it
 
@@ -47,4 +47,5 @@ class DirectToolCaller:
             return None
         asked = ToolCall(ident, name, dict(arguments))
         context = RunToolContext(plan, asked, self._clock, lambda *_: None)
-        return await call_tool(asked, {name: tool}, context, self._hooks)
+        result: ToolResult = await load_part("tool-call")(asked, {name: tool}, context, self._hooks)
+        return result

@@ -25,8 +25,8 @@ from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult
 from palinurus.core.types.tool import Tool, ToolSettings
+from palinurus.late import load_part
 from palinurus.taping import use_lane
-from palinurus.tools.call import call_tool
 
 # Tool-loop detection: the same call with the same arguments and the same result, again and again.
 
@@ -309,7 +309,7 @@ class ToolBatch:
             ctx = RunToolContext(
                 self._plan, asked, ports.clock, show, approver=ports.approver, card=show, seen=self._seen
             )
-            call = partial(call_tool, asked, self._plan.tools, ctx, ports.hooks)
+            call = partial(load_part("tool-call"), asked, self._plan.tools, ctx, ports.hooks)
             result = await (call() if lane is None else lane.invoke(asked, call, partial(self._put, lane)))
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 

@@ -18,7 +18,6 @@ from palinurus.abort import Abort
 from palinurus.agent import hookcalls
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRun, Compactor
 from palinurus.agent.intents import IntentReader
-from palinurus.agent.loop import loop
 from palinurus.agent.plan.levels import resolve_show
 from palinurus.agent.plan.prepare import PreparedRun, RunPreparer, RunRefusal
 from palinurus.agent.plan.runplan import RunPlan
@@ -44,6 +43,7 @@ from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
 from palinurus.core.types.usage import TokenUsage
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import StateError
+from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOutcome
@@ -274,7 +274,8 @@ class TurnRunner:
         other = self._s.runtimes.of(plan) if self._s.runtimes is not None else None
         if other is not None:
             _spoil(tape, "another program did it")
-        return (other or loop)(plan, ports)
+        events: AsyncIterator[RunEvent] = (other or load_part("loop"))(plan, ports)
+        return events
 
     def _shown(self, plan: RunPlan, tape: RunTape | None) -> RunVisibility:
         """How much people see right now: they may switch while the run is going."""

@@ -21,6 +21,7 @@ from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.node import OpenNodes
+from palinurus.errors import StateError
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
@@ -42,6 +43,7 @@ from palinurus.triggers.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
+LIFE = "life/"  # granted to each node under its name
 LOOK_SECONDS, LOOK_BYTES = 45.0, 200_000
 LATER = 1.0  # seconds
 GRACE, PATIENCE = 1.0, 4.0  # seconds between SIGTERM and SIGKILL, and for both
@@ -160,10 +162,24 @@ def make_promise_check(
     return pending
 
 
+def make_heir(store: Store, subagents: SubagentControl) -> Callable[[str], Awaitable[None]]:
+    """Takes up what a node that is gone had begun, if no other node does."""
+
+    async def inherit(node: str) -> None:
+        try:
+            if await store.grant(f"heir/{node}"):
+                await subagents.take_over()
+        except StateError as exc:  # we go, too: the next who hears of it, or starts, does it
+            log.warning("what node %s had begun is not taken up here: %s", node, exc.message)
+
+    return inherit
+
+
 class NewsHearer:
     """What other nodes of the same state change, told to everybody here who keeps a copy. One node alone hears nothing.
 
-    `rereads`: by kind of record, who reads one again. `hear` is what the store is given."""
+    `rereads`: by kind of record, who reads one again. `heirs` takes up what a node that is gone had begun. `hear` is
+    what the store is given."""
 
     def __init__(
         self,
@@ -172,13 +188,15 @@ class NewsHearer:
         scheduler: Scheduler,
         receivers: ChannelReceivers,
         *,
+        heirs: Callable[[str], Awaitable[None]],
         rereads: Mapping[str, Callable[[str], Awaitable[None]]],
     ) -> None:
         self._dispatcher = dispatcher
         self._deliverer = deliverer
         self._scheduler = scheduler
         self._receivers = receivers
-        self._rereads = rereads
+        self._heirs = heirs
+        self.rereads = dict(rereads)
         self._turn = asyncio.Lock()
         self._tasks = TaskSet("hearing of another node")
 
@@ -194,14 +212,17 @@ class NewsHearer:
     async def _reread(self, news: StoreNews) -> None:
         async with self._turn:  # one after the other: an older reading never replaces a newer one
             await self._scheduler.hear(news)
-            if news.key in self._rereads:
-                await self._rereads[news.key](news.detail)
+            if news.key in self.rereads:
+                await self.rereads[news.key](news.detail)
 
     async def _take_over(self, news: StoreNews) -> None:
         """What another node did alone is free: whoever asks first does it from now on."""
-        await self._scheduler.hear(news)
-        self._deliverer.wake_all()
-        await self._receivers.open()
+        if news.key.startswith(LIFE):
+            await self._heirs(news.key.removeprefix(LIFE))
+        else:
+            await self._scheduler.hear(news)
+            self._deliverer.wake_all()
+            await self._receivers.open()
 
     async def close(self) -> None:
         await self._tasks.close()

@@ -20,6 +20,7 @@ from palinurus.inbox.commands.table import TABLE
 from palinurus.plugins.api import PluginContributions
 from palinurus.providers.speech.maker import SPEECH_FOLDER
 from palinurus.store.port import Store
+from palinurus.store.shared import SharedBytes
 from palinurus.tools.web.egress import EgressGuard
 
 # A platform's HTTP request on its way to the account it is for.
@@ -98,12 +99,20 @@ def open_channels(
 
 
 def make_account_kit(
-    own: AccountSettings, settings: Settings, memo: AccountMemo, clock: Clock, door: EgressGuard, wanted: WantsTurn
+    own: AccountSettings,
+    settings: Settings,
+    memo: AccountMemo,
+    clock: Clock,
+    door: EgressGuard,
+    wanted: WantsTurn,
+    store: SharedBytes | None = None,
 ) -> ChannelKit:
     """What one account may use."""
     folder = os.path.join(settings.home, "channels", own.channel, own.account)
     roots = (*(agent.workspace for agent in settings.agents.values()), os.path.join(settings.home, SPEECH_FOLDER))
-    files = ChannelFiles(os.path.join(settings.home, "media", "inbound"), roots, own.media, door, clock=clock)
+    files = ChannelFiles(
+        os.path.join(settings.home, "media", "inbound"), roots, own.media, door, clock=clock, store=store
+    )
     menu = tuple((name, command.help) for name, command in TABLE.items())
     return ChannelKit(own, own.own, clock, files, memo=memo, folder=folder, wanted=wanted, commands=menu)
 
@@ -118,7 +127,8 @@ def _open(
 ) -> Channel | None:
     try:
         memo = ChannelRecords(store, f"{own.channel}/{own.account}")
-        return make_channel(own.channel, make_account_kit(own, settings, memo, clock, door=door, wanted=wanted))
+        kit = make_account_kit(own, settings, memo, clock, door=door, wanted=wanted, store=store)
+        return make_channel(own.channel, kit)
     except ConfigError as exc:
         log.error("channel %s, account %s is left out: %s", own.channel, own.account, exc.message)
         return None

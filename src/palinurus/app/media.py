@@ -11,6 +11,8 @@ import os
 import secrets
 from collections.abc import AsyncIterable
 
+import msgspec
+
 from palinurus.beneath import read_file_beneath, strip_root
 from palinurus.channels.kit import ChannelFile
 from palinurus.clock import Clock
@@ -19,20 +21,52 @@ from palinurus.core.speech import SpokenText
 from palinurus.core.types.inbound import Attachment
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.tool import ToolFailure
-from palinurus.files import NotPlainFile, sync_folder
+from palinurus.errors import StateError
+from palinurus.files import NotPlainFile, sync_folder, write_whole_file
 from palinurus.gateway.attachments import ATTACHMENT_BYTES, INBOUND_FOLDER
+from palinurus.inbox.attachments import BringFile, FileAttacher, TranscriberPort
 from palinurus.inbox.commands.command import KeepFile
 from palinurus.patterns import compile_late
 from palinurus.services.speech import AgentVoices
+from palinurus.store.shared import SharedBytes
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 from palinurus.workspace.images import FetchImage
 
 # What clients of the gateway send along, put where files from channels are put too.
 
 
-def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock) -> KeepFile:
+def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock, store: SharedBytes) -> KeepFile:
     """Puts a file on disk and names it, or says why not."""
-    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock=clock).save
+    folder = os.path.join(settings.home, INBOUND_FOLDER)
+    return ChannelFiles(folder, (), ATTACHMENT_BYTES, door, clock=clock, store=store).save
+
+
+def make_file_attacher(settings: Settings, ears: TranscriberPort, store: SharedBytes) -> FileAttacher:
+    """Puts what files say into messages, wherever they came in."""
+    heard = settings.audio
+    return FileAttacher(ears, heard.scope, heard.together, bring=_make_bringer(settings.home, store))
+
+
+def _make_bringer(home: str, store: SharedBytes) -> BringFile:
+    """Lays a file that came in through another node where one of ours would be. Raises StateError kinds."""
+
+    async def bring(file: Attachment) -> Attachment:
+        here = os.path.join(home, INBOUND_FOLDER, os.path.basename(file.path))
+        if os.path.exists(file.path):
+            return file
+        if not os.path.exists(here):
+            data = await store.get_blob(os.path.basename(file.path))
+            if data is None:
+                return file  # whoever opens it says that it is gone
+            await asyncio.to_thread(_lay_out, here, data)
+        return msgspec.structs.replace(file, path=here)
+
+    return bring
+
+
+def _lay_out(path: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    write_whole_file(path, data, sync=False)  # after a crash it is brought again
 
 
 def make_image_fetcher(door: EgressGuard) -> FetchImage:
@@ -66,14 +100,24 @@ class VoiceNoteMaker:
 
 
 class ChannelFiles:
-    """Implements `channels.kit.ChannelMedia` for one account; `most` is the largest file that is kept."""
+    """Implements `channels.kit.ChannelMedia` for one account; `most` is the largest file that is kept. `store` gets it,
+    too, for whichever node runs the message."""
 
-    def __init__(self, folder: str, roots: tuple[str, ...], most: int, door: EgressGuard, clock: Clock) -> None:
+    def __init__(
+        self,
+        folder: str,
+        roots: tuple[str, ...],
+        most: int,
+        door: EgressGuard,
+        clock: Clock,
+        store: SharedBytes | None = None,
+    ) -> None:
         self._folder = folder
         self._roots = roots
         self._most = most
         self._door = door
         self._clock = clock
+        self._store = store
 
     async def save(self, name: str, mime: str, data: bytes | AsyncIterable[bytes]) -> Attachment | str:
         whole = data if isinstance(data, bytes) else await self._read(data)
@@ -85,6 +129,11 @@ class ChannelFiles:
             await asyncio.to_thread(_write, path, whole)
         except OSError as exc:
             return f"{name[:80]} could not be kept: {exc.strerror}"
+        if self._store is not None:
+            try:
+                await self._store.put_blob(os.path.basename(path), whole)  # before the message that has it is accepted
+            except StateError as exc:
+                return f"{name[:80]} could not be kept: {exc.message}"
         return Attachment(path, name[:200], kind, len(whole))
 
     async def _read(self, chunks: AsyncIterable[bytes]) -> bytes | None:

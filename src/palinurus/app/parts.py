@@ -93,7 +93,8 @@ def wrap_with_cassette(model: Model, environ: Mapping[str, str]) -> Model:
 
 def make_budgets(settings: Settings, store: Store, clock: Clock) -> Budgets:
     """What may be spent, by whoever asks a model for something."""
-    return Budgets(settings.budgets, store, clock, settings.agents[settings.default_agent].user_timezone)
+    zone = settings.agents[settings.default_agent].user_timezone
+    return Budgets(settings.budgets, store, clock, zone, shared=store)
 
 
 def add_budgets_and_watch(

@@ -7,16 +7,18 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from palinurus import late
 from palinurus.app import plugins
+from palinurus.app.background import LIFE
 from palinurus.app.channels import find_account
 from palinurus.app.wiring import AppParts
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
+from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
 from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.schedule.belief import BelievedTime, believe_time
@@ -38,6 +40,10 @@ from palinurus.tools.changes import FOLDER as CHANGES
 from palinurus.tools.changes import was_cut_off
 from palinurus.tools.watches import ASIDE, get_persona_watches
 
+if TYPE_CHECKING:  # loaded in a fleet (`late`)
+    from palinurus.inbox.relay import RunRelay
+    from palinurus.store.fleet import FleetPort
+
 log = logging.getLogger(__name__)
 
 TAKING_UP = "taking up"  # granted to the node that takes up what a crash left
@@ -54,6 +60,10 @@ class App(AppParts):
     """
 
     open_store: StoreOpener = staticmethod(open_store)  # who brings a store of their own sets theirs
+
+    fleet: FleetPort | None = None  # the nodes that share the state
+
+    leave: Callable[[], None] = staticmethod(lambda: None)  # the fleet asks this node to finish and to go
 
     store_lost: Callable[[str], None] = staticmethod(lambda why: None)  # the fleet goes on without this node
 
@@ -82,6 +92,9 @@ class App(AppParts):
         """
         self.store = await self.open_store(self.settings.home, self.clock)
         self.closers += (self.store.close, self._release_files)
+        self.fleet = getattr(self.store, "fleet", None)
+        if self.fleet is not None:
+            self.settings = await late.load_part("fleet-serves")(self.store, self.fleet, self.settings)
         await adopt_transcripts(self.settings.home, self.store)
         for agent in self.settings.agents.values():
             os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
@@ -92,15 +105,38 @@ class App(AppParts):
         await self.voices.load()
         await self.nodes.load()
         self.store.watch(self.news.hear)
+        if self.fleet is not None:
+            self._keep_fleet(self.fleet)
+        if self.store.node:
+            await self._join_fleet()
+        if (bus := await self.store.open_bus()) is not None:
+            relay: RunRelay = late.load_part("relay")(bus, self.dispatcher.feeds, self.clock)
+            self.dispatcher.peers.relay = relay
+            relay.start()
+            self.closers.append(relay.close)
         await self.subagents.load()
         await self.scheduler.load()
         await self.tapes.load()
+
+    def _keep_fleet(self, fleet: FleetPort) -> None:
+        """What a node of several does besides."""
+        made = late.load_part("fleet-keeper")
+        keeper = made(fleet, self.store, self.clock, self.settings.store.lease, self.processes)
+        keeper.replied, keeper.serves, keeper.leave = self.deliverer.on_queued, self.dispatcher.serves, self.leave
+        self.dispatcher.feeds.follow(keeper)
+        self.store.watch(keeper.hear)
+        keeper.start()
+        # after the jobs' clock has stopped: then another may keep it, while the runs here end
+        self.closers.insert(self.closers.index(self.scheduler.close), keeper.retire)
+        self.closers.append(keeper.close)
 
     async def start(self) -> None:
         """`open`, then take up what a crash left, deliver, receive, keep time. Raises StateError kinds, ConfigError."""
         await self.open()
         # What is there belongs to dead processes, not to other nodes; in a fleet what is in our home is always ours.
         first = await self.store.grant(TAKING_UP, alone=True)
+        if self.store.node:  # whoever outlives us hears that it is free
+            await self.store.grant(f"{LIFE}{self.store.node}")
         local = first or bool(self.settings.store.find_url(self._environ))
         if local and self.settings.mcp.servers:
             await asyncio.to_thread(late.load_part("strays"), self.settings)
@@ -112,8 +148,7 @@ class App(AppParts):
         if first:
             await resume_accepted(self.store, self.scheduler, self.clock.now())
         await self.dispatcher.resume()
-        if first:
-            self.subagents.resume()
+        self.subagents.resume(alone=first)
         if local:
             await self.processes.recover()
         await self.receivers.open()
@@ -123,6 +158,14 @@ class App(AppParts):
             self.mcp.start()
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
+
+    async def _join_fleet(self) -> None:
+        """What all nodes have in common besides their state."""
+        file = os.path.join(self.settings.home, APPROVALS_FILE)
+        rules = late.load_part("shared-rules")(self.store, self.clock, file)
+        self.closers.append(rules.close)
+        self.news.rereads["rules"] = rules.reread
+        await rules.start()
 
     async def _recover_changes(self) -> None:
         """Before anybody changes files again."""
@@ -189,9 +232,10 @@ class App(AppParts):
         """See a message's run events from now on. Returns the function that ends it."""
         return self.dispatcher.feeds.watch(item, sink)
 
-    def follow(self, follower: RunFollower) -> Callable[[], None]:
-        """See every message of every session from now on. Returns the function that ends it."""
-        return self.dispatcher.feeds.follow(follower)
+    def follow(self, follower: RunFollower, everywhere: Callable[[], bool] | None = None) -> Callable[[], None]:
+        """See every message of every session from now on (`everywhere`: `RunFeeds.follow`). Returns the function that
+        ends it."""
+        return self.dispatcher.feeds.follow(follower, everywhere)
 
     async def wait(self, item: str) -> InboxRow:
         """The message once its outcome is on disk. Raises NotFound."""
@@ -228,5 +272,6 @@ def build_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) ->
     store = loaded.settings.store
     if url := store.find_url(environ):
         node = store.name_node(loaded.settings.home)
-        app.open_store = open_fleet_store(url, node, store.lease, lambda why: app.store_lost(why))
+        facts = late.load_part("fleet-facts")(loaded.raw)
+        app.open_store = open_fleet_store(url, node, store.lease, lambda why: app.store_lost(why), facts=facts)
     return app

@@ -158,7 +158,7 @@ async def _play(tape: Tape, world: ReplayWorld, branch: ReplayBranch, root: str)
         _copy_conversation(tape.head, world.settings.home, root)  # now: a file that nobody knew would be taken up
         message = await _prepare_app(app, tape)
         if branch.model:
-            message = _choose_model(message, branch.model)
+            message = _choose_model(app, message, branch.model)
         app.tapes.player = TapePlayer(tape, rules)
         app.tapes.home = head.home
         await asyncio.wait_for(app.turns.turn(message, Abort(), Mailbox(), _Nobody()), LIMIT)
@@ -281,6 +281,10 @@ def _make_tool(told: TapeTool, summary: Callable[[dict[str, Any]], str] | None) 
     return Tool(**msgspec.structs.asdict(told), run=run, summary=summary)
 
 
-def _choose_model(message: ClaimedMessage, name: str) -> ClaimedMessage:
+def _choose_model(app: App, message: ClaimedMessage, name: str) -> ClaimedMessage:
+    """Raises BadRequest."""
+    found = app.catalog.find(name, app.settings.agents[message.route.agent])
+    if isinstance(found, ModelFailure):
+        raise BadRequest(f"--model {name}: {found.message}", fix="`pal models` lists what there is")
     options = msgspec.structs.replace(message.inbound.options, model=name)
     return msgspec.structs.replace(message, inbound=msgspec.structs.replace(message.inbound, options=options))

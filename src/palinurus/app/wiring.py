@@ -22,6 +22,7 @@ from palinurus.app.admission import ChannelAdmission
 from palinurus.app.background import (
     NewsHearer,
     make_command_table,
+    make_heir,
     make_job_observer,
     make_offered,
     make_promise_check,
@@ -31,7 +32,7 @@ from palinurus.app.background import (
     write_later,
 )
 from palinurus.app.channels import make_signin_kit, open_channels
-from palinurus.app.media import make_image_fetcher, make_upload_saver
+from palinurus.app.media import make_file_attacher, make_image_fetcher, make_upload_saver
 from palinurus.app.parts import CompactionCallbacks, ToolboxViews, ToolTable, make_compactions
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
@@ -43,7 +44,6 @@ from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
-from palinurus.inbox.attachments import FileAttacher
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.control import CommandController
 from palinurus.inbox.dispatch import Dispatcher
@@ -122,8 +122,8 @@ class AppParts:
         self.web = WebToolset(self.settings.web, self.clock)
         settings, clock = self.settings, self.clock
         browser = partial(late.load_part, "browser-offer")
-        told = (settings.browser, settings.home, self._environ, self.web.egress)
-        self.canvas = CanvasOffer(settings, self.store, clock, lambda: browser()(*told, clock=clock))
+        known = (settings.browser, settings.home, self._environ, self.web.egress)
+        self.canvas = CanvasOffer(settings, self.store, clock, lambda: browser()(*known, clock=clock))
         self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
         if self.settings.mcp.servers:
             self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
@@ -137,7 +137,8 @@ class AppParts:
         self.closers += [self.pictures.close] if self.pictures is not None else []
         rereads = {APPROVAL: self.approvals.reread, SUBAGENT: self.subagents.registry.reread, TAINT: self._marks.reread}
         rereads[nodes.KIND] = self.nodes.reread
-        self.news = NewsHearer(self.dispatcher, self.deliverer, self.scheduler, self.receivers, rereads=rereads)
+        ears = (self.dispatcher, self.deliverer, self.scheduler, self.receivers)
+        self.news = NewsHearer(*ears, heirs=make_heir(self.store, self.subagents), rereads=rereads)
         self.closers += [
             self._close_models,
             self.web.close,
@@ -220,7 +221,7 @@ class AppParts:
                 calibration=TokenCalibration(store),
                 tell=events.take,
                 ready=self.mcp.ready if settings.mcp.servers else None,
-                attach=FileAttacher(self.ears, settings.audio.scope, settings.audio.together),
+                attach=make_file_attacher(settings, self.ears, store),
                 fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
         )
@@ -373,8 +374,9 @@ class AppParts:
             canvas=self.canvas,
             ears=self.ears,
             nodes=self.nodes,
+            fleet=getattr(self.store, "fleet", None),
             schedules=self.scheduler,
-            keep=make_upload_saver(settings, self.web.egress, self.clock),
+            keep=make_upload_saver(settings, self.web.egress, self.clock, self.store),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
         )
 

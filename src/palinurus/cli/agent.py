@@ -131,7 +131,9 @@ async def _turn(
     assert outcome is not None, "a client ends with an outcome or raises"
     view.finish()
     if not args.json and not (live and view.said):
-        print(strip_controls(outcome.text) if live else outcome.text)
+        print(
+            strip_controls(outcome.text) if live else outcome.text, flush=True
+        )  # whoever waits for it need not wait on
     return outcome
 
 

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "dashboard": ("palinurus.cli.gateway.dashboard:run_dashboard", "open the web page of the running gateway"),
     "setup": ("palinurus.cli.setup:run_setup", "the first run: choose a model; make config, workspace, token"),
+    "import": ("palinurus.cli.migrate:run_import", "bring over what OpenClaw has: conversations, memory, jobs, config"),
     "status": ("palinurus.cli.look.status:run_status", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run_doctor", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run_sessions", "look at, search, export, branch and clean up sessions"),
@@ -71,7 +72,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "node": ("palinurus.cli.nodes.command:run_node", "this machine as a node of a gateway: run, status, install"),
     "nodes": ("palinurus.cli.nodes.command:run_nodes", "other machines: list, pair, approve, revoke, run, invoke"),
     "qr": ("palinurus.cli.nodes.command:run_qr", "a code, also as a QR code, with which another machine pairs itself"),
-    "fleet": ("palinurus.cli.fleet:run_fleet", "gateways that share one PostgreSQL: init, status, evict"),
+    "fleet": ("palinurus.cli.fleet:run_fleet", "gateways that share one PostgreSQL: init, status, drain, evict"),
+    "store": ("palinurus.cli.store:run_store", "copy a state between a directory and a fleet's PostgreSQL"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
     "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
     "test": ("palinurus.testing.scenarios.command:main", "test your own agent: play the scenarios of a folder"),
@@ -79,6 +81,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "palinurus.testing.torture:main",
         "kill a copy of this again and again: is anything lost?",
     ),
+    "backup": ("palinurus.cli.backup:run_backup", "the whole home in one file: create, verify, restore, list"),
     "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
@@ -90,6 +93,7 @@ PARTS: dict[str, str] = {
     "config": "palinurus.config.load:load_config",  # half of the time of a command that only looks at the store
     "cache": "palinurus.cli.look.cache:print_cache",  # `pal why cache`
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
+    "probe": "palinurus.tools.sandbox.probe:detect_support",  # what holds commands here: tried, in processes
     "held": "palinurus.services.containment:describe_containment",  # said once it serves
     "weak": "palinurus.config.sections.weakening:list_weaknesses",
     "service": "palinurus.cli.gateway.daemon:run_service",  # `pal gateway` with a verb

@@ -1,16 +1,17 @@
 """What an answer claims to have done, held against what happened: exit codes, receipts of tools, changed files. Pure,
 and no model is asked.
 
-Few false alarms before many finds: a sentence counts only if it plainly says that something was done (no question, no
-condition, no negation, no code, no quotation), in words of `_RULES`, and only where what happened is known. Who ran
-something whose effects nobody sees (a browser, a plugin's tool, a sub-agent) is believed.
+Few false alarms before many finds: a sentence counts only if it plainly says that the speaker has done something just
+now (no question, no condition, no negation, no code, no quotation, no draft; not what others did, nor what once was),
+in words of `_RULES`, and only where what happened is known. Where a call for it failed, less plain words count too. Who
+ran something whose effects nobody sees (a browser, a plugin's tool, a sub-agent) is believed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,6 +33,8 @@ KNOWN = FILE_TOOLS | COMMAND_TOOLS | frozenset(
     "read ls find grep message cron update_plan web_fetch web_search memory_search memory_get image pdf session_status "
     "sessions_list sessions_history agents_list".split()
 )  # fmt: skip
+
+_KINDS = {**dict.fromkeys(FILE_TOOLS, "files"), "message": "messages", "cron": "jobs"}
 
 
 class RanCommand(NamedTuple):
@@ -56,6 +59,7 @@ class RunEvidence(msgspec.Struct, frozen=True):
     changed: frozenset[str] = frozenset()  # names of files that commands changed
     beyond: bool = False  # perhaps others, too: outside the workspace, or it was not looked at
     obscure: bool = False  # a tool was used whose effects are not known here
+    refused: frozenset[str] = frozenset()  # kinds of claims for which a call of this run failed
 
 
 def gather_evidence(messages: Sequence[Message]) -> RunEvidence:
@@ -80,14 +84,17 @@ class _Evidence:
         self._wrote: set[str] = set()
         self._failed: set[str] = set()
         self._changed: set[str] = set()
+        self._refused: set[str] = set()
 
     def make(self) -> RunEvidence:
-        sets = {"wrote": self._wrote, "failed": self._failed, "changed": self._changed}
+        sets = {"wrote": self._wrote, "failed": self._failed, "changed": self._changed, "refused": self._refused}
         made: dict[str, Any] = {name: frozenset(one) for name, one in sets.items()}
         return RunEvidence(tuple(self._commands), **made, **self._flags)
 
     def take(self, call: ToolCall, result: ToolResult, *, own: bool) -> None:
         flags, good = self._flags, not result.isError
+        if own and not good and call.name in _KINDS:
+            self._refused.add(_KINDS[call.name])
         if call.name in FILE_TOOLS:
             names = _name_written(call)
             (self._wrote if good else self._failed).update(names)
@@ -101,7 +108,7 @@ class _Evidence:
         elif call.name == "message":
             flags["sent"] |= good and call.arguments.get("action", "send") not in ("read", "search")
         elif call.name == "cron":
-            flags["scheduled"] |= good and call.arguments.get("action") in ("add", "update", "run", "wake")
+            flags["scheduled"] |= good  # or a list of those there are: they may be spoken of
         elif call.name not in KNOWN:
             flags["obscure"] |= own
 
@@ -151,7 +158,8 @@ _SENTENCE = compile_late(r"(?<=[.!?:;])\s+|\n+")
 _HEDGE = compile_late(
     r"\b(?:not|no|never|none|nothing|without|if|when|once|unless|until|would|could|should|can|cannot|may|might|must|will|"
     r"want|let me|let's|please|try|going to|need to|needs to|to be|failed|fails|failing|failure|error|errors|unable|"
-    r"except|but|however|although|earlier|yesterday|already|previously|example|e\.g|"
+    r"except|but|however|although|earlier|yesterday|already|previously|example|e\.g|make sure|ensures?|verif(?:y|ies)|"
+    r"check|confirm|before|"
     r"nicht|kein|keine|keinen|nie|nichts|ohne|wenn|falls|sobald|würde|würden|könnte|könnten|sollte|sollten|kann|können|"
     r"muss|müssen|werde|werden|wird|bitte|möchtest|soll|noch|fehler|fehlgeschlagen|schlägt|schlugen|aber|jedoch|obwohl|"
     r"gestern|bereits|schon|zuvor|beispiel|z\.\s?b)\b|n['’]t\b|\?\s*$",
@@ -180,12 +188,39 @@ _STEMS = (
     *"grün bestanden bestehen durch erfolgreich fehlerfrei behoben gefixt repariert erledigt fertig".split(),
     *"funktioniert läuft".split(),
 )
-_LIST = r"^[\s\-*•✅✓☑\d.)]*"  # a sentence may begin with the verb
-_I = r"\bi(?:['’]ve|\s+have|\s+just|\s+also|\s+then)*\s+"
-_WAS = r"\b(?:was|were|is|are|been)\s+(?:successfully\s+|now\s+|also\s+)*"
-_HABE = r"\b(?:habe|wurde|wurden|ist|sind)\b.{0,120}"
-_MAIL = r"\b(?:nachricht|e-?mail|mail)\b.{0,80}"
-_JOB = r"\b(?:erinnerung|cronjob|wecker|termin|zeitplan)\b.{0,80}"
+# An answer that begins so reports: the verb may come first.
+_REPORT = compile_late(r"(?:(?:done|all set|okay|ok|sure|erledigt|fertig)\b|[\s✅✓☑.!,:])*", re.IGNORECASE)
+# Somebody else will have said it: a letter, a text that was asked for.
+_DRAFT = compile_late(
+    r"\b(?:draft|template|commit message|wording|poem|haiku|story|lyrics|entwurf|vorlage|gedicht|geschichte|"
+    r"formulierung)\b"
+    r"|^\W*(?:subject|betreff)\s*:"
+    r"|^\W*(?:dear|hi|hello|hey|hallo|liebe[rs]?|guten \w+|sehr geehrte[rs]?)\b[^.!?\n]{0,40},\s*$"
+    r"|^\W*(?:best|kind regards|best regards|regards|cheers|sincerely|yours|viele grüße|liebe grüße|"
+    r"mit freundlichen grüßen)\b[^.!?\n]{0,20}$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_I = r"\bi(?:['’]ve|\s+have|\s+just|\s+also|\s+then|\s+successfully)*\s+"
+# nothing follows that says when, where or by whom: that would be news, not a report
+_HAS_BEEN = r"\b(?:has|have)\s+been\s+(?:successfully\s+|now\s+|also\s+)*"
+_ELSEWHERE = r"(?!\s+(?:by|on|in|at|since|from|during|for)\b)"
+_ICH = r"\bhabe\b.{0,120}\b"
+_WURDE = r"\b(?:wurden?|ist|sind)\s+(?:nun\s+|jetzt\s+|erfolgreich\s+|soeben\s+)*"
+_MAIL = r"\b(?:nachricht|e-?mail|mail)\b"
+_JOB = r"\b(?:erinnerung|cronjob|wecker|termin|zeitplan)\b"
+_END = r"\s*[.!]?$"
+
+_VERBS = r"(?:created|written|wrote|saved|added|updated|edited|modified|changed|generated|deleted|removed|renamed)\b"
+_VERBEN = (
+    r"(?:erstellt|angelegt|geschrieben|gespeichert|ergänzt|aktualisiert|bearbeitet|geändert|angepasst|erzeugt|gelöscht|"
+    r"entfernt|umbenannt)\b"
+)
+_SENDS = r"(?:sent|emailed|messaged|texted)\b.{0,80}\b(?:message|e-?mail|mail|text|note|reply|them|him|her|you|to)\b"
+_SENDET = r"(?:gesendet|geschickt|verschickt|versendet|abgeschickt)\b"
+_MADE = r"(?:scheduled|created|added)\b.{0,60}\b(?:reminders?|cron ?jobs?|jobs?|alarms?|timers?)\b"
+_SETS = rf"(?:set(?:\s+up)?\b.{{0,60}}\b(?:reminders?|cron ?jobs?|jobs?|alarms?|timers?)\b|{_MADE})"
+_STELLT = r"(?:eingerichtet|gesetzt|angelegt|erstellt|geplant|gestellt|eingeplant)\b"
+_TIMER = r"\b(?:reminder|cron ?job|alarm|timer)\b"
 
 
 def _compile(*ways: str) -> re.Pattern[str]:
@@ -199,35 +234,32 @@ _TESTS_PASS = _compile(
     r"(?:grün|bestanden|bestehen|durchgelaufen|durch|erfolgreich|fehlerfrei)\b",
 )
 _WROTE = _compile(
-    rf"(?:{_LIST}|{_I}|{_WAS}|{_I}[^,]{{1,120}}\band\s+)(?:successfully\s+)?"
-    r"(?:created|written|wrote|saved|added|updated|edited|modified|changed|generated|deleted|removed|renamed)\b",
-    rf"{_HABE}\b(?:erstellt|angelegt|geschrieben|gespeichert|ergänzt|aktualisiert|bearbeitet|geändert|angepasst|erzeugt|"
-    r"gelöscht|entfernt|umbenannt)\b",
+    rf"{_I}{_VERBS}",
+    rf"{_I}(?:{_VERBS}|(?:made|put|moved|ran|read|opened|took)\b)[^,]{{1,120}}\band\s+{_VERBS}",
+    rf"{_HAS_BEEN}{_VERBS}{_ELSEWHERE}",
+    rf"{_ICH}{_VERBEN}",
+    rf"{_WURDE}{_VERBEN}{_END}",
 )
 _SENT = _compile(
-    rf"(?:{_LIST}|{_I})(?:sent|emailed|messaged|texted)\b.{{0,80}}"
-    r"\b(?:message|e-?mail|mail|text|note|reply|them|him|her|you|to)\b",
-    rf"\b(?:message|e-?mail)\b.{{0,60}}{_WAS}sent\b",
-    rf"{_HABE}{_MAIL}\b(?:gesendet|geschickt|verschickt|versendet|abgeschickt)\b",
-    rf"{_MAIL}{_HABE}\b(?:gesendet|geschickt|verschickt|versendet|abgeschickt)\b",
+    rf"{_I}{_SENDS}",
+    rf"\b(?:message|e-?mail)\b.{{0,60}}{_HAS_BEEN}sent\b{_ELSEWHERE}",
+    rf"\bhabe\b.{{0,120}}{_MAIL}.{{0,80}}\b{_SENDET}",
+    rf"{_MAIL}.{{0,80}}{_WURDE}{_SENDET}{_END}",
 )
 _SCHEDULED = _compile(
-    rf"(?:{_I}(?:set(?:\s+up)?|scheduled|created|added)|{_WAS}(?:scheduled|created|added)|{_LIST}(?:scheduled|created|added))"
-    r"\b.{0,60}\b(?:reminders?|cron ?jobs?|jobs?|alarms?|timers?)\b",
-    rf"\b(?:reminder|cron ?job|alarm|timer)\b.{{0,60}}{_WAS}(?:set|scheduled|created)\b",
-    rf"{_HABE}{_JOB}\b(?:eingerichtet|gesetzt|angelegt|erstellt|geplant|gestellt|eingeplant)\b",
-    rf"{_JOB}{_HABE}\b(?:eingerichtet|gesetzt|angelegt|erstellt|geplant|gestellt|eingeplant)\b",
+    rf"{_I}{_SETS}",
+    rf"{_TIMER}.{{0,60}}(?:{_HAS_BEEN}(?:set|scheduled|created)\b{_ELSEWHERE}|\bis\s+(?:now\s+)?set{_END})",
+    rf"\bhabe\b.{{0,120}}{_JOB}.{{0,80}}\b{_STELLT}",
+    rf"{_JOB}.{{0,80}}{_WURDE}{_STELLT}{_END}",
 )
 _FIXED = _compile(
-    r"\b(?:fixed|resolved|works now|now works|working now|is (?:now )?(?:done|working|complete)|all done)\b",
+    rf"(?:^|{_I}|\b(?:is|are)\s+(?:now\s+)?|{_HAS_BEEN})(?:fixed|resolved)\b{_ELSEWHERE}",
+    r"\b(?:works now|now works|working now|is (?:now )?(?:done|working|complete)|all done)\b",
     r"\b(?:completed successfully|builds? (?:now )?(?:successfully|cleanly|passes)|runs? successfully)\b",
-    r"\b(?:behoben|gefixt|repariert|erledigt|alles fertig|erfolgreich abgeschlossen)\b",
+    r"\b(?:habe\b.{0,120}|(?:ist|sind)\s+(?:\w+\s+){0,2}|^)\b(?:behoben|gefixt|repariert|erledigt)\b",
+    r"\b(?:alles fertig|erfolgreich abgeschlossen)\b",
     r"\b(?:funktioniert|läuft) (?:jetzt|nun|wieder)\b",
 )
-
-Changed: TypeAlias = Callable[
-    [], Collection[str] | None
-]  # names of files that are known to have changed; None: unknown
 
 
 def _check_tests(_said: str, seen: RunEvidence) -> str:
@@ -275,13 +307,22 @@ def _check_done(_said: str, seen: RunEvidence) -> str:
     return f"the last command ended with exit code {last.code}: {last.line[:80]}"
 
 
-# What is claimed, by which words, and what bears it out.
-_RULES: dict[str, tuple[re.Pattern[str], Callable[[str, RunEvidence], str]]] = {
-    "tests": (_TESTS_PASS, _check_tests),
-    "files": (_WROTE, _check_files),
-    "messages": (_SENT, _check_messages),
-    "jobs": (_SCHEDULED, _check_jobs),
-    "done": (_FIXED, _check_done),
+class _Rule(NamedTuple):
+    """A kind of claim: words that plainly claim it, words that do at the beginning of an answer, words that do after a
+    call for it has failed; and what bears it out."""
+
+    plain: re.Pattern[str]
+    first: re.Pattern[str] | None
+    loose: re.Pattern[str] | None
+    check: Callable[[str, RunEvidence], str]
+
+
+_RULES: dict[str, _Rule] = {
+    "tests": _Rule(_TESTS_PASS, None, None, _check_tests),
+    "files": _Rule(_WROTE, _compile(_VERBS), _compile(_VERBS, _VERBEN), _check_files),
+    "messages": _Rule(_SENT, _compile(_SENDS), _compile(r"\bsent\b", _SENDET), _check_messages),
+    "jobs": _Rule(_SCHEDULED, _compile(_MADE), _compile(_SETS, rf"{_TIMER}.*\bset\b", _STELLT), _check_jobs),
+    "done": _Rule(_FIXED, None, None, _check_done),
 }
 
 
@@ -293,19 +334,39 @@ def check_claims(text: str, messages: Sequence[Message]) -> tuple[UnprovenClaim,
     plain = _QUOTE.sub("", _CODE.sub("\n", text[:READ]))
     seen: RunEvidence | None = None
     found: list[UnprovenClaim] = []
-    for sentence in _SENTENCE.split(plain):
-        said, low = sentence.strip(), sentence.lower()
-        if len(said) > LONGEST or not any(stem in low for stem in _STEMS):  # most sentences end here: it is cheap
-            continue
-        for kind, (words, check) in _RULES.items():
-            if any(kind == one.kind for one in found) or words.search(said) is None or _HEDGE.search(said):
+    for at, sentence in _list_sentences(plain):
+        for kind, rule in _RULES.items():
+            if any(kind == one.kind for one in found) or _HEDGE.search(sentence):
                 continue
             if kind in ("done", "tests") and _TROUBLE.search(plain):  # it speaks of trouble itself
                 continue
+            claims = _is_claim(rule, sentence, at, plain)
+            if not claims and (rule.loose is None or rule.loose.search(sentence) is None):
+                continue
             seen = gather_evidence(messages) if seen is None else seen
-            if fact := check(said, seen):
-                found.append(UnprovenClaim(kind, said[:QUOTED], fact))
+            if (claims or kind in seen.refused) and (fact := rule.check(sentence, seen)):
+                found.append(UnprovenClaim(kind, sentence[:QUOTED], fact))
     return tuple(found[:MOST])
+
+
+def _list_sentences(plain: str) -> Iterator[tuple[int, str]]:
+    """Those that may claim something, and where they begin. Most do not: that is cheap to see."""
+    start = 0
+    for piece in (*_SENTENCE.finditer(plain), None):
+        end = piece.start() if piece is not None else len(plain)
+        said = plain[start:end].strip()
+        if len(said) <= LONGEST and any(stem in said.lower() for stem in _STEMS):
+            yield plain.index(said, start), said
+        start = piece.end() if piece is not None else end
+
+
+def _is_claim(rule: _Rule, said: str, at: int, plain: str) -> bool:
+    if rule.plain.search(said) is not None:
+        return _DRAFT.search(plain) is None
+    lead = _REPORT.match(plain)
+    if rule.first is None or lead is None or at > lead.end():
+        return False
+    return rule.first.match(said, max(0, lead.end() - at)) is not None and _DRAFT.search(plain) is None
 
 
 def write_finding(claims: tuple[UnprovenClaim, ...], *, asked: bool) -> str:

@@ -14,4 +14,6 @@ def find_enclosing_folder(path: str, folders: tuple[str, ...]) -> str:
 
     The outermost, because what lies above it is out of reach for whoever may write inside.
     """
-    return min((folder for folder in folders if is_inside(path, folder)), key=len, default="")
+    # a sandbox has two hundred folders, of which a few can be above: asking `is_inside` of each was a sixth of a read
+    above = {path[:at] for at, char in enumerate(path) if char == "/"}
+    return min((folder for folder in folders if folder.rstrip("/") in above or folder == path), key=len, default="")

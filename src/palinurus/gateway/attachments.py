@@ -20,6 +20,7 @@ from palinurus.files import read_plain_file
 from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.command import KeepFile
 from palinurus.store.port import InboxRow
+from palinurus.store.shared import SharedBytes
 
 ATTACHMENT_BYTES = 20 * 1024 * 1024  # bytes of one attachment
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -100,13 +101,16 @@ def find_sent_files(row: InboxRow | None) -> tuple[Attachment, ...]:
     return found.files
 
 
-async def load_sent_file(home: str, file: Attachment) -> dict[str, Any]:
-    """What is in a file that came in. Raises MethodError if it is gone."""
-    path = os.path.join(home, INBOUND_FOLDER, os.path.basename(file.path))
+async def load_sent_file(home: str, file: Attachment, store: SharedBytes) -> dict[str, Any]:
+    """What is in a file that came in, here or through another node. Raises MethodError if it is gone."""
+    name = os.path.basename(file.path)
     try:
-        data = await asyncio.to_thread(read_plain_file, path, ATTACHMENT_BYTES)
+        data = await asyncio.to_thread(read_plain_file, os.path.join(home, INBOUND_FOLDER, name), ATTACHMENT_BYTES)
     except OSError:
-        raise MethodError(f"{file.name} is not there any more") from None
+        found = await store.get_blob(name)
+        if found is None:
+            raise MethodError(f"{file.name} is not there any more") from None
+        data = found
     return {**describe_file(file), "content": base64.b64encode(data).decode()}
 
 

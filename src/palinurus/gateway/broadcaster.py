@@ -39,6 +39,7 @@ class RunBroadcaster:
         self._gateway = gateway
         self._program = program
         self._reader = reader
+        reader.shown = self.running
         self._runs: dict[str, RunView] = {}  # by inbox id
         self._names: dict[str, str] = {}  # run id -> inbox id
         self._aliases: dict[str, list[str]] = {}  # inbox id -> run ids of messages that were taken into its run
@@ -173,7 +174,7 @@ class RunBroadcaster:
             row = await self._reader.find_row(session)
             if row is not None:
                 payload = {**row, **payload, "session": row, "goal": None}
-                payload["hasActiveRun"] = self._program.inbox.running(session)
+                payload["hasActiveRun"] = self._reader.is_running(session)
         self._gateway.tell(topics, event, payload)
 
     def _appended(self, session: str, item: str) -> None:

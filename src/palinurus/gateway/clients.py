@@ -82,7 +82,7 @@ class GatewayClients(ClientHub):
         self.auth.holder = self.pairing.holder
         if self.host.program is not None:
             self.context = context.make_context(self, self.host.program)
-            self._unfollow.append(self.host.follow(self.context.broadcaster))
+            self._unfollow.append(self.host.follow(self.context.broadcaster, lambda: bool(self.members())))
         await self.health(fresh=True)
         self._beating = asyncio.get_running_loop().create_task(self._beat())
 

@@ -51,7 +51,7 @@ def find_agent(call: MethodCall, ident: str | None) -> AgentSettings:
 
 def refuse_busy(call: MethodCall, key: str) -> None:
     """Raises MethodError while the session's turn runs."""
-    if call.program.inbox.running(key):
+    if call.context.reader.is_running(key):
         raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
 
 

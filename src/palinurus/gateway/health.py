@@ -4,21 +4,26 @@ Prometheus reads. Facts only; nothing is probed here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palinurus import __version__
 from palinurus.clock import Clock
 from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.core.types.events import AgentEnd, AgentStart, RunEvent, ToolEnd
 from palinurus.core.types.inbound import Inbound
+from palinurus.errors import StateError
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.rpc import ConnectedClient
 from palinurus.store.port import SessionRow
+
+if TYPE_CHECKING:
+    from palinurus.store.fleet import FleetPort
 
 NAMES = 200  # values of one label; what comes later is counted as "other"
 
@@ -67,8 +72,8 @@ class GatewayMetrics:
 
     on_merged = on_ended
 
-    def text(self, uptime: float, clients: int, ready: bool) -> bytes:
-        """All of it, in Prometheus' exposition format."""
+    def text(self, uptime: float, clients: int, ready: bool, fleet: Iterable[str] = ()) -> bytes:
+        """All of it, in Prometheus' exposition format; `fleet`: lines about the nodes that share the state."""
         lines: list[str] = []
         _gauge(lines, "info", "Version of the program", 1, labels={"version": __version__})
         _gauge(lines, "up", "Whether messages are taken", int(ready))
@@ -85,7 +90,29 @@ class GatewayMetrics:
         _count(lines, "tool_seconds_total", "Time spent in tools", ("tool",), counted=seconds)
         _count(lines, "tokens_total", "Tokens of model calls", ("kind",), counted=self._tokens)
         _gauge(lines, "cost_usd_total", "Cost of model calls with a price", round(self._cost, 6), kind="counter")
+        lines += fleet
         return ("\n".join(lines) + "\n").encode()
+
+
+async def list_fleet_metrics(fleet: FleetPort, now: float) -> list[str]:
+    """Lines for Prometheus; `now` is the monotonic time. What the database does not say now is left out."""
+    lines: list[str] = []
+    seen = fleet.figures
+    _count(
+        lines, "stale_total", "Changes refused as stale", ("kind",), counted={(k,): n for k, n in seen.stale.items()}
+    )
+    age = round(now - seen.renewed, 3)
+    _gauge(lines, "fleet_lease_age_seconds", "Since this node last renewed its lease", age)
+    _gauge(lines, "fleet_batches_total", "Batches of changes sent", seen.batches, kind="counter")
+    _gauge(lines, "fleet_changes_total", "Changes in these batches", seen.changes, kind="counter")
+    _gauge(lines, "fleet_batch_seconds_total", "Time they took", round(seen.seconds, 3), kind="counter")
+    _gauge(lines, "fleet_news_total", "Batches of news of other nodes", seen.news, kind="counter")
+    with contextlib.suppress(StateError):
+        report = await fleet.report()
+        _gauge(lines, "fleet_nodes", "Nodes whose lease runs", sum(node.left > 0 for node in report.nodes))
+        _gauge(lines, "fleet_waiting", "Messages that wait", report.waiting)
+        _gauge(lines, "fleet_oldest_seconds", "How long the oldest has", round(report.oldest, 3))
+    return lines
 
 
 def _known(name: str, counted: Mapping[tuple[str, ...], float]) -> str:

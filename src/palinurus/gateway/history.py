@@ -84,7 +84,7 @@ async def _follow(
     request: BaseRequest, host: GatewayHost, reader: SessionReader, key: str, first: dict[str, Any], told: int
 ) -> StreamResponse:
     watcher = _Watcher(key)
-    unfollow: Callable[[], None] = host.follow(watcher)
+    unfollow: Callable[[], None] = host.follow(watcher, lambda: True)
     response = await http.open_event_stream(request)
     try:
         await response.write(http.encode_sse("history", encode_json(first)))

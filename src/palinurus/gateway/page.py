@@ -104,7 +104,9 @@ def read_workspace_media(source: str, settings: Settings) -> tuple[bytes, str] |
         return None
 
 
-VIEWS = "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup"  # as in web/src/sidebar.ts
+VIEWS = (
+    "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup|fleet"  # as in web/src/sidebar.ts
+)
 PAGE_PATHS = compile_late(
     rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>(?:app|style)-[0-9a-f]{{12}}\.(?:js|css)|favicon\.svg)"
 )

@@ -79,8 +79,9 @@ class GatewayHost(Protocol):
         """
         ...
 
-    def follow(self, follower: RunFollower) -> Callable[[], None]:
-        """See every message of every session. Returns the function that ends it."""
+    def follow(self, follower: RunFollower, everywhere: Callable[[], bool] | None = None) -> Callable[[], None]:
+        """See every message of every session; with `everywhere` those of other nodes, too, while it says that somebody
+        looks. Returns the function that ends it."""
         ...
 
     async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Acceptance:

@@ -93,6 +93,9 @@ class RunView:
     # --- events ----------------------------------------------------------------------------------------------
 
     def _start(self, event: events.AgentStart, now: int) -> list[RunPush]:
+        if self._live is not None:  # begun anew: another node takes over
+            self._fresh.clear()
+            self._text, self._turn, self._told, self._turn_told, self._replaced = "", "", 0, 0, True
         self.started = event.started
         self._live = LiveText(event.reasoning)
         self._live.feed(event)

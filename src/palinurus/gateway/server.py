@@ -28,7 +28,7 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway import http, limits, page
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.clients import GatewayClients
-from palinurus.gateway.health import GatewayMetrics
+from palinurus.gateway.health import GatewayMetrics, list_fleet_metrics
 from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.listener import OTHER_LOOPBACK, ConnectionListener, bind_sockets, explain_bind_failure
 from palinurus.gateway.page import PAGE_PATHS, WebPage
@@ -345,9 +345,11 @@ def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
     return visit.gateway.calls.answer(visit)
 
 
-def _metrics(visit: RouteRequest) -> RouteAnswer:
-    gateway = visit.gateway
-    text = gateway.metrics.text(gateway.uptime, len(gateway.clients.clients()), gateway.host.ready()[0])
+async def _metrics(visit: RouteRequest) -> RouteAnswer:
+    gateway, program = visit.gateway, visit.host.program
+    fleet = program.fleet if program is not None else None
+    lines = await list_fleet_metrics(fleet, gateway.clock.monotonic()) if fleet is not None else ()
+    text = gateway.metrics.text(gateway.uptime, len(gateway.clients.clients()), gateway.host.ready()[0], lines)
     return http.reply_bytes(text, "text/plain")
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from palinurus.errors import StateUnwritable
 from palinurus.files import write_whole_file
+from palinurus.store.records import RecordStore
 
 TOKEN_FILE = "gateway.token"
 LOCATION_FILE = "gateway.json"
@@ -59,6 +60,20 @@ def read_token(home: str) -> str:
             f"{path} can be read by others (mode {mode:o})", fix="`pal doctor --fix`, or delete it: a new one is made"
         )
     return text if len(text) >= MIN_CHARS else ""
+
+
+async def share_token(home: str, token: str, store: RecordStore) -> str:
+    """The token of all gateways of a fleet: that of the first one, in each one's home from now on. Raises StateError
+    kinds, StateUnwritable."""
+    kept = await store.get_record("gateway", "token")
+    if kept is None and await store.put_record("gateway", "token", token.encode(), expect=None):
+        return token
+    kept = kept or await store.get_record("gateway", "token")
+    assert kept is not None  # nobody removes it
+    shared = kept.data.decode()
+    if shared != token:
+        write_whole_file(os.path.join(home, TOKEN_FILE), kept.data + b"\n")
+    return shared
 
 
 def ensure_token(home: str) -> str:

@@ -43,6 +43,11 @@ class SessionReader:
 
     def __init__(self, program: CommandContext) -> None:
         self._program = program
+        self.shown: Callable[[str], Sequence[object]] = lambda session: ()  # runs that clients are shown, on any node
+
+    def is_running(self, session: str) -> bool:
+        """Does the session have a run, here or where we see it?"""
+        return self._program.inbox.running(session) or bool(self.shown(session))
 
     def key(self, text: str, agent: str | None = None) -> SessionKey:
         """The canonical key. Raises MethodError for what cannot be one, or an agent that does not exist."""
@@ -75,7 +80,7 @@ class SessionReader:
         shown["modelProvider"], shown["model"] = model.ref.provider, model.ref.model
         shown["origin"] = {"provider": record.lastChannel or "webchat", "surface": "webchat", "chatType": "direct"}
         shown["agentRuntime"] = {"id": "palinurus", "source": "implicit"}
-        shown["hasActiveRun"] = self._program.inbox.running(str(seen.key))
+        shown["hasActiveRun"] = self.is_running(str(seen.key))
         shown.setdefault("systemSent", seen.record is not None)
         shown.setdefault("abortedLastRun", False)
         if seen.record is None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import os
 import shutil
+from collections.abc import Awaitable, Callable
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -22,9 +24,15 @@ from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.untrusted import clean_label, make_inert
+from palinurus.errors import StateError
 from palinurus.providers.transcribe import SoundRecording
 from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import ImageLimits, resize_images, sniff_image
+
+log = logging.getLogger(__name__)
+
+# A file that may lie on another node, as it lies here.
+BringFile: TypeAlias = Callable[[Attachment], Awaitable[Attachment]]
 
 WORDS = ".words"  # beside a recording: what is said in it
 RECORDING = 64 << 20  # bytes of a recording that is looked at
@@ -46,14 +54,22 @@ class _Heard(msgspec.Struct, frozen=True):
 class FileAttacher:
     """Implements `agent.plan.sandbox.AttachFiles`."""
 
-    def __init__(self, ears: TranscriberPort, scope: SendPolicy | None = None, together: int = 1) -> None:
+    def __init__(
+        self,
+        ears: TranscriberPort,
+        scope: SendPolicy | None = None,
+        together: int = 1,
+        bring: BringFile | None = None,
+    ) -> None:
+        self._bring = bring  # files that came in through another node
         self._ears = ears
         self._together = together  # recordings of one message that are listened to at the same time
         self._scope = scope or SendPolicy()  # tools.media.audio.scope
 
     async def __call__(self, inbound: Inbound, folder: str, side: int, vision: bool) -> Inbound:
         """The message with what its files say. Raises nothing: what does not work is told in the message."""
-        files = tuple([await asyncio.to_thread(_placed, one, folder) for one in inbound.files])
+        came = [await self._brought(one) for one in inbound.files]
+        files = tuple([await asyncio.to_thread(_placed, one, folder) for one in came])
         paths = [one.path for one in files if vision and one.mime.startswith("image/")]
         pictures = [await asyncio.to_thread(_image, path) for path in paths]
         seen = await resize_images(
@@ -67,6 +83,13 @@ class FileAttacher:
         kept = tuple(one for one in files if not (one.voice and hears))
         spoken = inbound.spoken or any(one.voice for one in files)
         return msgspec.structs.replace(inbound, text=text, images=images, files=kept, source=source, spoken=spoken)
+
+    async def _brought(self, file: Attachment) -> Attachment:
+        try:
+            return await self._bring(file) if self._bring is not None else file
+        except (OSError, StateError) as exc:
+            log.warning("a file of another node could not be laid out here: %s", exc)
+            return file
 
     async def _hear(self, files: list[Attachment]) -> list[_Heard]:
         room = asyncio.Semaphore(self._together)

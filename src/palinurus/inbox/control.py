@@ -28,12 +28,12 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import runs
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall, CommandContext, is_admin
-from palinurus.inbox.commands.info import format_status_card
 from palinurus.inbox.commands.levels import DirectiveContext, apply_directives
 from palinurus.inbox.commands.reset import make_session_id
 from palinurus.inbox.commands.table import TABLE, describe_unknown
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, is_stop_word
 from palinurus.inbox.policy import QueuePolicy
+from palinurus.late import load_part
 from palinurus.services.facts import change_record, diff_records, find_meant_model, gather_facts, list_models
 from palinurus.sessions.lifecycle import MessageMoment, find_current_session, make_end_payload, make_start_payload
 from palinurus.store.port import InboxItem, RunClaim, Settlement, TurnOutcome
@@ -58,9 +58,13 @@ class ControllerPort(Protocol):
         ...
 
 
-def to_control_item(item: InboxItem, busy: bool) -> InboxItem:
-    """The row as a control message: `control:KEY`, or while that is busy a queue of its own, `control/ID:KEY`."""
-    head = f"{CONTROL_LANE}/{item.id}" if busy else CONTROL_LANE
+def to_control_item(item: InboxItem, message: InboxMessage, busy: bool) -> InboxItem:
+    """The row as a control message: `control:KEY`, or while that is busy a queue of its own, `control/ID:KEY`. In a
+    fleet the node that runs KEY does it, but what stops runs is done where it was asked, also if that node is frozen:
+    `control/stop/ID:KEY`."""
+    found = message.command
+    stop = is_stop_word(message.inbound.text) or (found is not None and found.name in ("stop", "abort"))
+    head = f"{CONTROL_LANE}/stop/{item.id}" if stop else f"{CONTROL_LANE}/{item.id}" if busy else CONTROL_LANE
     return msgspec.structs.replace(item, session=f"{head}:{item.session}", lane=CONTROL_LANE)
 
 
@@ -273,5 +277,6 @@ def _directives(call: CommandCall, parsed: ParsedDirectives) -> CommandAnswer:
     text = applied.text
     if parsed.get("status") is not None and not applied.refused:
         now = call if record is None else msgspec.structs.replace(call, record=record)
-        text = "\n".join(part for part in (text, format_status_card(now)) if part)
+        card = load_part("command-info").format_status_card(now)
+        text = "\n".join(part for part in (text, card) if part)
     return CommandAnswer(text, record)

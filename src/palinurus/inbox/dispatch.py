@@ -77,14 +77,14 @@ class Dispatcher:
         pools = {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
         self.lanes = Lanes(pools)
         self._book = SessionQueues(self.lanes)
-        self._pump = LanePump(store, self.lanes, self._start)
-        self._pump.serves = settings.store.list_served()
+        self._pump = LanePump(store, self.lanes, self._start, settings.store.list_served())
+        self.serves = self._pump.serves_session
         self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
         self._dismisser = MessageDismisser(
             self._book, self._running, self._step, feeds=self.feeds, reader=reader, finisher=self._finisher
         )
-        self._peers = PeerNews(
+        self.peers = PeerNews(
             store,
             self._book,
             self._running,
@@ -120,7 +120,7 @@ class Dispatcher:
         rules: QueuePolicy | None = None
         if message.control:
             busy = f"{CONTROL_LANE}:{item.session}" in self._book
-            rules, item = control.RULES, control.to_control_item(item, busy)
+            rules, item = control.RULES, control.to_control_item(item, message, busy)
         session, lane = item.session, item.lane
         async with self._tickets.setdefault(session, asyncio.Lock()):  # in the order of the calls: locks are fair
             alone = rules is None and session not in self._running
@@ -212,7 +212,8 @@ class Dispatcher:
         if news.what == "stopped":
             self._dismisser.hear_stopped(news.key, news.session, news.detail)
         else:
-            self._peers.hear(news)
+            self.peers.hear(news)
+            self._pump.kick(CONTROL_LANE)  # a command for the node whose run it is may be anybody's now
 
     # the queue: one step of the pure part, and what it asks for
 
@@ -391,7 +392,7 @@ class Dispatcher:
             run.abort.set("drain")
         await self._until_idle(5)
         await self._dismisser.close(5)
-        await self._peers.close()
+        await self.peers.close()
         self._tasks.cancel()
 
     async def _until_idle(self, seconds: float) -> None:

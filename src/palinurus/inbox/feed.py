@@ -1,6 +1,7 @@
 """Who is watching which message: live events while it runs, and its end. In memory; the truth is in the store.
 
-A sink watches one message; a follower watches them all (the gateway, which shows every session to its clients).
+A sink watches one message; a follower watches them all (the gateway, which shows every session to its clients). What
+other nodes run is shown to sinks, and to followers that want it (`relay.py` brings it).
 """
 
 from __future__ import annotations
@@ -45,13 +46,37 @@ class RunFeeds:
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         self._guests: dict[str, list[str]] = {}  # by run: messages that became part of it
         self._followers: list[RunFollower] = []
+        self._wide: dict[RunFollower, Callable[[], bool]] = {}  # followers of other nodes' runs; is anybody there?
         self._here: set[str] = set()  # messages that were accepted here and have not ended
         self._running: set[str] = set()  # messages whose run is here: its last event is still to come
 
-    def follow(self, follower: RunFollower) -> Callable[[], None]:
-        """Show everything to `follower` from now on. Returns the function that ends it."""
+    def follow(self, follower: RunFollower, everywhere: Callable[[], bool] | None = None) -> Callable[[], None]:
+        """Show everything to `follower` from now on; with `everywhere`, what other nodes run too, while that says that
+        somebody is there to see it. Returns the function that ends it."""
         self._followers.append(follower)
-        return lambda: self._followers.remove(follower)
+        if everywhere is not None:
+            self._wide[follower] = everywhere
+
+        def unfollow() -> None:
+            self._followers.remove(follower)
+            self._wide.pop(follower, None)
+
+        return unfollow
+
+    def is_watched(self) -> bool:
+        """Is anybody here who would see what another node runs?"""
+        return bool(self._sinks) or any(present() for present in self._wide.values())
+
+    def list_wide(self) -> tuple[RunFollower, ...]:
+        """Those who follow other nodes' runs."""
+        return tuple(self._wide)
+
+    def show_foreign(self, item: str, event: RunEvent) -> None:
+        """An event of a run that is elsewhere."""
+        for sink in tuple(self._sinks.get(item, ())):
+            sink(event)
+        for follower in self._wide:
+            follower.on_event(item, event)
 
     def report_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         """A new message is on disk."""
@@ -86,6 +111,8 @@ class RunFeeds:
 
     def merge(self, item: str, into: str) -> None:
         """`item` became part of the run of `into`: its watchers watch that run now."""
+        if item in self._guests.get(into, ()):
+            return  # of another node's run it is told twice
         for follower in self._followers:
             follower.on_merged(item, into)
         self._guests.setdefault(into, []).append(item)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from palinurus.inbox.message import CONTROL_LANE
 from palinurus.inbox.queue import IDLE, Effect, QueueEvent, QueueRow, SessionQueue, step_queue
 from palinurus.store.port import RunClaim, Store
 from palinurus.tasks import TaskSet
@@ -22,11 +23,13 @@ AGAIN = 1.0  # seconds after the store failed
 class LanePump:
     """`start` gets every claim, with the slot that was taken for it. `serves`: see `Store.claim`."""
 
-    def __init__(self, store: Store, lanes: Lanes, start: Callable[[RunClaim], None]) -> None:
+    def __init__(
+        self, store: Store, lanes: Lanes, start: Callable[[RunClaim], None], serves: Sequence[str] | None = None
+    ) -> None:
         self._store = store
         self._lanes = lanes
         self._start = start
-        self.serves: Sequence[str] | None = None
+        self.serves = serves
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._held: set[str] = set()  # sessions that the store may hold for us
@@ -35,8 +38,9 @@ class LanePump:
         self._stopped = False
 
     def serves_session(self, session: str) -> bool:
-        """May it run on this node?"""
-        return self.serves is None or session.startswith(tuple(self.serves))
+        """May it run on this node? A command is done where its conversation is."""
+        key = session.partition(":")[2] if session.startswith(CONTROL_LANE) else session
+        return self.serves is None or key.startswith(tuple(self.serves))
 
     def kick(self, lane: str) -> None:
         """Start waiting messages while slots last. One task a lane; a second call only asks it to look again."""

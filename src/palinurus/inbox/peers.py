@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING
 
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.messages import AssistantMessage, TextBlock
@@ -24,6 +25,9 @@ from palinurus.inbox.running import ActiveRun, make_refused_end
 from palinurus.store.news import StoreNews
 from palinurus.store.port import InboxRow, Store
 from palinurus.tasks import TaskSet
+
+if TYPE_CHECKING:  # loaded in a fleet (`late`)
+    from palinurus.inbox.relay import RunRelay
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +54,7 @@ class PeerNews:
         self._reread = reread
         self._step = step
         self._tasks = TaskSet("hearing of another node's message")
+        self.relay: RunRelay | None = None  # shows what others run while it happens
 
     def hear(self, news: StoreNews) -> None:
         """What is about messages; of one session in the order in which it is told."""
@@ -88,9 +93,23 @@ class PeerNews:
 
     async def _ended(self, news: StoreNews) -> None:
         """Its session is free: what waits there may begin."""
-        row = await self._store.item(news.key) if self._feeds.is_awaited(news.key) else None
-        self._feeds.report_ended(news.key, _make_end(row) if row is not None else None)
+        if self.relay is not None and self.relay.follows(news.key):
+            self._tasks.start(self._end_shown(self.relay, news.key))
+        else:
+            await self._report_end(news.key, shown=self._feeds.is_awaited(news.key))
         self._step(news.session, news.detail, queue.VerdictEvent(news.key), None)
+
+    async def _end_shown(self, relay: RunRelay, item: str) -> None:
+        """Its last event is on its way, or lost."""
+        if not await relay.wait_ended(item):
+            await self._report_end(item, shown=True)
+
+    async def _report_end(self, item: str, *, shown: bool) -> None:
+        row = await self._store.item(item) if shown else None
+        last = _make_end(row) if row is not None and row.state == "done" else None
+        if last is not None:
+            self._feeds.show_foreign(item, last)
+        self._feeds.report_ended(item)
 
 
 _HEARD: dict[str, Callable[[PeerNews, StoreNews], Awaitable[None]]] = {

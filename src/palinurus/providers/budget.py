@@ -1,15 +1,17 @@
 """What may be spent: reserve before a model call, settle after it. `meter` puts this around a `Model`.
 
-The truth is the ledger; accounts are made from it when the first call comes and kept in memory from then on. A
-kill -9 loses reservations only, and those were for calls that died with the process.
+The truth is the ledger; accounts are made from it when the first call comes and kept in memory from then on, or, where
+several nodes spend, in the store. A kill -9 loses reservations only, and those were for calls that died with the
+process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
-from collections.abc import Iterator, Mapping
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -20,65 +22,14 @@ from palinurus.core.history import tokens
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, TokenPrice
 from palinurus.core.types.usage import TokenUsage
+from palinurus.providers.accounts import CallAmount, SpendingAccount, estimate_dollars, estimate_tokens
 from palinurus.store.port import SessionRow, UsageRow
+from palinurus.store.shared import AccountLimit, SpendingAnswer, SpendingWish
+from palinurus.taping import draw_token
 
-USUAL = 1_000  # tokens of output
 DEPTH = 8  # generations of sub-agents looked at
 SESSIONS = 50_000  # accounts kept
-
-AccountVerdict: TypeAlias = Literal["yes", "alone", "wait", "no"]
-
-
-class CallAmount(msgspec.Struct, frozen=True):
-    """Of one call: what it usually takes, and the most it can take."""
-
-    likely: float
-    most: float
-
-
-class SpendingAccount:
-    """Dollars, or tokens: what is spent, what is held for calls under way, whether another call fits. Pure.
-
-    A call that fits even if it turns out as dear as it can be is let in. One that fits only if it turns out as usual is
-    let in alone, so a limit is overstepped by one call's surprise at most, however many run at once.
-    """
-
-    def __init__(self, soft: float | None = None, hard: float | None = None) -> None:
-        self.soft = soft
-        self.hard = hard
-        self.spent = 0.0
-        self.held = 0.0
-        self.calls = 0  # under way
-        self._warned = False
-
-    def fits(self, amount: CallAmount) -> AccountVerdict:
-        """May a call of this size begin?"""
-        if self.hard is None:
-            return "yes"
-        if self.spent >= self.hard or self.spent + amount.likely > self.hard:
-            return "no"
-        if self.spent + self.held + amount.most <= self.hard:
-            return "yes"
-        return "wait" if self.calls else "alone"
-
-    def hold(self, amount: CallAmount) -> None:
-        """A call begins."""
-        self.held += amount.most
-        self.calls += 1
-
-    def settle(self, amount: CallAmount, spent: float) -> bool:
-        """It has ended. True: the soft limit is reached, and nobody has been told."""
-        self.calls -= 1
-        self.held = self.held - amount.most if self.calls else 0.0
-        return self.add(spent)
-
-    def add(self, spent: float) -> bool:
-        """Something was spent. True the first time the soft limit is reached."""
-        self.spent += spent
-        if self.soft is None or self.spent < self.soft or self._warned:
-            return False
-        self._warned = True
-        return True
+AGAIN = 0.5  # seconds after which calls of other nodes are looked at again
 
 
 class SpendingLedger(Protocol):
@@ -91,12 +42,25 @@ class SpendingLedger(Protocol):
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
 
+class SharedAccounts(Protocol):
+    """The accounts of all nodes: see `store.shared.SharedStore`."""
+
+    async def reserve(self, wish: SpendingWish) -> SpendingAnswer | None: ...
+
+    def release(self, ident: str, accounts: Sequence[str], usd: float, tokens: float) -> None: ...
+
+
 class BudgetScope(msgspec.Struct, frozen=True):
     """One limit that a call falls under."""
 
     kind: str  # day, agent, session
     name: str  # of the agent; id of the session
     day: str = ""
+
+    @property
+    def account(self) -> str:
+        """What all nodes call it."""
+        return f"{self.kind} {self.day} {self.name}"
 
 
 class AccountPair(msgspec.Struct, frozen=True):
@@ -113,6 +77,7 @@ class BudgetReservation(msgspec.Struct, frozen=True):
     usd: CallAmount
     tokens: CallAmount
     model: ModelSpec
+    shared: str = ""  # what it is called in the accounts of all nodes; "": they are this node's
 
 
 class _Kin(msgspec.Struct):
@@ -123,9 +88,17 @@ class _Kin(msgspec.Struct):
 class Budgets:
     """`reserve` and `settle`. Without limits both do nothing."""
 
-    def __init__(self, settings: BudgetSettings, ledger: SpendingLedger, clock: Clock, timezone: str = "") -> None:
+    def __init__(
+        self,
+        settings: BudgetSettings,
+        ledger: SpendingLedger,
+        clock: Clock,
+        timezone: str = "",
+        shared: SharedAccounts | None = None,
+    ) -> None:
         self._settings = settings
         self._ledger = ledger
+        self._shared = shared
         self._clock = clock
         self._zone = find_zone(timezone)
         self._pairs: dict[BudgetScope, AccountPair] = {}
@@ -146,23 +119,66 @@ class Budgets:
             return None
         await self._load()
         await self._kin(request.owner, request.session)
-        hold = BudgetReservation(
-            self._scopes(request), estimate_dollars(request), estimate_tokens(request), request.model
-        )
+        shared = draw_token(8) if self._shared is not None else ""
+        amounts = (estimate_dollars(request), estimate_tokens(request))
+        hold = BudgetReservation(self._scopes(request), *amounts, request.model, shared)
         while True:
-            answers = {scope: self._answer(scope, hold) for scope in hold.scopes}
-            full = next((scope for scope, answer in answers.items() if answer == "no"), None)
-            if full is not None:
+            verdict, full = await self._ask_all(hold) if hold.shared else self._ask_here(hold)
+            if verdict == "alone":  # no other node spends anything
+                hold = msgspec.structs.replace(hold, shared="")
+                continue
+            if verdict == "no":
                 return self._refused(full)
-            if "wait" not in answers.values():
+            if verdict == "yes":
                 break
             self._changed.clear()
-            await self._changed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN if hold.shared else None):
+                    await self._changed.wait()
         for scope in hold.scopes:
             pair = self._pair(scope)
             pair.usd.hold(hold.usd)
             pair.tokens.hold(hold.tokens)
         return hold
+
+    async def _ask_all(self, hold: BudgetReservation) -> tuple[str, BudgetScope]:
+        """As `_ask_here`, of what all nodes spend and keep back."""
+        assert self._shared is not None
+        free = _free(hold.model.price)
+        pairs = [(scope, self._pair(scope)) for scope in hold.scopes]
+        limits = tuple(
+            AccountLimit(
+                name=scope.account,
+                usd=pair.usd.spent,
+                tokens=pair.tokens.spent,
+                hard_usd=None if free else pair.usd.hard,
+                hard_tokens=pair.tokens.hard,
+            )
+            for scope, pair in pairs
+        )
+        wish = SpendingWish(
+            hold.shared, limits, (hold.usd.likely, hold.usd.most), (hold.tokens.likely, hold.tokens.most)
+        )
+        try:
+            got = await self._shared.reserve(wish)
+        except BaseException:
+            self._shared.release(hold.shared, (), 0.0, 0.0)  # it may have been granted
+            raise
+        if got is None:
+            self._shared = None
+            return "alone", hold.scopes[0]
+        for (_, pair), (usd, used) in zip(pairs, got.spent, strict=True):
+            pair.usd.sync(usd)
+            pair.tokens.sync(used)
+        return got.verdict, hold.scopes[got.full]
+
+    def _ask_here(self, hold: BudgetReservation) -> tuple[str, BudgetScope]:
+        """No, wait or yes, and which limit says no."""
+        answers = {scope: self._answer(scope, hold) for scope in hold.scopes}
+        full = next((scope for scope, answer in answers.items() if answer == "no"), None)
+        if full is not None:
+            return "no", full
+        return "wait" if "wait" in answers.values() else "yes", hold.scopes[0]
 
     def settle(self, hold: BudgetReservation | None, usage: TokenUsage) -> list[str]:
         """The call has ended and used this. Returns what the person should be told, once."""
@@ -176,6 +192,9 @@ class Budgets:
                 told.append(_warning(scope, f"${pair.usd.spent:.2f}", f"${pair.usd.soft:.2f}"))
             if pair.tokens.settle(hold.tokens, tokens.count_used_tokens(usage)):
                 told.append(_warning(scope, f"{pair.tokens.spent:,.0f}", f"{pair.tokens.soft:,.0f} tokens"))
+        if hold.shared and self._shared is not None:
+            used = tokens.count_used_tokens(usage)
+            self._shared.release(hold.shared, [scope.account for scope in hold.scopes], spent, used)
         self._changed.set()
         return told + self._priceless(hold, usage)
 
@@ -329,37 +348,3 @@ def find_agent(key: str) -> str:
     """The agent of a session key; "" if it is none."""
     found = parse_session_key(key)
     return found.agent if found is not None else ""
-
-
-# --- how large a call is --------------------------------------------------------------------------------------
-
-
-def estimate_tokens(request: ModelRequest) -> CallAmount:
-    """Tokens."""
-    given, most = _input(request), _output(request)
-    return CallAmount(given + min(USUAL, most), given + most)
-
-
-def estimate_dollars(request: ModelRequest) -> CallAmount:
-    """Dollars; nothing when there is no price."""
-    price = request.model.price
-    if price is None:
-        return CallAmount(0.0, 0.0)
-    given, most = _input(request), _output(request)
-    likely = TokenUsage(given, min(USUAL, most))
-    # Nothing is dearer than input that is all written to a cache.
-    dear = TokenUsage(output=most, cacheWrite=given) if price.cacheWrite > price.input else TokenUsage(given, most)
-    return CallAmount(price.compute_cost(likely).total, price.compute_cost(dear).total)
-
-
-def _input(request: ModelRequest) -> int:
-    known = tokens.estimate_context_tokens(request.messages)
-    bare = not any(getattr(m, "usage", None) and tokens.count_used_tokens(m.usage) for m in request.messages)  # type: ignore[union-attr]
-    if not bare:
-        return known
-    around = len(request.prompt.text) + sum(len(t.description) + len(str(t.parameters)) for t in request.tools)
-    return int((known + around / tokens.CHARS_PER_TOKEN) * tokens.ESTIMATE_MARGIN)
-
-
-def _output(request: ModelRequest) -> int:
-    return max(1, request.max_tokens or request.model.max_tokens)

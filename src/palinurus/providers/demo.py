@@ -33,6 +33,7 @@ from palinurus.patterns import compile_late
 from palinurus.providers.errors import make_failed
 
 MEMORY = "MEMORY.md"
+UNDONE = "[Undone: "
 MOST = 4000  # characters of a tool result that are repeated
 FILE = r"(?:\"([^\"]+)\"|'([^']+)'|`([^`]+)`|(\S+?))"
 
@@ -194,8 +195,11 @@ def _remember(words: list[str], turn: DemoTurn) -> DemoStep:
         if len(before) > 12_000:
             return DemoStep(f"{MEMORY} is too long for me to add to; please do it by hand.")
         return DemoStep(tool="write", args={"path": MEMORY, "content": f"{before}- {note}\n"})
-    if turn.done[-1][1].isError:
+    last = turn.done[-1][1]
+    if last.isError:
         return _answer(turn, "", "")
+    if UNDONE in last.text:  # by the gate: commands do not shape the agent once words from outside were read
+        return DemoStep(f"That did not stay:\n{last.text.strip()[:MOST]}")
     return DemoStep(f"I wrote it down in {MEMORY}: {note}")
 
 

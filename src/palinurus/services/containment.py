@@ -32,7 +32,7 @@ def name_means(kind: SandboxKind, known: SandboxSupport) -> str:
     """What holds commands of this kind on this machine, in words. Nothing is named that is not there."""
     more = [] if kind in ("none", "seatbelt", "docker") else [_MEANS[kind]]
     if more and kind != "landlock" and known.landlock:
-        more.append("Landlock" if kind == "namespaces" else "Landlock for ports")
+        more.append("Landlock")
     if more and known.seccomp:
         more.append("a filter of system calls")
     return ", ".join(more[:-1]) + " and " + more[-1] if len(more) > 1 else "".join(more) or _MEANS[kind]

@@ -255,7 +255,7 @@ def _say_tool(told: dict[str, Any], name: str) -> list[str]:
     if uses:
         return [f"tool     {name} was offered and called {len(uses)} times"]
     if name in (tools["hidden"] or {}):
-        return [f"tool     {name} was kept away by {tools['hidden'][name]}", f"         `pal policy explain {name}`"]
+        return [f"tool     {name} was kept away: {tools['hidden'][name]}", f"         `pal policy explain {name}`"]
     if tools["offered"] is None:
         return [f"tool     which tools this run had is not on file; `pal policy explain {name}` tells of the next one"]
     if name in tools["offered"]:

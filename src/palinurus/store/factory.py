@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from palinurus import late
@@ -17,6 +17,9 @@ from palinurus.store.port import InboxRow, OutboxRow, SessionRow, Store, StoreRe
 from palinurus.store.sqlite import open_sqlite_store
 from palinurus.store.sqlite.lock import take_lock
 from palinurus.store.sqlite.reader import open_sqlite_reader
+
+if TYPE_CHECKING:
+    from palinurus.store.fleet import MemberFacts
 
 POINTER = "store-url"  # in a home whose state is elsewhere
 
@@ -79,14 +82,14 @@ async def open_store(home: str, clock: Clock) -> Store:
     return store
 
 
-def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], None]) -> StoreOpener:
+def open_fleet_store(url: str, node: str, lease: float, lost: Callable[[str], None], facts: MemberFacts) -> StoreOpener:
     """Opens the state at `url` as the node `node`, with `home` for what stays on this machine. `lost` is told why, if
     the others go on without it."""
 
     async def open_shared(home: str, clock: Clock) -> Store:
         held = take_lock(home)
         try:
-            member = late.load_part("fleet-member")(node, lease, lost, held.release)
+            member = late.load_part("fleet-member")(node, lease, lost, held.release, facts=facts)
             store: Store = await late.load_part("fleet")(url, home, clock, member)
         except BaseException:
             held.release()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,7 @@ NewsKind: TypeAlias = Literal[
     "replies",  # key: a channel for which replies wait
     "record",  # key: a kind of records; detail: the record that was written or removed
     "released",  # key: what somebody alone did, and does no more
+    "drain",  # key: a node that is to finish what it runs, and to go
 ]
 
 
@@ -37,6 +38,20 @@ class StoreNews(msgspec.Struct, frozen=True):
 
 
 NewsListener: TypeAlias = Callable[[StoreNews], None]
+
+
+class NodeBus(Protocol):
+    """Says things to the other nodes that are there now, quickly and in order. Nothing is kept, any may be lost."""
+
+    def send(self, said: bytes) -> None:
+        """JSON. Returns at once."""
+        ...
+
+    def listen(self, heard: Callable[[str, bytes], None], again: Callable[[], None]) -> None:
+        """Hear what others say (their name, what they said) from now on. `again`: something may have been missed."""
+        ...
+
+    async def close(self) -> None: ...
 
 
 def hand_news(listener: NewsListener, news: StoreNews) -> None:

@@ -13,13 +13,13 @@ Whoever opens a state is a node. Several may share one, each through a handle of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from palinurus.errors import StateError
-from palinurus.store.news import NewsListener
+from palinurus.store.shared import SharedStore
 from palinurus.taping import draw_token
 
 TurnOutcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
@@ -199,7 +199,7 @@ class InboxRow(msgspec.Struct, frozen=True):
     settled: int = 0
 
 
-class Store(Protocol):
+class Store(SharedStore, Protocol):
     """The port. One conformance suite (`palinurus.testing.conformance.store`) runs on every implementation."""
 
     async def accept(self, item: InboxItem, *, claim: bool, limit: int | None = None, hold: float = 0.0) -> Acceptance:
@@ -213,7 +213,10 @@ class Store(Protocol):
 
     async def claim(self, lane: str, most: int = 1, *, serves: Sequence[str] | None = None) -> list[RunClaim]:
         """Take up to `most` queued messages of `lane`, oldest first: of each session that has none running and is not
-        held the first that waits, and no other. `serves`: beginnings of the session keys this node runs; None: all."""
+        held the first that waits, and no other. `serves`: beginnings of the session keys this node runs; None: all.
+
+        One of the lane `control`, `control…:KEY`, is about what runs in KEY: while another node runs that, only it may
+        take it, unless its name begins with `control/stop`."""
         ...
 
     async def hold(self, session: str, seconds: float) -> None:
@@ -375,15 +378,6 @@ class Store(Protocol):
 
     async def claim_slot(self, job: str, due: int) -> bool:
         """Claim the fire (job, due). False if it was claimed before: one fire per slot."""
-        ...
-
-    async def grant(self, name: str, *, alone: bool = False) -> bool:
-        """May this node do what `name` names, alone of all? It holds until `close`; asking again changes nothing.
-        `alone`: only where no other node is."""
-        ...
-
-    def watch(self, listener: NewsListener) -> Callable[[], None]:
-        """Hear of what other nodes change (`store/news.py`), on the loop. Returns the function that ends it."""
         ...
 
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from palinurus.patterns import decode_late
 from palinurus.store.port import ANY_RECORD, StoreRecord
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Records(Generic[T]):
     def __init__(self, store: RecordStore, kind: str, shape: type[T]) -> None:
         self._store = store
         self._kind = kind
-        self._decoder = msgspec.json.Decoder(shape)
+        self._decoder = decode_late(shape)  # of most kinds no start reads a single one
 
     async def get(self, key: str) -> T | None:
         """None if there is none, or none that can be read."""

@@ -26,6 +26,7 @@ from palinurus.core.policy.lasting import (
     is_shaping_file,
     is_steering_file,
     list_git_orders,
+    may_steer,
 )
 from palinurus.core.types.tool import ToolFailure
 from palinurus.files import write_whole_file
@@ -197,9 +198,9 @@ class PersonaWatch:
     def _paths(self) -> Iterator[str]:
         """Every file that is watched, and what a link among them leads to in the workspace."""
         start = _count_top(self.workspace)
-        for path in _walk_shaping(self.workspace):
-            name = path[start:]
-            if not is_shaping_file(name) and name not in _LINKS:
+        top = _entries(self.workspace)  # once for both walks: the dearest system call of a look
+        for path in _walk_shaping(self.workspace, top):
+            if not is_shaping_file(name := path[start:]) and name not in _LINKS:
                 continue
             yield path
             if os.path.islink(path):
@@ -207,8 +208,10 @@ class PersonaWatch:
                 if is_inside(real, self.workspace) and os.path.isfile(real):  # a folder that is a link: not walked
                     yield real
         if self.home:
-            yield from _walk_steering(self.workspace)
-            yield from (os.path.join(self.home, name) for name in STEERING_HOME)
+            for path in _walk(self.workspace, _STEERING_DEPTH, top):
+                if is_steering_file(path[start:]):
+                    yield path
+            yield from (f"{self.home}/{name}" for name in STEERING_HOME)
 
 
 def _differs(old: PersonaSnapshot | None, new: PersonaSnapshot | None) -> bool:
@@ -235,25 +238,17 @@ def _lines(one: PersonaSnapshot | None) -> list[str]:
     return one.data.decode("utf-8", "replace").splitlines() if one.data is not None else ["(too large to be shown)"]
 
 
-def _walk_shaping(workspace: str) -> Iterator[str]:
-    with contextlib.suppress(OSError), os.scandir(workspace) as entries:
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                yield entry.path
+def _walk_shaping(workspace: str, top: list[os.DirEntry[str]]) -> Iterator[str]:
+    for entry in top:  # of a hundred names that are looked at twice a call, few are ours
+        if (is_shaping_file(entry.name) or entry.name in _LINKS) and not entry.is_dir(follow_symlinks=False):
+            yield entry.path
     for folder in SHAPING_FOLDERS:
-        top = os.path.join(workspace, folder)
-        link = next((p for p in (os.path.dirname(top), top) if p != workspace and os.path.islink(p)), "")
+        path = os.path.join(workspace, folder)
+        link = next((p for p in (os.path.dirname(path), path) if p != workspace and os.path.islink(p)), "")
         if link:  # what it leads to is not ours to look through
             yield link
         else:
-            yield from _walk(top)
-
-
-def _walk_steering(workspace: str) -> Iterator[str]:
-    start = _count_top(workspace)
-    for path in _walk(workspace, _STEERING_DEPTH):
-        if is_steering_file(path[start:]):
-            yield path
+            yield from _walk(path)
 
 
 def _count_top(workspace: str) -> int:
@@ -262,18 +257,22 @@ def _count_top(workspace: str) -> int:
     return len(os.path.join(workspace, ""))
 
 
-def _walk(top: str, depth: int = -1) -> Iterator[str]:
-    """Files and links below a folder, to the bottom unless told. A folder that was closed to us is opened."""
+def _walk(top: str, depth: int = -1, first: list[os.DirEntry[str]] | None = None) -> Iterator[str]:
+    """Files and links below a folder, to the bottom unless told: then only those that may steer other programs, as far
+    as names tell. `first`: what is in the folder. A folder that was closed to us is opened."""
     waiting = [(top, depth)]
     while waiting:
         folder, left = waiting.pop()
-        for entry in _entries(folder):
+        every = depth < 0 or "/." in folder[len(top) :]
+        for entry in _entries(folder) if first is None else first:
             if not entry.is_dir(follow_symlinks=False):
-                yield entry.path
+                if every or may_steer(entry.name):
+                    yield entry.path
             elif left < 0 or entry.name in (".git", ".github"):
                 waiting.append((entry.path, -1 if left < 0 else left))
             elif left > 0 and entry.name not in _HEAVY and (entry.name != "objects" or "/.git" not in folder):
                 waiting.append((entry.path, left - 1))
+        first = None
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -88,6 +88,9 @@ def test_one_life_of_a_gateway(gateway: Process, demo: Path, pal: Pal) -> None:
     assert code == 0
     assert "SIGTERM received" in log and "stopped" in log and token not in log and "Traceback" not in log
     assert not (demo / "gateway.json").exists()
+    assert (
+        sys.dont_write_bytecode
+    )  # with a full disk a module's compiled form would stay cut off, and break every start
     # the workspace's own files included: all were made under umask 000
     assert [p for p in demo.rglob("*") if stat.S_IMODE(p.stat().st_mode) & 0o077 and p.name != "palinurus.json"] == []
 
@@ -136,7 +139,8 @@ def test_a_second_signal_does_not_wait_and_the_message_goes_on_after_the_restart
     assert again.stop()[0] == 0
 
 
-def test_where_the_gateway_is_elsewhere_none_starts(demo: Path, quiet: None) -> None:
+def test_where_the_gateway_is_elsewhere_none_starts(demo: Path, quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     (demo / "palinurus.json").write_text('{gateway: {mode: "remote"}}')
     with pytest.raises(ConfigError, match=r"gateway.mode: 'remote' says .* elsewhere; set gateway.mode to 'local'"):
         run_gateway(["--port", "0"])

@@ -398,7 +398,7 @@ async def test_page_up_at_the_top_shows_what_came_before_down_to_the_first_messa
             await here.pilot.pause(0.05)
             return here.said("user") == ["the very first"]
 
-        for _ in range(100):
+        for _ in range(2000):
             if await look_up():
                 break
         assert [b.text for b in here.blocks if b.kind == "user"] == ["the very first"]

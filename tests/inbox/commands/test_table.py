@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from palinurus.core.levels.spellings import DIRECTIVES
 from palinurus.core.types.inbound import Sender
 from palinurus.inbox.commands.table import NAMES, TABLE, build_menu, find_similar, parse_command
+from palinurus.late import load_part
 
 BUILT = {
     "help", "commands", "status", "context", "usage", "why", "whoami", "new", "reset", "stop", "steer", "export",
@@ -24,6 +27,13 @@ def test_it_lists_what_is_built() -> None:
     for form in DIRECTIVES:
         assert all(NAMES[name].name == form.name for name in form.names), form
     assert len(NAMES) == sum(1 + len(c.aliases) for c in TABLE.values())  # no name twice
+
+
+def test_what_is_loaded_when_it_is_typed_is_there() -> None:
+    late = [row.run.args for row in TABLE.values() if isinstance(row.run, partial)]
+    assert len(late) > 20
+    for part, name in late:
+        assert inspect.iscoroutinefunction(getattr(load_part(part), name)), (part, name)
 
 
 def test_the_menu_is_the_table() -> None:

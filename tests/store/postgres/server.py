@@ -16,7 +16,9 @@ from typing import Any
 from palinurus.testing.home import HomeSnapshot
 
 MISSING = "no PostgreSQL: apt-get install postgresql, or name a server in PALINURUS_TEST_POSTGRES"
-TABLES = "node, inbox, hold, outbox, sessions, spent, slots, steps, line, kept, held, news"
+TABLES = (
+    "node, inbox, hold, outbox, sessions, spent, slots, steps, line, kept, held, news, aside, account, reserved, blob"
+)
 
 
 def find_programs() -> str | None:
@@ -62,14 +64,14 @@ def running_server() -> Iterator[str]:
 
 async def empty_tables(url: str) -> None:
     """Forget all that has happened there."""
-    async with _connected(url) as conn:
+    async with connected(url) as conn:
         if await conn.fetchval("SELECT to_regclass('palinurus.node')") is not None:
             await conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY")
 
 
 async def read_fleet(url: str) -> HomeSnapshot:
     """What the checker of homes looks at, from a fleet's tables."""
-    async with _connected(url) as conn:
+    async with connected(url) as conn:
         inbox = [dict(row) for row in await conn.fetch("SELECT * FROM inbox ORDER BY seq")]
         outbox = [dict(row) for row in await conn.fetch("SELECT * FROM outbox ORDER BY seq")]
         lines = await conn.fetch("SELECT path, data FROM line ORDER BY path, start")
@@ -80,7 +82,8 @@ async def read_fleet(url: str) -> HomeSnapshot:
 
 
 @asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[Any]:
+async def connected(url: str) -> AsyncIterator[Any]:
+    """A connection that sees a fleet's tables."""
     import asyncpg  # the dev extra; tests without a server never come here
 
     conn = await asyncpg.connect(url, server_settings={"search_path": "palinurus"})

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from palinurus.core.types.changes import ChangeRules
+from palinurus.tools.changes.archive import OpenCall, RunHeader
 from palinurus.tools.changes.journal import ChangeJournal
 
 
@@ -177,6 +178,21 @@ async def test_what_a_killed_call_had_changed_is_found_at_the_next_start(
     assert journal.recover(ChangeRules()) == 1 and journal.recover(ChangeRules()) == 0
     run = journal.archive.load("item-1")
     assert run is not None and said(run) == {"a": "changed"}
+
+
+async def test_what_was_there_before_is_not_the_runs_because_nobody_knows_it(workspace: Path, home: Path) -> None:
+    """A killed program whose picture of the workspace is gone too (damaged, or thinned out by another process)."""
+    (workspace / "a").write_text("mine")
+    dead = RunHeader("item-1", "s", "main", str(workspace), at=1)
+    before = ChangeJournal(str(home))
+    before.archive.prepare()
+    marker = before.archive.mark_open(OpenCall(dead, "exec"))
+    os.rename(marker, os.path.join(os.path.dirname(marker), f"{(1 << 22) + 1}.x"))  # beyond what pids can be
+    journal = ChangeJournal(str(home))
+    assert journal.recover(ChangeRules()) == 1
+    run = journal.archive.load("item-1")
+    assert run is not None and said(run) == {} and "not known" in run.notes[0]
+    assert journal.recover(ChangeRules()) == 0
 
 
 async def test_pruning(do: Any, ctx: Any, workspace: Path, journal: Any) -> None:

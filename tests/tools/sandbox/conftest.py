@@ -76,6 +76,8 @@ def room_of(tmp_path: Path) -> Callable[..., Room]:
             pytest.skip("needs Landlock of kernel 6.12")
         if kind == "namespaces" and not detect_support().namespaces:
             pytest.skip("no namespaces can be made here")
+        if kind == "bubblewrap" and not detect_support().bubblewrap:
+            pytest.skip("bubblewrap does not work here")
         return Room(tmp_path, kind, **sandbox)
 
     return make

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from palinurus.testing.clock import FakeClock
 from palinurus.tools.sandbox.children import AT_ONCE, SERVICE, KeeperPool, KeptChild
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
 
-REUSED = ("namespaces", "landlock")
+REUSED = ("namespaces", "landlock", "bubblewrap")
 
 
 @pytest.fixture
@@ -66,9 +68,12 @@ def test_one_keeper_never_holds_two_commands(pool: KeeperPool, room_of: Any, kin
     assert [run(pool, room, "true")[0] for _ in range(AT_ONCE + 2)] == [0] * (AT_ONCE + 2)
 
 
+@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap"])
 @pytest.mark.parametrize("command", ["echo x > /dev/shm/left", "ipcmk -Q", "renice -n 19 -u $(id -u)"])
-def test_a_keeper_whose_sandbox_is_not_as_new_is_not_used_again(pool: KeeperPool, room_of: Any, command: str) -> None:
-    room = room_of("namespaces")
+def test_a_keeper_whose_sandbox_is_not_as_new_is_not_used_again(
+    pool: KeeperPool, room_of: Any, command: str, kind: str
+) -> None:
+    room = room_of(kind)
     code, keeper = run(pool, room, command)
     assert code == 0 and run(pool, room, "true")[1] != keeper
 
@@ -76,10 +81,17 @@ def test_a_keeper_whose_sandbox_is_not_as_new_is_not_used_again(pool: KeeperPool
 @pytest.mark.parametrize("kind", REUSED)
 def test_a_command_cannot_change_the_keeper_that_the_next_one_would_inherit_from(room_of: Any, kind: str) -> None:
     room = room_of(kind)
-    target = "1" if kind == "namespaces" else "$PPID"
+    target = "$PPID" if kind == "landlock" else "1"
     for line in (f"prlimit --pid {target} --nofile=3", f"renice -n 5 -p {target}", f"taskset -p 1 {target}"):
         code, out = room.run(line)
         assert code and "not permitted" in out, (line, out)
+
+
+@pytest.mark.parametrize("kind", REUSED)
+def test_no_command_makes_a_message_queue_that_the_next_one_would_find(room_of: Any, kind: str) -> None:
+    made = "c = ctypes.CDLL(None, use_errno=True); print(c.mq_open(b'/left', 66, 384, None), ctypes.get_errno())"
+    code = f"import ctypes; {made}"
+    assert room_of(kind).run(f'{sys.executable} -I -c "{code}"') == (0, f"-1 {errno.EPERM}\n")
 
 
 @pytest.mark.parametrize("kind", REUSED)

@@ -58,7 +58,7 @@ METADATA |= {"set an attribute of a file outside", "see the gateway's command li
 OPEN: dict[tuple[str, bool], set[str]] = {
     ("landlock", True): METADATA | {"read a private file of the system's"},
     ("landlock", False): METADATA,
-    ("bubblewrap", True): {"read a private file of the system's", "make a user namespace"},
+    ("bubblewrap", True): {"read a private file of the system's"},
 }
 
 

@@ -25,10 +25,10 @@ class Overview extends Page {
   }
 
   protected async fetch(): Promise<Payload> {
-    const [health, cost, channels, tasks, presence] = await Promise.all([
-      this.ask("health"), this.maybe("usage.cost", { days: 14 }), this.maybe("channels.status"), this.maybe("tasks.list", {}), this.maybe<Payload[]>("system-presence"),
+    const [health, cost, channels, tasks, presence, fleet] = await Promise.all([
+      this.ask("health"), this.maybe("usage.cost", { days: 14 }), this.maybe("channels.status"), this.maybe("tasks.list", {}), this.maybe<Payload[]>("system-presence"), this.maybe("fleet.status"),
     ]);
-    return { health, cost, channels, tasks: tasks?.tasks ?? [], presence };
+    return { health, cost, channels, tasks: tasks?.tasks ?? [], presence, fleet };
   }
 
   protected tools(): unknown {
@@ -46,6 +46,7 @@ class Overview extends Page {
       ${tile("Queue", busy.length - waiting, `running, ${waiting} waiting`)}
       ${tile("Sessions", Math.max(d.health?.sessions?.count ?? 0, store.sessions.length), `${(d.health?.agents ?? []).length || 1} agent${(d.health?.agents ?? []).length > 1 ? "s" : ""}`)}
       ${tile("Last day", today ? money(today.totalCost) : "$0", today ? `${count(today.totalTokens)} tokens` : "nothing spent")}
+      ${d.fleet?.fleet ? tile("Fleet", d.fleet.nodes.length, html`<a href="/fleet" @click=${open("fleet")}>gateways, ${d.fleet.waiting} waiting</a>`) : nothing}
       ${tile("14 days", money(d.cost?.totals?.totalCost), `${count(d.cost?.totals?.totalTokens)} tokens`)}</div>
       ${d.cost?.daily?.some((day: Payload) => day.totalTokens || day.totalCost) ? this.chart(d.cost.daily) : nothing}
       <section><h2>Working now</h2>${busy.length ? html`<ul class="rows">${busy.map((task) => this.task(task))}</ul>` : empty("Nothing runs, nothing waits", "A turn, a sub-agent or a job shows up here while it is at work.")}</section>

@@ -62,7 +62,7 @@ def _compare_files(old: Tape, new: Tape) -> list[TapeDifference]:
     for name in dict.fromkeys((*left, *right)) if left and right else ():
         if left.get(name) != right.get(name):
             why = "is new" if name not in left else "is gone" if name not in right else "changed"
-            found.append(_differ(1, f"prompt: {name}", f"{name} {why}", (left.get(name, ""), right.get(name, ""))))
+            found.append(_differ(1, "prompt", f"{name} {why}", (left.get(name, ""), right.get(name, ""))))
     return found
 
 
@@ -101,16 +101,21 @@ def _models(tape: Tape) -> list[TapeStep]:
 def _compare_requests(old: Tape, new: Tape, found: list[TapeDifference]) -> tuple[int, int]:
     before, now = list_requests(old), list_requests(new)
     same, numbers, redacted = 0, _number_calls(old), old.head.redacted or new.head.redacted
+    start = max(old.head.start, new.head.start)
     for at, (a, b) in enumerate(zip(before, now, strict=False)):
-        made = _compare_request(a, b, numbers[at], redacted=redacted)
+        made = _compare_request(a, b, numbers[at], redacted=redacted) if numbers[at] >= start else []
         same += not made
-        told = {one.where for one in found}  # a prompt that is another in one step is so in all
-        found += [one for one in made if one.where not in told]
+        told = {_topic(one) for one in found}  # a prompt that is another in one step is so in all
+        found += [one for one in made if _topic(one) not in told]
     for at in range(len(now), len(before)):
         found.append(TapeDifference(numbers[at], f"model call {at + 1}", "is not made any more"))
     for at in range(len(before), len(now)):
         found.append(TapeDifference(0, f"model call {at + 1}", "is not on the tape"))
     return same, len(before)
+
+
+def _topic(found: TapeDifference) -> str:
+    return found.where if found.where == "conversation" else found.why
 
 
 def _number_calls(tape: Tape) -> list[int]:
@@ -128,7 +133,7 @@ _PLAIN = ("model", "level", "fast", "max_tokens", "temperature", "tool_choice")
 def _compare_request(old: TapedRequest, new: TapedRequest, step: int, *, redacted: bool) -> list[TapeDifference]:
     """Where credentials were blanked, hashes are of other words than those on the tape: texts are compared."""
     found = [
-        _differ(step, f"request: {name}", f"the {name.replace('_', ' ')} is another", (getattr(old, name), value))
+        _differ(step, "request", f"the {name.replace('_', ' ')} is another", (getattr(old, name), value))
         for name in _PLAIN
         if (value := getattr(new, name)) != getattr(old, name)
     ]
@@ -137,7 +142,7 @@ def _compare_request(old: TapedRequest, new: TapedRequest, step: int, *, redacte
     parted = [key for key in dict.fromkeys((*left, *right)) if left.get(key) != right.get(key)]
     if len([key for key in parted if key[0] != "tool"]) > MANY:
         words = ("".join(text for _, _, text in one.sections or ()) for one in (old, new))
-        found.append(_differ(step, "request: prompt", "the system prompt is another", words))
+        found.append(_differ(step, "request", "the system prompt is another", words))
         parted = [key for key in parted if key[0] == "tool"]
     for key in parted:
         if redacted and key in left and texts[0].get(key) == texts[1].get(key):
@@ -145,14 +150,14 @@ def _compare_request(old: TapedRequest, new: TapedRequest, step: int, *, redacte
         what = f"tool {key[1]}" if key[0] == "tool" else f"prompt section {key[1]}"
         why = "is new" if key not in left else "is gone" if key not in right else "changed"
         sides = [text.get(key, "") for text in texts]
-        found.append(_differ(step, f"request: {what}", f"{what} {why}", sides))
+        found.append(_differ(step, "request", f"{what} {why}", sides))
     if not found and list(left) != list(right):
         found.append(TapeDifference(step, "request", "tools or prompt sections stand in another order"))
     if old.count != new.count or (not redacted and (old.older, old.tail) != (new.older, new.tail)):
         pairs = zip(old.tail, new.tail, strict=False)
         which = next((a.name for a, b in pairs if a != b), f"{min(old.count, new.count) + 1}")
-        why = f"message {which} of the conversation is another"
-        found.append(_differ(step, "request: messages", why, [f"{n} messages" for n in (old.count, new.count)]))
+        sides = [f"{n} message{'' if n == 1 else 's'}" for n in (old.count, new.count)]
+        found.append(_differ(step, "conversation", f"message {which} is another", sides))
     return found
 
 

@@ -87,6 +87,7 @@ class TapeHead(msgspec.Struct, kw_only=True, omit_defaults=True):
     stopped: str = ""  # it was stopped before it began
     redacted: bool = False  # something looked like a credential: pieces of answers are not as they came
     branch: str = ""  # what was changed, if it is no recording but a branch of one
+    start: int = 0  # … and from which step on: in those before it nobody was asked
 
 
 class TapeEnd(msgspec.Struct, kw_only=True, omit_defaults=True):

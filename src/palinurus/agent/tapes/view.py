@@ -43,8 +43,11 @@ def _list_steps(tape: Tape) -> list[dict[str, Any]]:
         if step.kind == "model" and step.name == "run":
             asked = requests[id(step)]
             at = next(iter(step.read.get("now", ())), None)
-            told = {"number": len(steps) + 1, "at": at, "model": asked.model, "level": asked.level}
-            steps.append({**told, "messages": asked.count, **_describe_answer(step), "calls": [], "steered": []})
+            number, answer = len(steps) + 1, _describe_answer(step)
+            answered = answer.pop("model")  # of a branch's first steps: who was asked then
+            model = answered if number < tape.head.start and answered else asked.model
+            told = {"number": number, "at": at, "model": model, "level": asked.level}
+            steps.append({**told, "messages": asked.count, **answer, "calls": [], "steered": []})
         elif step.kind == "call" and here is not None:
             calls[step.lane] = {"name": step.name, "args": step.asked, "result": None, "isError": False}
             here["calls"].append(calls[step.lane])
@@ -62,7 +65,9 @@ def _list_steps(tape: Tape) -> list[dict[str, Any]]:
 def _describe_answer(step: TapeStep) -> dict[str, Any]:
     events = msgspec.convert(step.given, list[ModelEvent])
     end = next((e for e in reversed(events) if isinstance(e, StreamDone | StreamFailed)), None)
-    made: dict[str, Any] = {"text": end.message.text[:SHOWN] if end else "", "failure": None}
+    made: dict[str, Any] = {"text": "", "failure": None, "model": ""}
+    if end is not None:
+        made |= {"text": end.message.text[:SHOWN], "model": f"{end.message.provider}/{end.message.model}"}
     if isinstance(end, StreamFailed):
         made["failure"] = f"{end.failure.kind}: {end.failure.message}"
     if step.cut:

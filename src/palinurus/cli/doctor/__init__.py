@@ -13,6 +13,7 @@ from typing import Any
 from palinurus.cli.args import CommandParser, ask_person
 from palinurus.cli.doctor import checks
 from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
+from palinurus.cli.doctor.fleet import check_fleet
 from palinurus.cli.main import PARTS
 from palinurus.cli.main import load_part as part
 from palinurus.cli.reach.http import is_gateway_running
@@ -39,6 +40,7 @@ CHECKS: tuple[Callable[[DoctorCase], Iterator[DoctorFinding]], ...] = (
     checks.check_modes,
     checks.check_lock,
     checks.check_database,
+    check_fleet,
     checks.check_transcripts,
     checks.check_port,
     checks.check_auth,

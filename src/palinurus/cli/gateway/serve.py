@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -45,6 +46,8 @@ AGAIN = (signal.SIGUSR1, signal.SIGHUP)  # begin again with the config as it is 
 
 def run_gateway(argv: list[str]) -> int:
     """Parse, load, serve. 0 after an orderly stop."""
+    # A disk that fills up while Python keeps a module's compiled form leaves half of it, which no later start can read.
+    sys.dont_write_bytecode = True
     parser = CommandParser(
         "gateway",
         "Run the gateway in the foreground. As a service: pal gateway install|start|stop|restart|status|logs.",
@@ -102,7 +105,7 @@ async def serve_until_stopped(
             if not secret:
                 secret = _secret(loaded.settings)
                 _log(verbose, secret, loaded.settings)
-            after = await _life(loaded, environ, secret, clock, stop=stop)
+            after = await _life(loaded, environ, secret, clock, stop=stop, verbose=verbose)
         except PalinurusError as exc:
             if before is None:
                 raise
@@ -115,12 +118,12 @@ async def serve_until_stopped(
 
 
 async def _life(
-    loaded: LoadedConfig, environ: Mapping[str, str], secret: str, clock: Clock, stop: asyncio.Queue[int]
+    loaded: LoadedConfig, environ: Mapping[str, str], secret: str, clock: Clock, stop: asyncio.Queue[int], verbose: bool
 ) -> LoadedConfig | None:
     """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
     settings = loaded.settings
     app = build_app(loaded, environ, clock)
-    app.store_lost = _leave
+    app.store_lost, app.leave = _leave, lambda: stop.put_nowait(int(signal.SIGTERM))
     app.restart = lambda seconds: _later(stop, seconds)
     raise_descriptor_limit()
     gateway = GatewayServer(app, clock, secret)
@@ -129,6 +132,11 @@ async def _life(
     drain = settings.gateway.drain
     try:
         await app.start()
+        if app.store.node and not settings.gateway.token:
+            shared = await token.share_token(settings.home, secret, app.store)
+            if shared != secret:
+                _log(verbose, shared, settings)
+                gateway = GatewayServer(app, clock, shared)
         traced = _traced(app, settings)
         port = await gateway.start(settings.gateway.bind, settings.gateway.port)
         loaded = _with(loaded, None, port)  # clients look for us where we were

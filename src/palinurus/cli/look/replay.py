@@ -69,7 +69,7 @@ def run_replay(argv: list[str]) -> int:
     if asked.all:
         return _replay_all(home, world, asked)
     tape = read_tape(home, find_run(home, asked.run))
-    if asked.start or asked.model or asked.prompt or asked.live_tools:
+    if asked.start is not None or asked.model or asked.prompt or asked.live_tools:
         return _branch(home, tape, world, asked)
     verdict = _play(tape, world, ReplayBranch(PlayRules(frozen=asked.frozen)))
     print(to_json(verdict) if asked.json else strip_controls(view.format_verdict(verdict)))
@@ -81,7 +81,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("run", nargs="?", default="", help="a message's id or its beginning; last (the usual)")
     parser.add_argument("--all", action="store_true", help="every run on tape: your own regression suite")
     parser.add_argument("--frozen", action="store_true", help="with the workspace's files as they were then")
-    parser.add_argument("--from", dest="start", type=int, default=0, metavar="STEP", help="ask the model from there on")
+    parser.add_argument("--from", dest="start", type=int, metavar="STEP", help="ask the model from there on")
     parser.add_argument("--model", default="", metavar="REF", help="this model, from --from on (else from step 1)")
     parser.add_argument("--prompt", default="", metavar="FILE", help="this system prompt, from there on")
     parser.add_argument("--live-tools", action="store_true", help="run tools from there on, in a copy of the workspace")
@@ -127,7 +127,7 @@ def _replay_all(home: str, world: ReplayWorld, asked: argparse.Namespace) -> int
 
 def _branch(home: str, tape: Tape, world: ReplayWorld, asked: argparse.Namespace) -> int:
     """Another end of the same run. Its tape is kept beside the first one's. Exit code 0 once there is one."""
-    start = asked.start or 1
+    start = 1 if asked.start is None else asked.start
     if not 1 <= start <= max(1, len(tape.calls)):
         raise BadRequest(f"--from {start}: the run has {len(tape.calls)} steps")
     words = ""
@@ -140,7 +140,7 @@ def _branch(home: str, tape: Tape, world: ReplayWorld, asked: argparse.Namespace
     rules = PlayRules(frozen=True, live_from=start, live_tools=asked.live_tools, prompt=words)
     made = asyncio.run(play_tape(tape, world, ReplayBranch(rules, asked.model)))
     changes = (f"model {asked.model}" if asked.model else "", f"prompt {asked.prompt}" if asked.prompt else "")
-    made.head.branch = ", ".join((f"from step {start}", *filter(None, changes)))
+    made.head.start, made.head.branch = start, ", ".join((f"from step {start}", *filter(None, changes)))
     name = save_branch(home, tape.head.item, made)
     told = view.describe_diff(tape, made)
     print(to_json({"branch": name, **told}) if asked.json else strip_controls(view.format_diff(told, _width())))

@@ -5,6 +5,7 @@ Both give the same: run events as they happen, then one `Outcome`.
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -79,6 +80,9 @@ async def connect_agent(
         found = await http.is_gateway_running(loaded.settings)
     if found and not local:
         return HttpAgentClient(lambda: http.find_gateway_address(loaded.settings), clock)
+    # what a run must know of this machine is found out beside everything else, in processes of its own
+    look: Callable[[], object] = load_part(PARTS["probe"])  # type: ignore[assignment]
+    threading.Thread(target=look, name="probe", daemon=True).start()
     start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
     try:
         return await start(loaded, environ, clock)

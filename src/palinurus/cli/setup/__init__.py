@@ -11,6 +11,7 @@ from typing import Any
 from palinurus.cli.args import CommandParser
 from palinurus.cli.main import COMMANDS, PARTS
 from palinurus.cli.main import load_part as part
+from palinurus.cli.migrate import list_foreign_homes
 from palinurus.config import paths
 from palinurus.config.load import load_config
 from palinurus.config.rewrite import set_config_key
@@ -58,6 +59,8 @@ def run_setup(argv: list[str]) -> int:
     made += _token(settings) + _files(settings)
     for line in made:
         print(f"made  {line}")
+    for program, root in list_foreign_homes(environ) if made else ():
+        print(f"found {root}: `pal import {program}` brings everything over (`--dry-run` shows what)")
     print("everything was there already" if not made else "ready", end=": ")
     print("`pal` to chat here, `pal gateway` to keep it running")
     if person is not None and person.begin():

@@ -365,7 +365,13 @@ class StoreSettings(Section, frozen=True):
     lease: Annotated[float, between(2, 600)] = option(
         15.0, "How long a gateway may be silent before the others take over its work.", "leaseSeconds"
     )
-    serves: Names = option((), "The agents whose messages this gateway runs; by default all.")
+    serves: Names = option(
+        (),
+        "The agents whose messages this gateway runs; by default those whose workspace it had first, or all if shared.",
+    )
+    shared_workspaces: bool = option(
+        False, "The agents' workspaces are on a volume that all gateways have: any of them runs any agent."
+    )
 
     def find_url(self, environ: Mapping[str, str]) -> str:
         """The fleet's database; "" where the state is this machine's own."""

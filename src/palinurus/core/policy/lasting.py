@@ -38,6 +38,8 @@ def _parts(relative: str) -> list[str]:
 
 def is_shaping_file(relative: str) -> bool:
     """Is it one of the files that make the agent what it is?"""
+    if "/" not in relative:
+        return relative.casefold() in _SHAPING
     parts = _parts(relative)
     if len(parts) < 2:
         return bool(parts) and parts[0] in _SHAPING
@@ -53,10 +55,15 @@ def is_memory_note(relative: str) -> bool:
     return is_shaping_file(relative) and "/" in relative.strip("/")
 
 
+def may_steer(name: str) -> bool:
+    """Can a file of this name, in a folder that is not hidden, be one of those below? Most cannot."""
+    return name[:1] == "." or name[-3:].lower() == ".md"
+
+
 def is_steering_file(relative: str) -> bool:
     """Do other programs take orders from it: hooks and config of git, settings of editors and agents, workflows?"""
-    if relative[:1] != "." and "/." not in relative and relative[-3:].lower() != ".md":
-        return False  # most files, quickly: no part of the tables below is otherwise
+    if "/." not in relative and not may_steer(relative):
+        return False
     parts = _parts(relative)
     if not parts or is_shaping_file(relative):
         return False

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from palinurus.patterns import decode_late
+
 CARD = "card"  # the trace step that holds one
 EVIDENCE = "evidence"  # the one that holds what of an answer nothing bore out
 
@@ -70,7 +72,7 @@ class CallCard(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, **same) if same else self
 
 
-_decode = msgspec.json.Decoder(CallCard).decode
+_decoder = decode_late(CallCard)
 
 
 def read_cards(details: Iterable[str]) -> list[CallCard]:
@@ -79,7 +81,7 @@ def read_cards(details: Iterable[str]) -> list[CallCard]:
     made: list[CallCard] = []
     for text in details:
         try:
-            card = _decode(text)
+            card = _decoder.decode(text)
         except msgspec.DecodeError:
             continue
         made.append(card.following(made[-1] if made else None))

@@ -14,6 +14,7 @@ from palinurus.gateway.methods import (
     config,
     cron,
     devices,
+    fleet,
     menus,
     nodes,
     sessions,
@@ -31,6 +32,6 @@ from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
-    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes, canvas),
+    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes, canvas, fleet),
 )
 METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.inbound import Inbound, Target, TurnOptions
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.gateway.context import MethodContext
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
-from palinurus.inbox.route import make_dedupe
 from palinurus.store.port import InboxRow
 
 WAIT = 30_000  # ms agent.wait waits if nobody says
@@ -137,9 +136,8 @@ async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, 
 
 async def _wait_stored(call: MethodCall, ident: str, limit: float) -> dict[str, Any]:
     """A run that this process has not seen, or has forgotten: the store knows it, by its key or by its id."""
-    made = make_dedupe(Inbound(Target(chat.CHANNEL), call.sender, ident, "", at=0))
-    row = await call.program.store.find(made) or await call.program.store.item(ident)
-    if row is None or not (row.id == ident or row.dedupe == made):
+    row = await chat.find_run(call, ident)
+    if row is None:
         return {"runId": ident, "status": "timeout", "timeoutPhase": "unknown-run"}
     try:
         row = await asyncio.wait_for(call.gateway.host.wait(row.id), limit)

@@ -275,10 +275,10 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
     if key.kind == "main":
         raise MethodError(f"Cannot delete the main session ({key}).")
     seen = await here.reader.load(key)
-    if here.program.inbox.running(str(key)):
+    if here.reader.is_running(str(key)):
         await here.program.inbox.stop(str(key), "rpc")
         for _ in range(100):
-            if not here.program.inbox.running(str(key)):
+            if not here.reader.is_running(str(key)):
                 break
             await here.program.clock.sleep(0.05)
     kept = ""
@@ -346,7 +346,7 @@ async def send_to_session(call: MethodCall, asked: SessionSendParams) -> dict[st
 
 async def steer_session(call: MethodCall, asked: SessionSendParams) -> dict[str, Any]:
     """As sessions.send; a run that is going takes the message in."""
-    going = call.program.inbox.running(str(asked.resolve(call)))
+    going = call.context.reader.is_running(str(asked.resolve(call)))
     return {**await send_to_session(call, asked), "interruptedActiveRun": going}
 
 

@@ -18,6 +18,7 @@ from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import project_entry, project_history
 from palinurus.inbox.message import is_stop_word
+from palinurus.inbox.route import make_dedupe
 from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.sessions.tree import list_versions
@@ -85,7 +86,7 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     here = call.context
     key = asked.resolve(call)
     if _halts(asked.message) and not asked.attachments:
-        return await _stopped(here, key, None, "stop-command")
+        return await _stopped(call, key, None, "stop-command")
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
     fast = "" if asked.fast_mode is None else "on" if asked.fast_mode else "off"
@@ -153,12 +154,13 @@ def is_repeat(row: InboxRow | None, inbound: Inbound) -> bool:
 
 async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]:
     """Stop what runs in a session (or one run of it). The `aborted` event comes with the run's end."""
-    return await _stopped(call.context, asked.resolve(call), asked.run_id, "rpc")
+    return await _stopped(call, asked.resolve(call), asked.run_id, "rpc")
 
 
-async def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
+async def _stopped(call: MethodCall, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
+    here = call.context
     runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
-    if run_id is not None and not runs and await _take_back(here, key, run_id):
+    if run_id is not None and not runs and await _take_back(call, key, run_id):
         here.broadcaster.announce_change(str(key), "abort")
         return {"ok": True, "aborted": True, "runIds": [run_id]}
     for run in runs:
@@ -170,11 +172,22 @@ async def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, rea
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
 
 
-async def _take_back(here: MethodContext, key: SessionKey, run_id: str) -> bool:
-    """End a message that waits for its turn: it is never answered. False if none of that name waits."""
-    waiting = await here.program.store.list_waiting(str(key))
+async def _take_back(call: MethodCall, key: SessionKey, run_id: str) -> bool:
+    """End a message that waits for its turn, or that another node runs and we see nothing of: it is never answered.
+    False if there is none of that name."""
+    program = call.program
+    waiting = await program.store.list_waiting(str(key))
     found = next((row.id for row in waiting if (shown := _queued(row)) and run_id == shown["runId"]), None)
-    return found is not None and await here.program.inbox.stop_item(found)
+    if found is None and (row := await find_run(call, run_id)) is not None and row.session == str(key):
+        found = row.id if row.state in ("queued", "running") else None
+    return found is not None and await program.inbox.stop_item(found)
+
+
+async def find_run(call: MethodCall, ident: str) -> InboxRow | None:
+    """A run as the store knows it, by the key its sender gave it or by its id."""
+    made = make_dedupe(Inbound(Target(CHANNEL), call.sender, ident, "", at=0))
+    row = await call.program.store.find(made) or await call.program.store.item(ident)
+    return row if row is not None and (row.id == ident or row.dedupe == made) else None
 
 
 async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
@@ -269,7 +282,7 @@ async def get_chat_file(call: MethodCall, asked: ChatFileParams) -> dict[str, An
     found = attachments.find_sent_files(await program.store.item(asked.item))
     if asked.index >= len(found):
         raise MethodError("the message has no such file")
-    return await attachments.load_sent_file(program.settings.home, found[asked.index])
+    return await attachments.load_sent_file(program.settings.home, found[asked.index], program.store)
 
 
 async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[str, Any]:

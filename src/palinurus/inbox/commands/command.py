@@ -7,7 +7,7 @@ of the session's record goes to disk together with the outcome, so a command cut
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -45,6 +45,9 @@ from palinurus.tools.commands.table import CommandRow
 from palinurus.tools.program.cron import SchedulerPort
 from palinurus.tools.program.memory import MemoryPort
 from palinurus.workspace.sources import SkillStock
+
+if TYPE_CHECKING:
+    from palinurus.store.fleet import FleetPort
 
 Scope: TypeAlias = Literal["any", "owner"]
 # Texts to vectors, or why there are none.
@@ -89,6 +92,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     voices: AgentVoices | None = None  # who reads aloud
     canvas: CanvasOffer | None = None  # pages that agents show
     nodes: NodesPart | None = None  # other machines that do something for the agent
+    fleet: FleetPort | None = None  # the nodes that share our state
     ears: TranscriberPort | None = None  # who writes down what is spoken
     invoke: DirectToolCaller | None = None  # one tool, without a run
     tapes: TapeDeck | None = None  # which runs are recorded

@@ -7,16 +7,38 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from palinurus.core.levels.spellings import DIRECTIVE_BY_NAME
-from palinurus.inbox.commands import background, compact, config, export, info, owner, reset, runs, speech
-from palinurus.inbox.commands.command import ChatCommand
+from palinurus.inbox.commands import reset, runs
+from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall
+from palinurus.late import load_part
 from palinurus.patterns import compile_late
 
+
+class _LateCommands:
+    """The commands of a module of this folder, which is loaded when one of them is typed: most messages are none."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+
+    def __getattr__(self, name: str) -> Callable[[CommandCall], Awaitable[CommandAnswer]]:
+        return partial(_run_late, self._part, name)
+
+
+async def _run_late(part: str, name: str, call: CommandCall) -> CommandAnswer:
+    answer: CommandAnswer = await getattr(load_part(part), name)(call)
+    return answer
+
+
+background, compact, config, export = map(
+    _LateCommands, ("command-background", "command-compact", "command-config", "command-export")
+)
+info, owner, speech = map(_LateCommands, ("command-info", "command-owner", "command-speech"))
 _ROWS: tuple[ChatCommand, ...] = (
     ChatCommand("help", "what you can type here", info.run_help, "[NAME]", group="info"),
     ChatCommand("commands", "all commands", info.run_commands, group="info"),

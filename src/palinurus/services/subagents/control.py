@@ -101,6 +101,7 @@ class SubagentControl:
         self._before: set[str] = set()  # those that a former process started
         self.watch = SubagentTimer(self.registry, parts.clock, parts.inbox)
         self._tasks = TaskSet("looking after sub-agents")
+        self._sweeping: asyncio.Task[None] | None = None
 
     # the program's life
 
@@ -110,13 +111,31 @@ class SubagentControl:
         self._before = {child.id for child in found}
         return sum(child.state != "told" for child in found)
 
-    def resume(self) -> None:
-        """At start, when the lanes have their work back: go on with what was left."""
+    def resume(self, alone: bool = True) -> None:
+        """At start, when the lanes have their work back: go on with what was left; beside other nodes, with what this
+        node left itself."""
         for child in self.registry.every():
-            if child.killed and child.active:
-                self._tasks.start(self._inbox.stop(child.session, "stop", children=False))
-            self.lives.start(child.id)
-        self._tasks.start(self._keeping())
+            if alone or child.node == self._parts.store.node:
+                self._go_on(child)
+        if alone:
+            self._keep()
+
+    def _go_on(self, child: SubagentRecord) -> None:
+        if child.killed and child.active:
+            self._tasks.start(self._inbox.stop(child.session, "stop", children=False))
+        self.lives.start(child.id)
+
+    def _keep(self) -> None:
+        if self._sweeping is None:
+            self._sweeping = self._tasks.start(self._keeping())
+
+    async def take_over(self) -> None:
+        """A node is gone: what it followed is followed here. Raises StateError kinds."""
+        here = set(await self._parts.store.list_nodes())
+        for child in self.registry.every():
+            if child.node not in here and child.state != "told":
+                self._go_on(await self.registry.change(child.id, node=self._parts.store.node))
+        self._keep()
 
     async def close(self) -> None:
         """At the end. What is open is taken up at the next start."""
@@ -174,6 +193,7 @@ class SubagentControl:
         ident, settings = planned.child.id, self._parts.settings
         try:
             child, note = await spawn.furnish_session(self._parts, planned)
+            child = msgspec.structs.replace(child, node=self._parts.store.node)
             await self.registry.write(child)
             pass_crashpoint("child.recorded")
             may = spawn.can_start_subagents(settings, planned.key.agent, child.depth)

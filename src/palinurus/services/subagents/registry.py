@@ -57,6 +57,7 @@ class SubagentRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     killed: bool = False
     quiet: bool = False  # nobody is told of its end
     tells: int = 0  # how often its parent's queue dropped the result
+    node: str = ""  # in a fleet: who follows it
 
     @property
     def name(self) -> str:

@@ -107,12 +107,24 @@ BEGIN
   RETURN news;
 END $$;
 
+-- The conversation a message is about: a command's stands after the colon.
+CREATE FUNCTION find_key(session text, lane text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE lane WHEN 'control' THEN substr(session, position(':' IN session) + 1) ELSE session END
+$$;
+
+-- A command about what another node runs: that node does it. What stops runs is done wherever it was asked.
+CREATE FUNCTION is_for_another(asked text, pool text, me text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT pool = 'control' AND NOT starts_with(asked, 'control/stop') AND EXISTS
+    (SELECT 1 FROM inbox AS r WHERE r.session = find_key(asked, pool) AND r.state = 'running' AND r.node <> me)
+$$;
+
 CREATE FUNCTION op_accept(op jsonb, blobs bytea[], me text, mine bigint, now bigint) RETURNS done LANGUAGE plpgsql AS $$
 DECLARE take boolean; first record;
 BEGIN
   take := (op ->> 'claim')::boolean AND NOT EXISTS
     (SELECT 1 FROM inbox WHERE session = op ->> 'session' AND state = 'running') AND NOT EXISTS
-    (SELECT 1 FROM inbox WHERE session = op ->> 'session' AND state = 'queued');
+    (SELECT 1 FROM inbox WHERE session = op ->> 'session' AND state = 'queued')
+    AND NOT is_for_another(op ->> 'session', op ->> 'lane', me);
   SELECT id, state INTO first FROM inbox WHERE dedupe = op ->> 'dedupe';
   IF FOUND THEN RETURN give(jsonb_build_object('id', first.id, 'duplicate', true, 'state', first.state), '[]'); END IF;
   IF jsonb_typeof(op -> 'slot') = 'array' THEN
@@ -153,8 +165,9 @@ BEGIN
       AND NOT EXISTS (SELECT 1 FROM inbox AS b WHERE b.session = q.session AND b.state = 'running')
       AND NOT EXISTS (SELECT 1 FROM hold AS h WHERE h.session = q.session AND h.until > now)
       AND (jsonb_typeof(op -> 'serves') = 'null' OR EXISTS
-        (SELECT 1 FROM jsonb_array_elements_text(op -> 'serves') AS s WHERE starts_with(q.session, s)))
+        (SELECT 1 FROM jsonb_array_elements_text(op -> 'serves') AS s WHERE starts_with(find_key(q.session, q.lane), s)))
       AND NOT EXISTS (SELECT 1 FROM inbox AS e WHERE e.session = q.session AND e.state = 'queued' AND e.seq < q.seq)
+      AND NOT is_for_another(q.session, q.lane, me)
     ORDER BY seq LIMIT (op ->> 'most')::int
   LOOP
     UPDATE inbox SET state = 'running', attempts = attempts + 1, fence = fence + 1, claimed = now, node = me, epoch = mine
@@ -270,7 +283,8 @@ BEGIN
     told := CASE WHEN op ->> 'due' IS NULL THEN 'failed' ELSE 'not sent' END; more := format(': %s', op ->> 'error');
   END CASE;
   PERFORM add_step(r.item, coalesce((op ->> 'now')::bigint, now), told, format('%s %s %s%s', r.channel, r.target, r.id, more));
-  RETURN give(NULL, '[]');
+  IF told <> 'sending' THEN RETURN give(NULL); END IF;
+  RETURN give(to_jsonb(r) || jsonb_build_object('state', 'sending', 'attempts', r.attempts + 1, 'data', encode(r.data, 'base64')));
 END $$;
 
 CREATE FUNCTION op_session(op jsonb, blobs bytea[]) RETURNS done LANGUAGE plpgsql AS $$
@@ -309,6 +323,8 @@ BEGIN
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;
   DELETE FROM steps AS t WHERE t.n IN (SELECT s.n FROM steps AS s WHERE s.at < b AND NOT EXISTS (SELECT 1 FROM inbox WHERE id = s.item) LIMIT most);
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;
+  DELETE FROM blob WHERE name IN (SELECT name FROM blob WHERE at < to_timestamp(b / 1000.0) LIMIT most);
+  DELETE FROM account WHERE at < to_timestamp(b / 1000.0); -- made anew from the ledger, should anybody ask
   DELETE FROM slots WHERE (job, due) IN (SELECT job, due FROM slots WHERE due < b AND at < b LIMIT most);
   GET DIAGNOSTICS gone = ROW_COUNT; total := total + gone;
   RETURN give(to_jsonb(total), '[]');
@@ -349,6 +365,50 @@ BEGIN
   RETURN give(to_jsonb(holder = me), '[]');
 END $$;
 
+-- May a call begin that usually takes `likely` and `most` at most? One that fits only if it turns out as usual is let in
+-- alone. (`providers/budget.py: SpendingAccount.fits`, which is for one node)
+CREATE FUNCTION fits(hard float8, spent float8, kept float8, calls bigint, amount jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE
+    WHEN hard IS NULL THEN 'yes'
+    WHEN spent >= hard OR spent + (amount ->> 0)::float8 > hard THEN 'no'
+    WHEN spent + kept + (amount ->> 1)::float8 <= hard OR calls = 0 THEN 'yes'
+    ELSE 'wait' END
+$$;
+
+CREATE FUNCTION op_reserve(op jsonb, me text, mine bigint) RETURNS done LANGUAGE plpgsql AS $$
+DECLARE one jsonb; a account; k record; told text; n int := 0; verdict text := 'yes'; spent jsonb := '[]'; full_one int := -1;
+BEGIN
+  DELETE FROM reserved AS r WHERE NOT EXISTS
+    (SELECT 1 FROM node AS x WHERE x.id = r.node AND x.epoch = r.epoch AND x.until > clock_timestamp());
+  FOR one IN SELECT * FROM jsonb_array_elements(op -> 'accounts') LOOP
+    INSERT INTO account (scope, usd, tokens) VALUES (one ->> 'name', (one ->> 'usd')::float8, (one ->> 'tokens')::float8)
+    ON CONFLICT DO NOTHING;
+    SELECT * INTO a FROM account WHERE scope = one ->> 'name';
+    SELECT coalesce(sum(usd), 0) AS usd, coalesce(sum(tokens), 0) AS tokens, count(*) AS calls INTO k
+    FROM reserved WHERE scope = a.scope AND id <> op ->> 'id';
+    FOREACH told IN ARRAY ARRAY[fits((one ->> 'hard_usd')::float8, a.usd, k.usd, k.calls, op -> 'usd'),
+                                fits((one ->> 'hard_tokens')::float8, a.tokens, k.tokens, k.calls, op -> 'tokens')] LOOP
+      IF told = 'no' AND full_one < 0 THEN full_one := n; END IF;
+      IF told = 'no' OR (told = 'wait' AND verdict = 'yes') THEN verdict := told; END IF;
+    END LOOP;
+    spent := spent || jsonb_build_array(jsonb_build_array(a.usd, a.tokens));
+    n := n + 1;
+  END LOOP;
+  IF verdict = 'yes' THEN
+    INSERT INTO reserved SELECT op ->> 'id', x ->> 'name', me, mine, (op -> 'usd' ->> 1)::float8, (op -> 'tokens' ->> 1)::float8
+    FROM jsonb_array_elements(op -> 'accounts') AS x ON CONFLICT DO NOTHING;
+  END IF;
+  RETURN give(jsonb_build_object('verdict', verdict, 'spent', spent, 'full', full_one));
+END $$;
+
+CREATE FUNCTION op_release(op jsonb) RETURNS done LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM reserved WHERE id = op ->> 'id';
+  UPDATE account SET usd = usd + (op ->> 'usd')::float8, tokens = tokens + (op ->> 'tokens')::float8, at = clock_timestamp()
+  WHERE op -> 'accounts' ? scope;
+  RETURN give(NULL);
+END $$;
+
 CREATE FUNCTION apply_change(op jsonb, blobs bytea[], me text, mine bigint, now bigint) RETURNS done LANGUAGE plpgsql AS $$
 BEGIN
   CASE op ->> 'op'
@@ -369,6 +429,8 @@ BEGIN
   WHEN 'record' THEN RETURN op_put_record(op, blobs, now);
   WHEN 'slot' THEN RETURN op_slot(op, now);
   WHEN 'grant' THEN RETURN op_grant(op, me, mine);
+  WHEN 'reserve' THEN RETURN op_reserve(op, me, mine);
+  WHEN 'release' THEN RETURN op_release(op);
   END CASE;
 END $$;
 
@@ -387,7 +449,7 @@ DECLARE
   known node; op jsonb; one done; results jsonb := '[]'; told jsonb := '[]'; gives jsonb;
   now bigint := coalesce(moment, (extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 BEGIN
-  PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   SELECT * INTO known FROM node WHERE id = me AND epoch = mine AND until > clock_timestamp();
   IF known.id IS NULL THEN PERFORM refuse('PAL04', format('%s is no node of this fleet any more', me)); END IF;
   IF known.batch = number THEN RETURN known.answer; END IF;
@@ -412,7 +474,7 @@ END $$;
 CREATE FUNCTION join_fleet(me text, lease interval) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE mine bigint := nextval('epochs');
 BEGIN
-  PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   INSERT INTO node (id, epoch, until) VALUES (me, mine, clock_timestamp() + lease)
   ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, until = excluded.until, batch = 0, answer = NULL;
   DELETE FROM held WHERE node = me;
@@ -425,7 +487,7 @@ DECLARE
   ids text[]; name text; news jsonb := '[]';
   now bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 BEGIN
-  PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   UPDATE node SET until = clock_timestamp() + lease WHERE id = me AND epoch = mine AND until > clock_timestamp();
   IF NOT FOUND THEN RETURN false; END IF;
   DELETE FROM node WHERE until <= clock_timestamp();
@@ -444,8 +506,33 @@ END $$;
 CREATE FUNCTION leave_fleet(me text, mine bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE name text; told jsonb := '[]';
 BEGIN
-  PERFORM pg_advisory_xact_lock(7001, hashtext(current_schema()));
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine RETURNING h.name LOOP told := told || say('released', name); END LOOP;
   DELETE FROM node WHERE id = me AND epoch = mine;
+  PERFORM publish(me, told);
+END $$;
+
+-- Looking after nodes. ------------------------------------------------------------------------------------------------
+
+-- Who has just joined says who it is. Returns the version of the tables.
+CREATE FUNCTION describe_node(me text, mine bigint, facts jsonb) RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE node SET version = (facts ->> 'version')::int, functions = facts ->> 'functions', release = facts ->> 'release',
+    config = facts ->> 'config', serves = '[]', since = clock_timestamp(), draining = false, stale = '{}',
+    skew = (facts ->> 'now')::bigint - (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+  WHERE id = me AND epoch = mine;
+  RETURN (SELECT value::int FROM meta WHERE key = 'version');
+END $$;
+
+-- A node that finishes its runs and goes: others do what it did alone, but for its channels, whose replies it still
+-- sends, and what says that it is there.
+CREATE FUNCTION retire_node(me text, mine bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE name text; told jsonb := '[]';
+BEGIN
+  PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
+  UPDATE node SET draining = true WHERE id = me AND epoch = mine;
+  FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine AND h.name !~ '^(channel|life|alive|heir)/' RETURNING h.name LOOP
+    told := told || say('released', name);
+  END LOOP;
   PERFORM publish(me, told);
 END $$;

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from importlib import resources
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,20 +20,21 @@ from palinurus.backoff import Backoff
 from palinurus.clock import Clock
 from palinurus.errors import BadRequest, StateBroken, StateError, StateUnwritable
 from palinurus.store import port
+from palinurus.store.fleet import FleetFigures, MemberFacts
 from palinurus.store.news import NewsListener, StoreNews, hand_news
+from palinurus.store.postgres.schema import FleetSchema, check_known, check_whole, install_schema, read_schema
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-VERSION = 1  # of the tables and functions
 LEASE = 15.0  # seconds a node is believed in without a word
-SCHEMA = "palinurus"
 CHANNEL = "palinurus_news"
 AGAIN = 0.1  # seconds before a lost connection is tried again, at first
-_REFUSED: dict[str, type[StateError]] = {"PAL01": port.StaleClaim, "PAL02": port.SessionFull, "PAL03": port.SlotTaken}
-_LOST = "PAL04"
+_STALE = "PAL01"
+_REFUSED: dict[str, type[StateError]] = {_STALE: port.StaleClaim, "PAL02": port.SessionFull, "PAL03": port.SlotTaken}
+_LOST, _DENIED = "PAL04", "42501"
 _APPLY = "SELECT apply_changes($1, $2, $3, $4, $5::jsonb, $6::bytea[], $7)"
 
 
@@ -47,6 +47,8 @@ class FleetMember(msgspec.Struct, frozen=True):
     lost: Callable[[str], None] = lambda why: None
     ended: Callable[[], None] = lambda: None
     database_time: bool = True
+    facts: MemberFacts = MemberFacts()
+    schema: FleetSchema = msgspec.field(default_factory=read_schema)  # tests pretend another version
 
 
 class ChangeOp(msgspec.Struct):
@@ -64,6 +66,7 @@ class FleetLink:
         self.node = member.name
         self.member = member
         self.epoch = 0
+        self.figures = FleetFigures()
         self.lost: StateBroken | None = None  # why this node is none of the fleet any more
         self.reads: Any = None  # asyncpg's pool
         self._driver = driver
@@ -72,7 +75,7 @@ class FleetLink:
                      driver.AdminShutdownError)  # fmt: skip
         self._failed = (OSError, driver.PostgresError, driver.InterfaceError)
         self._url = url
-        self._clock = clock
+        self.clock = self._clock = clock
         self._lease = member.lease
         self._writer: Any = None
         self._bus: Any = None
@@ -91,25 +94,52 @@ class FleetLink:
 
     async def start(self) -> None:
         """Connect, bring the tables up to date, join. Raises StateUnwritable, StateBroken."""
-        options = {"server_settings": {"search_path": SCHEMA, "application_name": f"palinurus {self.node}"[:60],
+        path = self.member.schema.search_path
+        options = {"server_settings": {"search_path": path, "application_name": f"palinurus {self.node}"[:60],
                                        "idle_in_transaction_session_timeout": str(int(self._lease * 500))}}  # fmt: skip
         self._options = options
         try:
             self._writer = await self._connect()
-            await install_schema(self._writer)
+            await install_schema(self._writer, self.member.schema)
+            await check_whole(self._writer)
             self._bus = await self._listen()
             self.reads = await self._driver.create_pool(self._url, min_size=1, max_size=4, **options)
             join = "SELECT join_fleet($1, make_interval(secs => $2))"
             self.epoch = await self._bus.fetchval(join, self.node, self._lease)
             self._seen = await self._bus.fetchval("SELECT coalesce(max(rev), 0) FROM news")
+            await self._describe()
         except self._failed as error:
-            raise StateUnwritable(f"the fleet's database: {error}", fix="check store.url and the server") from None
+            denied = getattr(error, "sqlstate", "") == _DENIED
+            fix = "`pal fleet init URL` as the owner of the database" if denied else "`pal doctor` says what is wrong"
+            raise StateUnwritable(f"the fleet's database: {error}", fix=fix) from None
+        except StateBroken:
+            self._cut_all()
+            raise
         self._writing = self._tasks.start(self._write())
         for work in (self._renew(), self._hear()):
             self._tasks.start(work)
 
+    async def _describe(self) -> None:
+        """Say who this node is. Raises StateBroken if the tables became too new since they were looked at."""
+        schema, facts = self.member.schema, self.member.facts
+        told = {"version": schema.version, "functions": schema.place, "now": self._clock.now()}
+        said = msgspec.json.encode({**told, **msgspec.to_builtins(facts)}).decode()
+        found = await self._bus.fetchval("SELECT describe_node($1, $2, $3::jsonb)", self.node, self.epoch, said)
+        check_known(found, schema)
+        self.figures.renewed = self._clock.monotonic()
+
     async def _connect(self) -> Any:
         return await self._driver.connect(self._url, **self._options)
+
+    async def connect(self, **settings: str) -> Any:
+        """One more connection, for who has use for one."""
+        options = {**self._options["server_settings"], **settings}
+        return await self._driver.connect(self._url, server_settings=options)
+
+    @property
+    def failed(self) -> tuple[type[Exception], ...]:
+        """Whatever a server or the way to it can raise."""
+        return self._failed
 
     async def _listen(self) -> Any:
         conn = await self._connect()
@@ -129,9 +159,12 @@ class FleetLink:
             if self.lost is None:
                 await self._bus.execute("SELECT leave_fleet($1, $2)", self.node, self.epoch)
                 await self._bus.execute(f"NOTIFY {CHANNEL}")
-        for conn in (self._writer, self._bus):
-            conn.terminate()
-        self.reads.terminate()
+        self._cut_all()
+
+    def _cut_all(self) -> None:
+        for conn in (self._writer, self._bus, self.reads):
+            if conn is not None:
+                conn.terminate()
 
     # --- changes -----------------------------------------------------------------------------------------------
 
@@ -162,6 +195,7 @@ class FleetLink:
     async def _batch(self, ops: list[ChangeOp]) -> None:
         self._number += 1
         told, blobs = _encode(ops)
+        began = self._clock.monotonic()
         try:
             try:
                 answer = await self._insist(lambda: self._send(told, blobs, guarded=False))
@@ -177,6 +211,7 @@ class FleetLink:
         except StateError as error:
             _refuse(ops, error)
         else:
+            self.figures.count_batch(len(ops), self._clock.monotonic() - began)
             self._tell(ops, msgspec.json.decode(answer))
 
     async def _send(self, told: str, blobs: list[bytes], *, guarded: bool) -> Any:
@@ -201,9 +236,12 @@ class FleetLink:
 
     def _tell(self, ops: list[ChangeOp], answer: dict[str, Any]) -> None:
         for one, result in zip(ops, answer["results"], strict=True):
+            refused = isinstance(result, dict) and "refused" in result
+            if refused and result["refused"] == _STALE:
+                self.figures.stale[one.op["op"]] += 1
             if one.done.done():
                 continue  # whoever waited was cancelled; it happened all the same
-            if isinstance(result, dict) and "refused" in result:
+            if refused:
                 kind = _REFUSED.get(result["refused"], StateError)
                 one.done.set_exception(kind(result["message"]))
             else:
@@ -243,15 +281,25 @@ class FleetLink:
                     began = now()
                     renew = "SELECT renew_lease($1, $2, make_interval(secs => $3))"
                     alive = await self._bus.fetchval(renew, self.node, self.epoch, self._lease)
+                    await self._report_stale()
             except (TimeoutError, *self._failed) as error:
                 log.warning("the lease could not be renewed: %s", error)
                 self._bus.terminate()
                 alive = now() < until
             else:
                 until = began + self._lease if alive else until
+                self.figures.renewed = began
             if not alive:
                 return self._lose("its lease is over")
             self._poke.set()  # news whose word was lost are found now
+
+    async def _report_stale(self) -> None:
+        """For `pal fleet status`, when there are more than it knows."""
+        if self.figures.told != (count := self.figures.stale.total()):
+            said = msgspec.json.encode(self.figures.stale).decode()
+            sql = "UPDATE node SET stale = $3::jsonb WHERE id = $1 AND epoch = $2"
+            await self._bus.execute(sql, self.node, self.epoch, said)
+            self.figures.told = count
 
     def _lose(self, why: str) -> None:
         if self.lost is None:
@@ -280,6 +328,7 @@ class FleetLink:
             if rev <= self._seen:
                 continue  # two looked at once
             self._seen = rev
+            self.figures.news += node != self.node
             for one in msgspec.json.decode(said, type=list[tuple[Any, str, str, str]]) if node != self.node else ():
                 for listener in tuple(self._listeners):
                     hand_news(listener, StoreNews(*one))
@@ -298,23 +347,6 @@ def load_driver() -> Any:
         return late.load_part("asyncpg")
     except ModuleNotFoundError:
         raise BadRequest("a store on PostgreSQL needs asyncpg", fix="pal extras add fleet") from None
-
-
-async def install_schema(conn: Any) -> None:
-    """Make the tables if there are none. Raises StateBroken if they are of a newer version."""
-    async with conn.transaction():
-        await conn.execute("SELECT pg_advisory_xact_lock(7001, 0)")
-        await conn.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-        if await conn.fetchval("SELECT to_regclass('meta')") is None:
-            for name in ("tables.sql", "functions.sql"):
-                await conn.execute(resources.files(__package__).joinpath(name).read_text())
-            await conn.execute("INSERT INTO meta VALUES ('version', $1)", str(VERSION))
-        found = int(await conn.fetchval("SELECT value FROM meta WHERE key = 'version'"))
-    if found > VERSION:
-        raise StateBroken(
-            f"the fleet's database was made by a newer Palinurus (schema {found}, this one knows {VERSION})",
-            fix="update Palinurus on this node",
-        )
 
 
 def _encode(ops: list[ChangeOp]) -> tuple[str, list[bytes]]:

@@ -4,43 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import msgspec
-
 from palinurus.errors import NotFound, StateError, StateUnwritable
+from palinurus.store.fleet import FleetReport, ServerHealth
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
-from palinurus.store.postgres import rows
-from palinurus.store.postgres.link import CHANNEL, SCHEMA, install_schema, load_driver
+from palinurus.store.postgres import roster, rows
+from palinurus.store.postgres.link import load_driver
+from palinurus.store.postgres.schema import SCHEMA, install_schema, read_schema
 
 T = TypeVar("T")
 
-_NODES = """
-SELECT n.id, n.epoch, extract(epoch FROM n.until - clock_timestamp())::float8,
-  (SELECT count(*) FROM inbox AS i WHERE i.state = 'running' AND i.node = n.id),
-  ARRAY(SELECT h.name FROM held AS h WHERE h.node = n.id ORDER BY 1)
-FROM node AS n ORDER BY n.id
+_LOOK = """
+SELECT current_setting('server_version_num')::int / 10000, pg_is_in_recovery(), current_setting('synchronous_commit'),
+  (SELECT count(*) FROM pg_stat_replication),
+  (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+  (extract(epoch FROM clock_timestamp()) * 1000)::bigint, to_regclass($1) IS NOT NULL
 """
-_WAITING = "SELECT count(*), coalesce(min(at), 0) FROM inbox WHERE state = 'queued'"
-
-
-class FleetNode(msgspec.Struct, frozen=True):
-    """A node as it stands. `left`: seconds of its lease; `holds`: what it alone does."""
-
-    id: str
-    epoch: int
-    left: float
-    runs: int
-    holds: list[str]
-
-
-class FleetReport(msgspec.Struct, frozen=True):
-    """All nodes, and what waits: how many messages, and since when the oldest."""
-
-    nodes: list[FleetNode]
-    waiting: int
-    oldest: int
 
 
 class PostgresReader:
@@ -100,19 +82,19 @@ class PostgresReader:
 
     def report(self) -> FleetReport:
         """The nodes, and what waits."""
-        nodes = [FleetNode(*row) for row in self._read(lambda db: db.fetch(_NODES))]
-        ((waiting, oldest),) = self._read(lambda db: db.fetch(_WAITING))
-        return FleetReport(nodes, waiting, oldest)
+        return self._read(roster.read_report)
 
     def install(self) -> None:
-        """Make the tables, if there are none."""
-        self._run(install_schema(self._conn))
+        """Make the tables and functions of this program, or bring them up to date."""
+        self._run(install_schema(self._conn, read_schema()))
+
+    def drain(self, node: str) -> bool:
+        """Ask a node to finish what it runs, and to go. False: no such."""
+        return self._read(lambda db: roster.drain_node(db, node))
 
     def evict(self, node: str) -> bool:
         """Take a node's lease away: it is refused from now on, and the others take over its work. False: no such."""
-        done = self._read(lambda db: db.fetch("DELETE FROM node WHERE id = $1 RETURNING id", node))
-        self._read(lambda db: db.fetch(f"NOTIFY {CHANNEL}"))
-        return bool(done)
+        return self._read(lambda db: roster.evict_node(db, node))
 
     def close(self) -> None:
         if self._loop.is_running():
@@ -128,16 +110,69 @@ class PostgresReader:
         async def wait() -> T:
             return await work
 
-        try:
+        with _explaining(self._driver):
             return asyncio.run_coroutine_threadsafe(wait(), self._loop).result()
-        except self._driver.UndefinedTableError:
-            raise NotFound("that database is no fleet yet", fix="pal fleet init URL") from None
-        except OSError as error:
-            raise StateUnwritable(f"the fleet's database cannot be reached: {error}", fix="check the address") from None
-        except self._driver.PostgresError as error:
-            raise StateError(f"the fleet's database: {error}", fix="check the address and the password") from None
+
+
+@contextmanager
+def _explaining(driver: Any) -> Iterator[None]:
+    """The driver's errors as ours."""
+    try:
+        yield
+    except (driver.UndefinedTableError, driver.UndefinedColumnError):
+        raise NotFound("that database is no fleet yet, or an old one", fix="pal fleet init URL") from None
+    except OSError as error:
+        raise StateUnwritable(f"the fleet's database cannot be reached: {error}", fix="check the address") from None
+    except (driver.PostgresError, driver.InterfaceError) as error:
+        pooler = "startup parameter" in str(error)
+        fix = "name PostgreSQL itself, not a pooler" if pooler else "check the address and the password"
+        raise StateError(f"the fleet's database: {error}", fix=fix) from None
+
+
+def examine_server(url: str, now: Callable[[], int]) -> ServerHealth:
+    """Is it fit to carry a fleet? `now` is this machine's clock. Raises StateError kinds, BadRequest (no asyncpg)."""
+    with _explaining(load_driver()):
+        return asyncio.run(_examine_server(url, now))
 
 
 def open_postgres_reader(url: str) -> PostgresReader:
     """Connect. Raises StateError kinds, BadRequest without asyncpg."""
     return PostgresReader(url)
+
+
+async def _examine_server(url: str, now: Callable[[], int]) -> ServerHealth:
+    """`now` is this machine's clock. Raises what the driver raises."""
+    driver = load_driver()
+    conn = await driver.connect(url, statement_cache_size=0)
+    try:
+        pooled = await _is_pooled(driver, url, conn)
+        here = now()
+        release, standby, commits, count, synced, then, there = await conn.fetchrow(_LOOK, f"{SCHEMA}.programs")
+        if there and not pooled:
+            await conn.execute(f"SET search_path TO {SCHEMA}")
+        report = await roster.read_report(conn) if there and not pooled else None
+        return ServerHealth(
+            release=release,
+            standby=standby,
+            commits=commits,
+            standbys=count,
+            synchronous=synced,
+            skew=here - then,
+            pooled=pooled,
+            known=read_schema().version,
+            report=report,
+        )
+    finally:
+        await conn.close()
+
+
+async def _is_pooled(driver: Any, url: str, conn: Any) -> bool:
+    """What one connection sets for itself must not be there in another: a pooler gives both the same one."""
+    other = await driver.connect(url, statement_cache_size=0)
+    try:
+        await conn.execute("SELECT set_config('palinurus.probe', 'seen', false)")
+        found = await other.fetchval("SELECT coalesce(current_setting('palinurus.probe', true), '')")
+        await conn.execute("SELECT set_config('palinurus.probe', '', false)")
+        return bool(found)
+    finally:
+        await other.close()

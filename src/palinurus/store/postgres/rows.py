@@ -122,3 +122,17 @@ async def build_trace(db: Queries, ident: str) -> list[TraceStep]:
     spent = await _list(db, UsageRow, f"SELECT {SPENT} FROM spent WHERE item = $1 ORDER BY seq", row.id)
     steps = await _list(db, TraceStep, "SELECT item, at, what, detail FROM steps WHERE item = $1 ORDER BY n", row.id)
     return merge_trace(row, steps, spent, await list_replies(db, row.id))
+
+
+async def put_blob(db: Queries, name: str, data: bytes) -> None:
+    """Beside the changes: it is large, and nobody depends on when it came."""
+    await db.fetch("INSERT INTO blob (name, data) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, data)
+
+
+async def get_blob(db: Queries, name: str) -> bytes | None:
+    found = await db.fetch("SELECT data FROM blob WHERE name = $1", name)
+    return bytes(found[0][0]) if found else None
+
+
+async def list_nodes(db: Queries) -> list[str]:
+    return [row[0] for row in await db.fetch("SELECT id FROM node WHERE until > clock_timestamp() ORDER BY id")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -16,7 +17,10 @@ from palinurus.store import port
 from palinurus.store.lines import is_transcript_path
 from palinurus.store.news import NewsListener
 from palinurus.store.postgres import rows
+from palinurus.store.postgres.bus import FleetBus
 from palinurus.store.postgres.link import BlobPlace, FleetLink
+from palinurus.store.postgres.roster import FleetRoster
+from palinurus.store.shared import SpendingAnswer, SpendingWish
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,6 +71,7 @@ class PostgresStore:
         self._link = link
         self._home = home
         self._open = True
+        self.fleet = FleetRoster(link)
 
     async def accept(
         self, item: port.InboxItem, *, claim: bool, limit: int | None = None, hold: float = 0.0
@@ -175,10 +180,8 @@ class PostgresStore:
         return await self._read(rows.list_due_replies, channel, now)
 
     async def mark_sending(self, ident: str, now: int, *, attempts: int | None = None) -> port.OutboxRow:
-        await self._change({"op": "mark", "how": "sending", "id": ident, "now": now, "attempts": attempts})
-        found = await self.reply(ident)
-        assert found is not None  # only the pruning of old ones takes a part away
-        return found
+        got = await self._change({"op": "mark", "how": "sending", "id": ident, "now": now, "attempts": attempts})
+        return port.OutboxRow(**{**got, "data": base64.b64decode(got["data"])})
 
     async def mark_delivered(self, ident: str, receipt: str, now: int) -> None:
         await self._change({"op": "mark", "how": "sent", "id": ident, "receipt": receipt, "now": now})
@@ -244,6 +247,32 @@ class PostgresStore:
     async def pull_news(self) -> None:
         """Tell the listeners now what they would hear in a moment."""
         await self._link.pull()
+
+    @property
+    def node(self) -> str:
+        return self._link.node
+
+    async def list_nodes(self) -> list[str]:
+        return await self._read(rows.list_nodes)
+
+    async def put_blob(self, name: str, data: bytes) -> None:
+        await self._read(rows.put_blob, name, data)
+
+    async def get_blob(self, name: str) -> bytes | None:
+        return await self._read(rows.get_blob, name)
+
+    async def reserve(self, wish: SpendingWish) -> SpendingAnswer:
+        return msgspec.convert(await self._change({"op": "reserve", **msgspec.to_builtins(wish)}), SpendingAnswer)
+
+    def release(self, ident: str, accounts: Sequence[str], usd: float, tokens: float) -> None:
+        op = {"op": "release", "id": ident, "accounts": list(accounts), "usd": usd, "tokens": tokens}
+        with contextlib.suppress(StateError):  # out of the fleet: then nothing of it is kept back any more
+            self._link.put(op, []).add_done_callback(lambda done: done.exception())
+
+    async def open_bus(self) -> FleetBus:
+        bus = FleetBus(self._link)
+        bus.start()
+        return bus
 
     async def list_usage(self, since: int, session: str | None = None) -> list[port.UsageRow]:
         return await self._read(rows.list_usage, since, session)

@@ -1,4 +1,7 @@
--- The tables of a fleet: those of state.db, and who the nodes are. Times are milliseconds.
+-- The tables of a fleet: those of state.db, and who the nodes are. Times are milliseconds. A step is what stands between
+-- two lines `-- version N`: one that was released is never edited, and what it adds must suit nodes of the version before.
+
+-- version 1
 
 CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
 
@@ -106,3 +109,39 @@ CREATE TABLE held (name text PRIMARY KEY, node text NOT NULL, epoch bigint NOT N
 
 -- What others are to hear. Changes are made one batch after the other, so numbers never come late.
 CREATE TABLE news (rev bigserial PRIMARY KEY, node text NOT NULL, said jsonb NOT NULL, at timestamptz NOT NULL DEFAULT now());
+
+-- version 2: nodes say who they are, and functions are each node's own (schema.py)
+ALTER TABLE node
+  ADD COLUMN version integer NOT NULL DEFAULT 1,    -- of the tables that it knows
+  ADD COLUMN functions text NOT NULL DEFAULT '',    -- the schema in which its own stand
+  ADD COLUMN release text NOT NULL DEFAULT '',
+  ADD COLUMN config text NOT NULL DEFAULT '',       -- a digest: nodes are to agree
+  ADD COLUMN serves jsonb,                          -- beginnings of the sessions that it runs; NULL: all
+  ADD COLUMN since timestamptz NOT NULL DEFAULT clock_timestamp(),
+  ADD COLUMN draining boolean NOT NULL DEFAULT false,
+  ADD COLUMN stale jsonb NOT NULL DEFAULT '{}',     -- its changes that came too late, by kind
+  ADD COLUMN skew bigint NOT NULL DEFAULT 0;        -- ms that its clock is ahead of this server's
+CREATE TABLE programs (place text PRIMARY KEY, version integer NOT NULL, used timestamptz NOT NULL DEFAULT clock_timestamp());
+
+-- What nodes tell each other while it happens and does not fit a notification. Gone after a minute, or a crash.
+CREATE UNLOGGED TABLE aside (n bigserial PRIMARY KEY, said text NOT NULL, at timestamptz NOT NULL DEFAULT now());
+
+-- What was spent, by scope of a budget, and what is kept back for calls under way.
+CREATE TABLE account (
+  scope text PRIMARY KEY,
+  usd double precision NOT NULL,
+  tokens double precision NOT NULL,
+  at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE reserved (
+  id text NOT NULL,
+  scope text NOT NULL,
+  node text NOT NULL,
+  epoch bigint NOT NULL,
+  usd double precision NOT NULL,
+  tokens double precision NOT NULL,
+  PRIMARY KEY (scope, id)
+);
+
+-- Files that came with messages, for the node that runs them.
+CREATE TABLE blob (name text PRIMARY KEY, data bytea NOT NULL, at timestamptz NOT NULL DEFAULT now());

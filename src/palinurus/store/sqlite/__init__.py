@@ -22,6 +22,7 @@ async def open_sqlite_store(home: str, clock: Clock) -> SqliteStore:
         conn = failing.enter_context(closing(database.open_for_writing(home)))
         try:
             schema.migrate_schema(conn, database.locate_database(home))
+            schema.check_whole(conn, database.locate_database(home))
             store = SqliteStore(OpenedState(home, conn, held, clock))
         except sqlite3.Error as error:
             raise to_state_error(error, database.locate_database(home)) from None

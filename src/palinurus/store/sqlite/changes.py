@@ -29,7 +29,8 @@ _NEXT = (
     " WHERE state = 'queued' AND lane = ?"
     " AND NOT EXISTS (SELECT 1 FROM inbox AS r WHERE r.session = q.session AND r.state = 'running')"
     " AND session NOT IN (SELECT value FROM json_each(?))"
-    " AND (? OR EXISTS (SELECT 1 FROM json_each(?) WHERE substr(session, 1, length(value)) = value))"
+    " AND (? OR EXISTS (SELECT 1 FROM json_each(?) WHERE"
+    " substr(session, CASE lane WHEN 'control' THEN instr(session, ':') + 1 ELSE 1 END, length(value)) = value))"
     " AND NOT EXISTS (SELECT 1 FROM inbox AS e WHERE e.session = q.session AND e.state = 'queued' AND e.seq < q.seq)"
     " ORDER BY seq LIMIT ?"
 )
@@ -88,6 +89,21 @@ def claim_next(
         tx.tell("taken", taken.id, taken.session)
         claims.append(taken)
     return claims
+
+
+def list_for_others(
+    tx: StoreTransaction, lane: str, sessions: Sequence[str] | None, foreign: frozenset[str]
+) -> list[str]:
+    """Of these sessions of commands (None: all that wait) those about what another node runs; `foreign` is all that
+    others have claimed."""
+    if lane != "control" or not foreign:
+        return []
+    if sessions is None:
+        asked = tx.conn.execute("SELECT DISTINCT session FROM inbox WHERE state = 'queued' AND lane = 'control'")
+        sessions = [row[0] for row in asked]
+    running = tx.conn.execute("SELECT id, session FROM inbox WHERE state = 'running'").fetchall()
+    busy = {session for ident, session in running if ident in foreign}
+    return [one for one in sessions if not one.startswith("control/stop") and one.partition(":")[2] in busy]
 
 
 def append_lines(

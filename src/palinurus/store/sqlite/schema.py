@@ -139,6 +139,12 @@ def read_version(conn: sqlite3.Connection, file: str) -> int:
     return found
 
 
+def check_whole(conn: sqlite3.Connection, file: str) -> None:
+    """Raises StateBroken while a copy into it is not finished."""
+    for (source,) in conn.execute("SELECT value FROM meta WHERE key = 'copying'"):
+        raise StateBroken(f"the copy of {source} into {file} is not finished", fix="run `pal store copy` again")
+
+
 def migrate_schema(conn: sqlite3.Connection, file: str) -> None:
     """Bring the file to this program's schema, one transaction per step. Raises StateBroken if it is newer."""
     for number in range(read_version(conn, file), len(MIGRATIONS)):

@@ -15,6 +15,7 @@ from palinurus.files import open_plain_file
 from palinurus.store import port
 from palinurus.store.lines import join_journal
 from palinurus.store.news import NewsListener
+from palinurus.store.shared import SpendingWish
 from palinurus.store.sqlite import changes, database, rows
 from palinurus.store.sqlite.database import to_state_error
 from palinurus.store.sqlite.journal import TranscriptJournal
@@ -59,7 +60,8 @@ class SqliteStore:
         self, item: port.InboxItem, *, claim: bool, limit: int | None = None, hold: float = 0.0
     ) -> port.Acceptance:
         def apply(tx: StoreTransaction) -> port.Acceptance:
-            done = changes.accept_item(tx, item, claim, limit)
+            free = claim and not changes.list_for_others(tx, item.lane, [item.session], self._foreign())
+            done = changes.accept_item(tx, item, free, limit)
             if hold > 0 and not done.duplicate and done.claim is None:
                 self._nodes.hold(item.session, hold)
             return done
@@ -69,9 +71,16 @@ class SqliteStore:
         return done
 
     async def claim(self, lane: str, most: int = 1, *, serves: Sequence[str] | None = None) -> list[port.RunClaim]:
-        got = await self._change(lambda tx: changes.claim_next(tx, lane, most, self._nodes.list_held(), serves=serves))
+        def apply(tx: StoreTransaction) -> list[port.RunClaim]:
+            held = [*self._nodes.list_held(), *changes.list_for_others(tx, lane, None, self._foreign())]
+            return changes.claim_next(tx, lane, most, held, serves=serves)
+
+        got = await self._change(apply)
         self._nodes.note_runs(self._node, [one.id for one in got])
         return got
+
+    def _foreign(self) -> frozenset[str]:
+        return self._nodes.list_foreign(self._node) if self._nodes.several else frozenset()
 
     async def hold(self, session: str, seconds: float) -> None:
         await self._change(lambda tx: self._nodes.hold(session, seconds))  # in its place among the changes
@@ -209,6 +218,28 @@ class SqliteStore:
 
     def watch(self, listener: NewsListener) -> Callable[[], None]:
         return self._nodes.watch(self._node, listener)
+
+    async def open_bus(self) -> None:
+        return None  # nodes in one process are for tests
+
+    @property
+    def node(self) -> str:
+        return ""
+
+    async def list_nodes(self) -> list[str]:
+        return []
+
+    async def put_blob(self, name: str, data: bytes) -> None:
+        return None
+
+    async def get_blob(self, name: str) -> None:
+        return None
+
+    async def reserve(self, wish: SpendingWish) -> None:
+        return None
+
+    def release(self, ident: str, accounts: Sequence[str], usd: float, tokens: float) -> None:
+        return None
 
     async def list_usage(self, since: int, session: str | None = None) -> list[port.UsageRow]:
         return self._read(rows.list_usage, since, session)

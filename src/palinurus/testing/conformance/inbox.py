@@ -172,6 +172,12 @@ class InboxSuite:
         assert taken is not None
         assert taken.id == "m2"
 
+    async def test_a_command_is_served_by_who_serves_its_session(self, store: Store) -> None:
+        for session in ("control:agent:a:x", "control/m9:agent:a:x"):
+            await store.accept(make_item(session, session, lane="control"), claim=False)
+        assert await store.claim("control", 9, serves=("agent:b:", "control")) == []
+        assert len(await store.claim("control", 9, serves=("agent:a:",))) == 2
+
     async def test_one_runs_per_session(self, store: Store) -> None:
         for n in range(20):
             await store.accept(make_item(f"m{n:02}", "a"), claim=False)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from palinurus.store.port import (
     StaleClaim,
     Store,
 )
+from palinurus.store.shared import AccountLimit, SpendingAnswer, SpendingWish
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.inbox import (
     FILE,
@@ -186,6 +188,23 @@ class NodesSuite(InboxSuite):
         await other.settle(held, Settlement("answered"))
         assert await claim_one(store) is not None
 
+    async def test_a_command_is_for_the_node_that_runs_its_conversation(self, store: Store, other: Store) -> None:
+        held = (await other.accept(make_item("m1", SESSION), claim=True)).claim
+        assert held is not None
+        asked, stop = f"control:{SESSION}", f"control/stop/c2:{SESSION}"
+        assert (await store.accept(make_item("c1", asked, lane="control"), claim=True)).claim is None
+        assert (await store.accept(make_item("c2", stop, lane="control"), claim=True)).claim is not None
+        assert (await store.accept(make_item("c3", "control:agent:b", lane="control"), claim=True)).claim is not None
+        assert await claim_one(store, "control") is None
+        taken = await claim_one(other, "control")
+        assert taken is not None and taken.id == "c1"
+        await store.accept(make_item("c4", f"control/c4:{SESSION}", lane="control"), claim=True)
+        assert await claim_one(store, "control") is None
+        await other.settle(held, Settlement("answered"))
+        assert await claim_one(store, "control", serves=("agent:x:",)) is None
+        free = await claim_one(store, "control", serves=(SESSION[:-1],))
+        assert free is not None and free.id == "c4"
+
     async def test_what_is_granted_to_one_is_granted_to_no_other_until_that_is_gone(self, store: Store) -> None:
         heard: list[StoreNews] = []
         other, third = await self.share(store), await self.share(store)
@@ -217,6 +236,65 @@ class NodesSuite(InboxSuite):
         await store.append(held, [make_line("e2"), make_line("e3")])
         assert await other.read_tail(FILE, len(first)) == b"".join(make_line(e).data + b"\n" for e in ("e2", "e3"))
         assert await other.read_tail(FILE, 3 * len(first)) == b"" == await other.read_tail(FILE, 10**6)
+
+    async def test_what_is_kept_back_for_a_call_is_so_for_all_nodes(self, store: Store, other: Store) -> None:
+        def wish(ident: str, likely: float, most: float, first: float = 0.0) -> SpendingWish:
+            day = AccountLimit(name="day", usd=first, tokens=0.0, hard_usd=10.0)
+            session = AccountLimit(name="s1", usd=0.0, tokens=0.0, hard_tokens=1000.0)
+            return SpendingWish(ident, (day, session), (likely, most), (1.0, 2.0))
+
+        first = await store.reserve(wish("r1", 1.0, 4.0, first=3.0))
+        store.release("nobody", ["day"], 0.0, 0.0)
+        if first is None:
+            return  # a store of one node
+        assert first == SpendingAnswer("yes", ((3.0, 0.0), (0.0, 0.0)))
+        assert (await other.reserve(wish("r2", 1.0, 4.0, first=99.0))) == SpendingAnswer("wait", first.spent)
+        assert (await other.reserve(wish("r3", 8.0, 9.0))) == SpendingAnswer("no", first.spent, 0)
+        assert (await other.reserve(wish("r2", 1.0, 2.0))) == SpendingAnswer("yes", first.spent)
+        store.release("r1", ["day", "s1"], 2.5, 20.0)
+        other.release("r2", ["day", "s1"], 0.5, 1.0)
+        await store.put_record("x", "y", b"1")
+        await other.put_record("x", "y", b"1")
+        third, after = await self.share(store), ((6.0, 21.0), (3.0, 21.0))
+        assert (await third.reserve(wish("r4", 1.0, 4.0))) == SpendingAnswer("yes", after)
+        assert (await store.reserve(wish("r5", 1.0, 4.0))) == SpendingAnswer("wait", after)
+        await third.close()  # what it kept back is free
+        assert (await store.reserve(wish("r5", 1.0, 4.0))) == SpendingAnswer("yes", after)
+
+    async def test_who_is_there(self, store: Store, other: Store) -> None:
+        there = await store.list_nodes()
+        assert there == [] if not store.node else {store.node, other.node} <= set(there)
+        await other.close()
+        assert not store.node or (await store.list_nodes()).count(other.node) == 0
+
+    async def test_bytes_of_one_node_are_had_by_the_other(self, store: Store, other: Store) -> None:
+        data = bytes(range(256)) * 1000
+        await store.put_blob("1-a.png", data)
+        await store.put_blob("1-a.png", b"once")
+        assert await other.get_blob("1-a.png") in (data, None)  # None: one node alone keeps its files itself
+        assert await other.get_blob("nobody") is None
+
+    async def test_nodes_hear_each_other_in_order_whatever_the_size(self, store: Store, other: Store) -> None:
+        mine, theirs = await store.open_bus(), await other.open_bus()
+        if mine is None or theirs is None:
+            return  # a store of one node: nobody to talk to
+        heard: list[tuple[int, str]] = []
+        sizes, ready, all_there = (1, 5_000, 5_000, 9_000, 300_000, 2), asyncio.Event(), asyncio.Event()
+
+        def hear(node: str, said: bytes) -> None:
+            heard.append(msgspec.json.decode(said, type=tuple[int, str]))
+            if len(heard) == len(sizes):
+                all_there.set()
+
+        theirs.listen(hear, ready.set)
+        async with asyncio.timeout(60):
+            await ready.wait()
+            for n, size in enumerate(sizes):
+                mine.send(msgspec.json.encode((n, "\0é" * size)))
+            await all_there.wait()
+        assert heard == [(n, "\0é" * size) for n, size in enumerate(sizes)]
+        await mine.close()
+        await theirs.close()
 
     async def test_a_node_that_leaves_closes_nothing_for_the_others(self, store: Store) -> None:
         other = await self.share(store)

@@ -139,12 +139,13 @@ class ChangeArchive:
 
     # workspaces as they were last seen
 
-    def load_base(self, workspace: str) -> SeenFiles:
+    def load_base(self, workspace: str) -> SeenFiles | None:
+        """None: it is not there, or damaged."""
         try:
             data = read_plain_file(self._base(workspace), MOST)  # our own
             return msgspec.msgpack.decode(data, type=SeenFiles)
         except (OSError, NotPlainFile, msgspec.DecodeError):
-            return {}
+            return None
 
     def save_base(self, workspace: str, found: SeenFiles) -> None:
         write_whole_file(self._base(workspace), msgspec.msgpack.encode(found), sync=False)  # our own

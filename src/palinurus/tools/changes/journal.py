@@ -34,6 +34,7 @@ KEPT = 4  # workspaces that are remembered
 TOLD = 100  # paths that a result names
 AGAIN = 50  # commands until a workspace that was too large is looked at again
 LARGE = "{where} has more than {most:,} files: what commands change there is not kept (tools.changes.maxFiles)"
+UNKNOWN = "what {where} held before is not known any more: what the command changed there is not kept"
 OUTSIDE = "{path} lies outside the workspace: not kept"
 
 
@@ -190,7 +191,7 @@ class ChangeJournal:
                 self._large[workspace] -= 1
                 return False
             known = self._recall(workspace)
-            found = FileLook(rules, self.archive.blobs).look(workspace, known, self.archive.read_clock())
+            found = FileLook(rules, self.archive.blobs).look(workspace, known or {}, self.archive.read_clock())
             if found is None:
                 self._large[workspace] = AGAIN
                 self._known.pop(workspace, None)
@@ -199,14 +200,15 @@ class ChangeJournal:
             self._large.pop(workspace, None)
             ours = [one for one in self._open if one.header.workspace == workspace and not one.paths]
             whose = window or next((one for one in reversed(ours)), None)
-            if whose is not None:
+            if whose is not None and known is None:  # not: all of it is new
+                self.archive.note(whose.header, UNKNOWN.format(where=workspace))
+            elif whose is not None and known is not None:
                 self._write(whose, compare_looks(known, found, whose.tool))
             self._known[workspace] = found
             for one in ours:
                 if not one.lives:
                     self._close(one)
-            same = len(found) == len(known) and all(known.get(path) is seen for path, seen in found.items())
-            if not same or workspace in self._unsaved:
+            if known is None or workspace in self._unsaved or not _is_same(known, found):
                 self.archive.save_base(workspace, found)
                 self._unsaved.discard(workspace)
             return True
@@ -221,11 +223,13 @@ class ChangeJournal:
         known.update(now)
         self._unsaved.add(workspace)
 
-    def _recall(self, workspace: str) -> SeenFiles:
+    def _recall(self, workspace: str) -> SeenFiles | None:
+        """As it was seen last. None: nobody knows."""
         known = self._known.pop(workspace, None)
         if known is None:
             known = self.archive.load_base(workspace)
-        self._known[workspace] = known
+        if known is not None:
+            self._known[workspace] = known
         while len(self._known) > KEPT:
             del self._known[next(iter(self._known))]
         return known
@@ -256,6 +260,10 @@ async def begin_window(
     journal = get_change_journal(ctx.settings.protected[0])
     window = await journal.begin(ctx, tool, args, paths)
     return partial(journal.end, window) if window is not None else None
+
+
+def _is_same(known: SeenFiles, found: SeenFiles) -> bool:
+    return len(found) == len(known) and all(known.get(path) is seen for path, seen in found.items())
 
 
 def _with_parents(paths: Any) -> tuple[str, ...]:

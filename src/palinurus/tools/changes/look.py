@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from palinurus.beneath import FoundEntry, find_beneath, walk_beneath
+from palinurus.beneath import FolderWalk, FoundEntry, find_beneath
 from palinurus.core.types.changes import ChangeRules, FileChange, FileState
 from palinurus.tools.changes.blobs import BlobStore
 
@@ -42,17 +42,35 @@ class FileLook:
     def look(self, workspace: str, known: Mapping[str, SeenFile], now: int) -> SeenFiles | None:
         """All of a workspace, a real path; `now` by the file system's clock, in nanoseconds. None: it is too large."""
         found: SeenFiles = {}
-        room = self._rules.bytes // 2 - sum(seen.state.size for seen in known.values() if seen.state.hash)
-        for entry in walk_beneath(workspace, PASSED):
-            seen = self._see(entry, known.get(entry.inner), now, room)
-            if seen is None:
-                continue
-            found[entry.inner] = seen
-            if seen.state.hash and entry.inner not in known:
-                room -= seen.state.size
-            if len(found) > self._rules.files:
-                return None
-        return found
+        room = self._rules.bytes // 2 - sum([seen.state.size for seen in known.values() if seen.state.hash])
+        walk = FolderWalk(workspace)
+        for prefix, handle, entries in walk:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:  # gone meanwhile
+                    continue
+                path = prefix + entry.name
+                old = known.get(path)
+                stamp = (status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode)
+                if old is not None and old.stamp == stamp:
+                    found[path] = old
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    if entry.name in PASSED:
+                        continue
+                    walk.enter(path)
+                if old is not None and old.state.hash:
+                    room += old.state.size  # the new content takes its place
+                seen = self._see(FoundEntry(path, status, handle), old, now, room)
+                if seen is None:
+                    continue
+                if seen.state.hash:
+                    room -= seen.state.size
+                found[path] = seen
+                if len(found) > self._rules.files:
+                    return None
+        return found if len(found) <= self._rules.files else None  # they may have been made fewer
 
     def look_at(self, workspace: str, paths: Iterable[str], now: int) -> SeenFiles:
         """Some paths of it. Raises OSError where a link is on the way."""

@@ -192,10 +192,10 @@ def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec
     else:
         tries = [os.path.join(folder, first) for folder in path.split(":") if folder.startswith("/")]
     for one in tries:
-        real = os.path.realpath(one)
-        if os.path.isfile(real) and os.access(real, os.X_OK):
-            homes = (workspace, cwd, "/tmp", "/var/tmp", "/dev/shm")
-            own = any(is_inside(p, os.path.realpath(h)) for h in homes for p in (real, one) if h != "/")
+        if os.path.isfile(one) and os.access(one, os.X_OK):
+            real = os.path.realpath(one)
+            homes = {os.path.realpath(h) for h in {workspace, cwd, "/tmp", "/var/tmp", "/dev/shm"} - {"/"}}
+            own = any(is_inside(p, home) for home in homes for p in (real, one))
             return exec.ExecProgram(argv, real, one, own)
     return exec.ExecProgram(argv, "")
 

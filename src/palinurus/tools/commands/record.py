@@ -7,6 +7,7 @@ mended at the next start: the notice has a key, and one key makes one message.
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 
 import msgspec
 
@@ -53,7 +54,17 @@ class CommandRecords:
             await self._store.put_record(KIND, mark, None)
 
     async def all(self) -> list[CommandRecord]:
-        """Those that can be read; the others are dropped with a line in the log."""
+        """Of this node, those that can be read."""
+        return [record for record in await self._read() if record.node == self._node]
+
+    async def list_lost(self, alive: Container[str]) -> list[CommandRecord]:
+        """Of other nodes that are not alive."""
+        return [
+            record for record in await self._read() if record.node not in ("", self._node) and record.node not in alive
+        ]
+
+    async def _read(self) -> list[CommandRecord]:
+        """What cannot be read is dropped with a line in the log."""
         found = []
         for row in await self._store.list_records(KIND) if self._store is not None else ():
             try:
@@ -61,4 +72,4 @@ class CommandRecords:
             except msgspec.DecodeError as exc:
                 log.error("the record of command %s cannot be read: %s", row.key, exc)
                 await self.drop(row.key)
-        return [record for record in found if record.node == self._node]
+        return found

@@ -192,13 +192,22 @@ class CommandTable:
             await self._clock.sleep(GRACE)
             again = await asyncio.to_thread(descendants.find_strays, marks)
             await asyncio.to_thread(descendants.signal_each, found | again, signal.SIGKILL)
+        await self._end_left(records)
+        return len(records)
+
+    async def tell_lost(self, alive: Container[str]) -> int:
+        """In a fleet: tell the sessions of commands whose node is gone. Any node may; one key makes one message."""
+        records = await self._records.list_lost(alive)
+        await self._end_left(records)
+        return len(records)
+
+    async def _end_left(self, records: list[CommandRecord]) -> None:
         for record in records:
             text = record.notice or (_unknown(record) if record.background else "")
             if record.notify and text:
                 self._tasks.start(self._told(record, text))
             else:
                 await self._records.drop(record.mark)
-        return len(records)
 
     async def close(self, grace: float = STOP_GRACE) -> None:
         """End all that runs. Sessions hear of it after the next start."""

@@ -80,10 +80,10 @@ def _outside(path: str, cell: SandboxSpec) -> str:
     """The same file as the host sees it: a container and bubblewrap show some folders under other names."""
     seen = [(one.target, one.source) for one in cell.box.mounts] if cell.box else []
     plain = os.path.normpath(path)
-    if cell.kind in SEPARATE and cell.temporary and not find_enclosing_folder(plain, (*cell.write, *cell.read)):
-        seen.append(("/tmp", cell.temporary))
-    if any(is_inside(plain, folder) for folder in (*cell.write, *cell.read)):
+    if find_enclosing_folder(plain, (*cell.write, *cell.read)):
         return path  # seen under its own name, also below /tmp
+    if cell.kind in SEPARATE and cell.temporary:
+        seen.append(("/tmp", cell.temporary))
     for target, source in sorted(seen, key=lambda one: -len(one[0])):
         if is_inside(plain, target):
             return source + path[len(target) :] if path.startswith(target) else source + plain[len(target) :]

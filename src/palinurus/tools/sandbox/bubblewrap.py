@@ -1,6 +1,7 @@
-"""bubblewrap: a command in namespaces of its own, where only the cell's paths exist. Builds the command line.
+"""bubblewrap: namespaces where only the cell's paths exist, with a keeper in them that takes commands. Builds its
+command line.
 
-Landlock's rules about ports hold as well (`confine` sees to it); with no port at all there is no network either.
+Landlock's rules and the filter hold as well (`keeper` sees to it); with no port at all there is no network either.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ def find_bubblewrap() -> str:
 
 
 def wrap_bubblewrap(command: Sequence[str], cwd: str, cell: KeeperPlan) -> tuple[str, ...]:
-    """The command line that runs `command` inside. Raises OSError when bubblewrap is not there."""
+    """The command line that runs `command` inside, as the first process of its namespace: everything there ends with
+    it. Raises OSError when bubblewrap is not there."""
     where = find_bubblewrap()
     if not where:
         raise FileNotFoundError(2, "bubblewrap (bwrap) is not installed")
     # no namespaces in namespaces: they open parts of the kernel that only root can reach
-    user = ["--unshare-user", "--disable-userns"] if can_close_namespaces() and os.geteuid() else ["--unshare-user-try"]
-    line = [where, *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    user = ["--unshare-user", "--disable-userns"] if os.geteuid() and can_close_namespaces() else ["--unshare-user-try"]
+    line = [where, *user, "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if cell.connect == ():
         line.append("--unshare-net")
     line += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "cell", "--proc", "/proc", "--dev", "/dev"]

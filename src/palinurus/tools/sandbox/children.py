@@ -24,6 +24,7 @@ from typing import IO, NamedTuple
 from palinurus.clock import Clock, SystemClock
 from palinurus.core.types.sandbox import EPHEMERAL_PORTS, PortRanges, ProcessLimits, SandboxKind, SandboxSpec
 from palinurus.tools.sandbox import keeper, syscalls
+from palinurus.tools.sandbox.bubblewrap import wrap_bubblewrap
 from palinurus.tools.sandbox.plan import KeeperLimits, KeeperPlan
 from palinurus.tools.sandbox.system import make_own_command
 
@@ -178,13 +179,13 @@ def _hold_text(data: bytes) -> io.FileIO:
 
 
 def make_plan(cell: SandboxSpec) -> KeeperPlan:
-    """The sandbox as its keeper gets it."""
+    """The sandbox as its keeper gets it. Raises OSError where bubblewrap is asked for and missing."""
     limits = cell.limits
     memory = limits.memory_bytes
     if memory < 0:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
     first, last = EPHEMERAL_PORTS
-    return KeeperPlan(
+    plan = KeeperPlan(
         cell.kind,
         cell.read,
         cell.write,
@@ -205,6 +206,10 @@ def make_plan(cell: SandboxSpec) -> KeeperPlan:
         hide=cell.hide,
         listed=cell.listed,
     )
+    if cell.kind != "bubblewrap":
+        return plan
+    inner = make_own_command("palinurus.tools.sandbox.keeper")
+    return plan._replace(wrapper=wrap_bubblewrap(inner, "/", plan))
 
 
 class StarterKey(NamedTuple):

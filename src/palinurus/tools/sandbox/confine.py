@@ -93,7 +93,7 @@ def confine_process(cell: KeeperPlan, spared: tuple[int, ...]) -> None:
         cell = cell._replace(read=tuple(read), write=(*cell.write, *_NEW_INSIDE))
     elif cell.hide and cell.kind == "landlock":
         cell = open_around_hidden(cell)
-    # bubblewrap needs mounts, which rules about files forbid; it brings its own
+    # bubblewrap needs mounts, which rules about files forbid; the keeper inside adds them
     rules = landlock.make_file_rules(cell, files=cell.kind != "bubblewrap")
     if rules is not None:
         landlock.restrict_thread(rules)

@@ -20,9 +20,9 @@ import socket
 import struct
 from typing import Any, NamedTuple, NoReturn
 
-from palinurus.tools.sandbox import confine, landlock, mounts, syscalls
+from palinurus.tools.sandbox import confine, mounts, syscalls
 from palinurus.tools.sandbox.layout import list_mounts
-from palinurus.tools.sandbox.plan import KeeperLimits, KeeperPlan
+from palinurus.tools.sandbox.plan import KeeperLimits, KeeperPlan, read_plan
 
 PID, STARTED, FAILED, EXITED = b"P", b"S", b"F", b"X"  # what the gateway hears, with numbers after it
 TERMINATE, KILL = b"T", b"K"  # what it says
@@ -35,6 +35,7 @@ _SUBREAPER, _DUMPABLE = 36, 4
 _LEAST_WANTED = "500"  # for the kernel's choice when memory runs out
 _TRIES = 100  # how often, at most 50 ms apart, what was killed is waited for
 _HANDLES = 3
+_INNER_CHANNEL, _INNER_PLAN = 3, 4  # what the keeper inside bubblewrap finds open
 _ROUNDS = 20
 _SHARED = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 _QUIET = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
@@ -64,6 +65,44 @@ def keep_command(channel: socket.socket, cell: KeeperPlan, setup: KeeperSetup) -
         for number in _QUIET:
             signal.signal(number, _ignore)  # not SIG_IGN, which the command would inherit
         _enter(cell, setup)
+        if cell.wrapper:
+            _wrap(channel, cell)
+        else:
+            CommandKeeper(channel, cell).serve()
+    except OSError as exc:
+        tell_gateway(channel, FAILED, exc.errno or errno.EIO)
+    finally:
+        os._exit(0)
+
+
+def _wrap(channel: socket.socket, cell: KeeperPlan) -> None:
+    """bubblewrap makes the namespaces, with the keeper in them that takes the commands (`main`): making them costs
+    more than all else about a command. Waits until that one has ended. Raises OSError."""
+    plan = os.memfd_create("palinurus", os.MFD_CLOEXEC)
+    # in there is nothing but what the sandbox shows, so that folders may be listed from the root on, as ever
+    os.write(plan, json.dumps(cell._replace(kind="namespaces", listed=("/",), wrapper=())).encode())
+    os.lseek(plan, 0, os.SEEK_SET)
+    # beyond the numbers they get inside, so that neither is written over
+    handles = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _INNER_PLAN + 1) for one in (channel.fileno(), plan))
+    actions = [(os.POSIX_SPAWN_DUP2, one, to) for one, to in zip(handles, (_INNER_CHANNEL, _INNER_PLAN), strict=True)]
+    env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+    wrapper = os.posix_spawn(cell.wrapper[0], cell.wrapper, env, file_actions=actions, setsigdef=_RESET)
+    if os.waitstatus_to_exitcode(os.waitpid(wrapper, 0)[1]) > 0:  # else all was said by the one inside
+        raise OSError(errno.EIO, "bubblewrap could not make the sandbox")
+
+
+def main() -> None:
+    """The keeper inside bubblewrap, the first process there: what is not held yet is held from here on, by the same
+    rules as in namespaces of our own."""
+    channel = socket.socket(fileno=_INNER_CHANNEL)
+    channel.set_inheritable(False)
+    for number in _QUIET:
+        signal.signal(number, _ignore)
+    with open(_INNER_PLAN, "rb") as file:
+        cell = read_plan(json.load(file))
+    try:
+        confine.confine_process(cell, ())
+        syscalls.call_prctl(_DUMPABLE, 0)
         CommandKeeper(channel, cell).serve()
     except OSError as exc:
         tell_gateway(channel, FAILED, exc.errno or errno.EIO)
@@ -202,10 +241,8 @@ class CommandKeeper:
         share is meant to stay; nothing else is."""
         if self._once or os.getpriority(os.PRIO_PROCESS, 0) != self._urgency:
             return False
-        if not self._own:
-            return True
-        # Landlock refuses message queues, which cannot be looked for
-        return landlock.landlock_version() > 0 and not os.listdir("/dev/shm") and not any(map(_has_rows, _SHARED))
+        # the filter refuses message queues, which cannot be looked for
+        return not self._own or (not os.listdir("/dev/shm") and not any(map(_has_rows, _SHARED)))
 
     def _watch(self, command: int) -> int | None:
         """How the command ended; None when nobody wants to know any more."""

@@ -13,7 +13,7 @@ from typing import IO, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.core.types.sandbox import SEPARATE, SandboxSpec
 from palinurus.tools.sandbox import bubblewrap, children, docker, keeper, landlock, seatbelt
 
 
@@ -35,16 +35,15 @@ def prepare_launch(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: 
             docker.wrap_docker(argv, cwd, env, cell.box), "/", docker.build_docker_env(os.environ, env), cell
         )
     inside = {**env, "TMPDIR": cell.temporary} if cell.temporary else dict(env)
-    if cell.kind == "bubblewrap":
-        line = bubblewrap.wrap_bubblewrap(argv, cwd, children.make_plan(cell))
-        return ChildLaunch(line, "/", {**inside, "TMPDIR": "/tmp"}, cell)
     if cell.kind == "seatbelt":
         return ChildLaunch(seatbelt.wrap_seatbelt(argv, cell), cwd, inside, cell)
     if cell.kind == "landlock" and not landlock.landlock_version():
         raise OSError("this kernel has no Landlock, which the configuration asks for")
     if cell.kind in keeper.CONFINED and not children.has_keepers():
         raise OSError("this machine has nothing of what the configuration asks for")
-    if cell.kind == "namespaces":
+    if cell.kind == "bubblewrap" and not bubblewrap.find_bubblewrap():
+        raise FileNotFoundError(2, "bubblewrap (bwrap) is not installed")
+    if cell.kind in SEPARATE:
         inside["TMPDIR"] = "/tmp"
     return ChildLaunch(tuple(argv), cwd, inside, cell)
 

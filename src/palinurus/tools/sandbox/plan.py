@@ -3,7 +3,7 @@ started often, and every import is paid for each time."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class KeeperLimits(NamedTuple):
@@ -32,3 +32,13 @@ class KeeperPlan(NamedTuple):
     temporary: str = ""
     hide: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
+    wrapper: tuple[str, ...] = ()  # the command line of bubblewrap with a keeper in it
+
+
+def read_plan(told: list[Any]) -> KeeperPlan:
+    """The plan as it was before it became JSON, which knows no tuples."""
+    values: dict[str, Any] = dict(zip(KeeperPlan._fields, told, strict=True))
+    values = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+    if values["connect"] is not None:
+        values["connect"] = tuple((first, last) for first, last in values["connect"])
+    return KeeperPlan(**{**values, "limits": KeeperLimits(*values["limits"])})

@@ -62,15 +62,18 @@ def make_empty_sandbox() -> SandboxSpec:
 
 @functools.cache
 def _detect() -> SandboxSupport:
+    namespaces, seccomp = _namespaces_work(), syscalls.detect_machine() is not None
     return SandboxSupport(
         landlock=landlock.landlock_version(),
-        seccomp=syscalls.detect_machine() is not None,
+        seccomp=seccomp,
         openat2=has_openat2(),
-        bubblewrap=_bubblewrap_works(),
+        # each is a process, of which every start would pay for two: who may make namespaces need not try bubblewrap,
+        # and a filter closes what bubblewrap leaves open
+        bubblewrap=bool(bubblewrap.find_bubblewrap()) and (namespaces or _bubblewrap_works()),
         docker=docker.find_docker(),
         root=os.geteuid() == 0,
-        namespaces=_namespaces_work(),
-        closes=bubblewrap.can_close_namespaces(),
+        namespaces=namespaces,
+        closes=seccomp or bubblewrap.can_close_namespaces(),
     )
 
 
@@ -139,7 +142,7 @@ def list_gaps(found: SandboxSupport, kind: SandboxKind) -> list[SandboxGap]:
             newer,
         ),
         (
-            kind == "bubblewrap" and (found.root or not found.closes),
+            kind == "bubblewrap" and not found.seccomp and (found.root or not found.closes),
             "commands can make user namespaces, which open parts of the kernel that only root reaches otherwise",
             "run the gateway as a user of its own, with bubblewrap 0.8 or newer",
         ),

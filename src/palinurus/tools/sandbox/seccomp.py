@@ -30,7 +30,7 @@ _WORD = (1 << 32) - 1
 _NEVER = (
     "bpf", "perf_event_open", "userfaultfd", "add_key", "request_key", "keyctl", "open_by_handle_at",
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "swapon", "swapoff", "reboot",
-    "settimeofday", "clock_settime", "acct",
+    "settimeofday", "clock_settime", "acct", "mq_open",  # a queue stays, and nobody could look for it
 )  # fmt: skip
 
 
@@ -86,8 +86,9 @@ def list_rules(cell: KeeperPlan, spared: tuple[int, ...]) -> list[SeccompRule]:
     for name, mode, flags in _MODES:
         found.append(SeccompRule(name, errno.EPERM, mode, _SET_ID, bits=True, also=flags, flags=_CREATE))
     found.append(SeccompRule("openat2", errno.ENOSYS))  # its mode lies in memory, where no filter sees it
-    if cell.kind != "bubblewrap":  # which has to make its own first
-        found += _list_closed(nested=cell.nested)
+    if cell.kind == "bubblewrap":  # which has to make its own first; its keeper goes under the rules below
+        return found
+    found += _list_closed(nested=cell.nested)
     if cell.kind == "namespaces":  # there, all but its keeper are out of sight, and signals from inside do not end that
         return [*found, *_list_left_alone(_FIRST)]
     return [*found, *_list_spared(spared)]

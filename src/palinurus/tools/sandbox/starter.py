@@ -12,10 +12,9 @@ import os
 import signal
 import socket
 import sys
-from typing import Any
 
 from palinurus.tools.sandbox import confine, groups, keeper, landlock, mounts, syscalls
-from palinurus.tools.sandbox.plan import KeeperLimits, KeeperPlan
+from palinurus.tools.sandbox.plan import KeeperPlan, read_plan
 
 
 def main() -> None:
@@ -42,15 +41,6 @@ def main() -> None:
         except OSError as exc:
             keeper.tell_gateway(channel, keeper.FAILED, exc.errno or errno.EIO)
         channel.close()
-
-
-def read_plan(told: list[Any]) -> KeeperPlan:
-    """The plan as it was before it became JSON, which knows no tuples."""
-    values: dict[str, Any] = dict(zip(KeeperPlan._fields, told, strict=True))
-    values = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
-    if values["connect"] is not None:
-        values["connect"] = tuple((first, last) for first, last in values["connect"])
-    return KeeperPlan(**{**values, "limits": KeeperLimits(*values["limits"])})
 
 
 def _prepare(cell: KeeperPlan) -> None:

@@ -74,9 +74,8 @@ class OpenPaths:
             return self._paths
         self._due = now + self._rest
         if not self._seen or any(_read_time(path) != at for path, at in self._seen.items()):
-            # times first: what changes meanwhile is seen the next time
-            self._seen = {path: _read_time(path) for path, _, _ in os.walk(self._folder)}
-            self._paths = tuple(cover_without_secrets(self._folder, _secret))
+            self._seen = {}
+            self._paths = tuple(cover_without_secrets(self._folder, _secret, self._seen))
         return self._paths
 
 
@@ -123,15 +122,17 @@ def _secret(entry: os.DirEntry[str]) -> bool:
     return not entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH
 
 
-def cover_without_secrets(folder: str, secret: Judge) -> list[str]:
-    """The fewest paths that cover `folder` except what is secret: `secret` is asked about every entry below."""
-    pieces, clean = _pieces(folder, secret)
+def cover_without_secrets(folder: str, secret: Judge, seen: dict[str, int] | None = None) -> list[str]:
+    """The fewest paths that cover `folder` except what is secret: `secret` is asked about every entry below. `seen`
+    is told of every folder that was looked into, and when its names had last changed before that."""
+    pieces, clean = _pieces(folder, secret, {} if seen is None else seen)
     return [folder] if clean else pieces[:MAX_PIECES]
 
 
-def _pieces(folder: str, secret: Judge) -> tuple[list[str], bool]:
+def _pieces(folder: str, secret: Judge, seen: dict[str, int]) -> tuple[list[str], bool]:
     pieces: list[str] = []
     clean = True
+    seen[folder] = _read_time(folder)  # first: what changes meanwhile is seen the next time
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -142,7 +143,7 @@ def _pieces(folder: str, secret: Judge) -> tuple[list[str], bool]:
             if secret(entry):
                 clean = False
             elif entry.is_dir(follow_symlinks=False):
-                inner, whole = _pieces(entry.path, secret)
+                inner, whole = _pieces(entry.path, secret, seen)
                 pieces += [entry.path] if whole else inner
                 clean = clean and whole
             else:

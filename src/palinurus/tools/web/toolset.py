@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from palinurus.clock import Clock
 from palinurus.config.sections.web import PdfSettings, WebSettings
 from palinurus.core.types.tool import Tool
-from palinurus.tools.web import fetch, media, search
+from palinurus.late import load_part
 from palinurus.tools.web.egress import EgressGuard, HostResolver, resolve_host
-from palinurus.tools.web.media import ImageDescriber, ImageShrinker, PaperReader
 from palinurus.tools.web.reader import PAGE_MODULE, PDF_MODULE, FormatReader, is_usable
+
+if TYPE_CHECKING:  # loaded with the first run, which is told of them
+    from palinurus.tools.web.media import ImageDescriber, ImageShrinker, PaperReader
 
 USUAL = PdfSettings()
 
@@ -31,6 +35,7 @@ class WebToolset:
         reader: PaperReader | None = None,
     ) -> dict[str, Tool]:
         """By name, in the order the model is told of them."""
+        fetch, media, search = (load_part(f"web-{name}") for name in ("fetch", "media", "search"))
         paper = media.PaperSource(self._papers, self.egress, pdf, reader) if self._papers is not None else None
         fetching = fetch.FetchSource(self.egress, self._settings.fetch, self._clock, self._pages, papers=self._papers)
         return {

@@ -1,0 +1,37 @@
+"""Sub-agents in a fleet: when the node that follows one is gone, another does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flow.test_children import Cast, ask, children, settled, spawn, told
+from flow.test_two_nodes import sent, two, until
+from palinurus.testing.channel import FakeChannel
+from palinurus.testing.model import call_tools, say
+
+
+@pytest.fixture(autouse=True)
+def _server(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
+    monkeypatch.setenv("FLEET", server)
+
+
+async def test_a_sub_agent_of_a_node_that_goes_is_followed_by_another(tmp_path: Path) -> None:
+    started = Cast([call_tools(spawn("dig for gold", label="digger")), say("started")], child=say("never said"))
+    goes_on = Cast([say("We found gold.")], child=say("found 3 nuggets"))
+    goes_on.gate.open()
+    channel = FakeChannel()
+    async with two(tmp_path / "h", started, goes_on, channel, slow="fleet") as (a, b):
+        await ask(a, "go", "e1")
+        await until(lambda: channel.texts == ["started"])
+        await until(lambda: [child.node for child in children(b)] == ["a"])
+        assert b.subagents.lives._tasks == {}
+        await a.stop()
+        await until(lambda: channel.texts == ["started", "We found gold."])
+        await settled(b)
+        await sent(b)
+        (child,) = children(b)
+        assert (child.node, child.state, child.outcome) == ("b", "told", "ok")
+        (text,) = told(goes_on)
+        assert "found 3 nuggets" in text

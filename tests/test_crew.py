@@ -1,0 +1,79 @@
+"""A crew runs every test once, whoever of it fails or dies."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from crew import Shares, arrange
+
+TESTS = """
+import os, sys, pytest
+from pathlib import Path
+
+DONE = Path(__file__).with_name("done.txt")
+
+@pytest.fixture(scope="session")
+def shared():
+    yield "made"
+    with DONE.open("a") as out:
+        out.write("cleared\\n")
+
+@pytest.mark.parametrize("n", range(40))
+def test_one(n, tmp_path, shared):
+    with DONE.open("a") as out:
+        out.write(f"{n} {tmp_path}\\n")
+    print("said by", n)
+    if n == 7:
+        os._exit(9)
+    assert n != 21
+"""
+CONFTEST = """
+from crew import Crew
+
+def pytest_configure(config):
+    config.pluginmanager.register(Crew(config, 3), "crew")
+"""
+
+
+def run(folder: Path, *options: str) -> str:
+    (folder / "test_it.py").write_text(TESTS)
+    (folder / "conftest.py").write_text(CONFTEST)
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, "test_it.py"]
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    env["TMPDIR"] = str(folder)
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True).stdout
+
+
+def test_each_is_run_once_and_one_that_dies_takes_no_other_with_it(tmp_path: Path) -> None:
+    out = run(tmp_path)
+    lines = [line.split() for line in (tmp_path / "done.txt").read_text().splitlines()]
+    assert Counter(line[0] for line in lines if len(line) == 2) == Counter(map(str, range(40)))
+    assert len({line[1] for line in lines if len(line) == 2}) == 40  # folders of their own
+    assert ["cleared"] in lines
+    assert "2 failed, 38 passed" in out and "the process that ran it ended: 9" in out
+    assert "said by 21" in out and "said by 22" not in out  # what it printed is told with the one that failed
+
+
+def test_it_stops_at_the_first_failure_if_told_to(tmp_path: Path) -> None:
+    out = run(tmp_path, "-x")
+    assert "stopping after 1 failures" in out and "38 passed" not in out
+
+
+@pytest.mark.parametrize("crew", [1, 2, 3, 7])
+def test_shares_are_taken_whole_and_once(crew: int) -> None:
+    shares = Shares([(n * 10, n * 10 + 10) for n in range(crew)])
+    taken = [shares.take(0) for _ in range(crew * 10)]
+    assert sorted(taken) == list(range(crew * 10)) and taken[:10] == list(range(10))
+    assert shares.take(0) == shares.take(crew - 1) == -1
+
+
+def test_what_is_dear_begins_a_part(request: pytest.FixtureRequest) -> None:
+    items = request.session.items
+    order, parts = arrange(items, 3)
+    assert len(order) == len(set(order)) == len(items) and set(order) == set(items)
+    assert parts[0][0] == 0 and parts[-1][1] == len(items) and parts[0][1] == parts[1][0]
