@@ -122,7 +122,7 @@ FAULTS: tuple[TakenBack, ...] = (
     ),
     TakenBack(
         11, "the store is asked", "gateway/methods/agent.py",
-        "row = await call.program.store.find(made) or await call.program.store.item(ident)", "row = None",
+        "row = await chat.find_run(call, ident)", "row = None",
         "gateway/methods/test_chat.py before_the_restart",
     ),
     TakenBack(
