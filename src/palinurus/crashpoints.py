@@ -47,6 +47,10 @@ NAMES: tuple[str, ...] = (
     "cron.pending",  # a job is to run, its slot is not claimed
     "cron.accepted",  # its message is in the inbox, the job does not know
     "cron.ended",  # it has run, its history does not say so
+    "change.before",  # a call that may write files has ended, no journal says what it changed
+    "change.after",  # it does, the call still counts as going on
+    "tape.before",  # a run is over, its tape is in memory
+    "tape.middle",  # all of the tape is in a file, under another name
     "undo.before",  # files are to be put back, nothing says so on disk
     "undo.planned",  # it is on disk, no file was touched
     "undo.middle",  # some files were put back

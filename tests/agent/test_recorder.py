@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from palinurus.agent.recorder import RunRecorder
+from palinurus.core.types.card import CARD, CallCard
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import DiskFull
@@ -150,3 +151,13 @@ async def test_each_kind_alone_is_worth_a_flush(what: str) -> None:
     rig.record._lines.clear()
     await rig.record.flush()
     assert len(rig.book.kept) == 1
+
+
+async def test_a_try_of_a_model_leaves_its_card_and_its_time() -> None:
+    rig = Rig()
+    rig.record.call(said("answer"), CallCard(1, 0, "p/m", "why", "off", "why", ms=250))
+    rig.record.add(said("answer"), called=True)
+    rig.record.add(said("other"))
+    assert [row.ms for row in rig.record.unwritten_costs()] == [250, 0]
+    (step,) = rig.record.unwritten_steps()
+    assert step.what == CARD and '"ms":250' in step.detail

@@ -272,15 +272,18 @@ async def test_a_steered_message_that_could_not_be_written_down_is_part_of_the_r
         assert conn.execute("SELECT count(*) FROM spent").fetchone() == (1,)
 
 
-async def answer_and_drain(home: Path) -> str:
+WRITES = call_tools(("write", {"path": "x", "content": "y"}), text="First this.")
+
+
+async def answer_and_drain(home: Path, first: tuple[Any, ...] = (WRITES,)) -> str:
     """A message whose answer is on disk when the gateway stops, and whose end is not."""
     channel = FakeChannel(owner=True)
-    model = ScriptedModel([call_tools(("write", {"path": "x", "content": "y"}), text="First this."), say("all done")])
+    model = ScriptedModel([*first, say("all done")])
     async with wrapped(home, model, channel) as (app, store):
         drained: list[asyncio.Future[Any]] = []
 
         def drain(event: RunEvent) -> None:
-            if type(event).__name__ == "MessageEnd" and len(model.requests) == 2 and not drained:
+            if type(event).__name__ == "MessageEnd" and len(model.requests) == len(first) + 1 and not drained:
                 app.dispatcher._running["agent:main:main"].abort.set("drain")
                 drained.append(asyncio.ensure_future(app.stop()))
 
@@ -340,7 +343,9 @@ async def test_a_message_is_tried_so_often_and_no_more(tmp_path: Path, attempts:
     with closing(sqlite3.connect(home / "state.db")) as conn, conn:
         conn.execute("UPDATE inbox SET attempts = ?", (attempts,))
     async with running(home, model) as app:
-        assert (await app.wait(made.id)).outcome == outcome
+        row = await app.wait(made.id)
+    said = {"answered": "hello", "dead": f"this message stopped the gateway {attempts} times and is not tried again"}
+    assert (row.outcome, row.note) == (outcome, said[outcome])
     assert len(model.requests) == (outcome == "answered")
 
 
@@ -353,3 +358,35 @@ async def test_hooks_hear_of_the_end_with_the_time_it_took(tmp_path: Path) -> No
             while not heard:
                 await asyncio.sleep(0.005)
     assert 0 <= heard[0]["durationMs"] < 60_000
+
+
+@pytest.mark.parametrize(("first", "said"), [((), "all done"), ((WRITES,), "First this.\n\nall done")])
+async def test_an_answer_that_was_on_disk_needs_no_leave_and_is_shown_whole(
+    tmp_path: Path, first: tuple[Any, ...], said: str
+) -> None:
+    home, model, channel = tmp_path / "h", ScriptedModel([]), FakeChannel(owner=True)
+    ident = await answer_and_drain(home, first)
+    app = App(settings(home), {}, SystemClock(), model=model, channels={"fake": channel})
+    app.hooks.on("before_agent_run", lambda _told: {"block": True, "message": "not today"})
+    await app.start()
+    try:
+        row = await app.wait(ident)
+    finally:
+        await app.stop()
+    assert (row.outcome, row.note) == ("answered", said)
+
+
+@pytest.mark.parametrize(("taken", "outcome"), [("by a plugin", "answered"), ("", "silent")])
+async def test_what_a_plugin_takes_is_ended_shown_and_handed_to_who_sends(
+    tmp_path: Path, taken: str, outcome: str
+) -> None:
+    channel, model, seen = FakeChannel(), ScriptedModel([]), list[RunEvent]()
+    async with running(tmp_path / "h", model, channel) as app:
+        app.hooks.on("inbound_claim", lambda _told: {"handled": True, "reply": taken})
+        accepted = await app.submit(inbound("go"), seen.append)
+        row = await app.wait(accepted.id)
+        async with asyncio.timeout(60):
+            while "".join(channel.texts) != taken:
+                await asyncio.sleep(0.005)
+    assert (row.outcome, row.note) == (outcome, taken) and model.requests == []
+    assert [type(event) for event in seen] == [AgentEnd]

@@ -26,6 +26,7 @@ from ports import reserve_port
 
 LIMIT = 90.0  # seconds for anything that must happen
 REFUSED = "refused by a budget"
+GIVEN_UP = "killed three times with it"  # a message that seems to stop the gateway is not tried a fourth time
 
 
 class Asked(NamedTuple):
@@ -133,6 +134,9 @@ class World:
                     data = await response.read()
                     if response.status in (500, 502) and b"budgets." in data:  # the second: it was told before
                         self.answers[asked.key] = REFUSED
+                        return
+                    if b"is not tried again" in data:
+                        self.answers[asked.key] = GIVEN_UP
                         return
                     if response.status != 200:
                         raise AssertionError(f"{asked.key}: HTTP {response.status} {data[:500]!r}")

@@ -16,12 +16,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from crash.harness import REFUSED, World
+from palinurus.agent.tapes.tape import list_tapes, read_tape
 from palinurus.clock import SystemClock
 from palinurus.core.history.repair import is_valid_history
+from palinurus.core.types.changes import ChangeRules
 from palinurus.core.types.messages import ToolResult
+from palinurus.errors import BadRequest
 from palinurus.sessions.entries import CompactionEntry, MessageEntry
 from palinurus.sessions.transcript import read_transcript
 from palinurus.testing import home
+from palinurus.tools.changes.archive import ChangeArchive
+from palinurus.tools.changes.undo import FileRestorer
 
 
 class Scenario(NamedTuple):
@@ -412,7 +417,37 @@ def letter_told(world, point):
     return wrong + ([] if unknown and not world.screen() else differs("the chat", world.screen(), "a letter for you"))
 
 
+NOTES, OLD = "notes.txt", "old words\n"
+REWRITE = "TOOL write " + json.dumps({"path": NOTES, "content": "new words\n"})
+
+
+async def change(world):
+    """A run that changes files, with a tool and with a command, and is recorded."""
+    with open(os.path.join(world.work, NOTES), "w") as handle:
+        handle.write(OLD)
+    await world.ask(f"{REWRITE}\n{EFFECT}\nSAY both are changed", key="k1")
+
+
+def change_told(world, point):
+    """Whatever was changed is known as the run's and can be put back; a tape is whole or not there."""
+    wrong = differs("k1", world.answers.get("k1"), "both are changed")
+    archive = ChangeArchive(world.home)
+    for item in archive.list_runs():
+        try:
+            FileRestorer(archive, ChangeRules()).restore(archive.load(item))
+        except BadRequest as exc:
+            wrong.append(f"what {item} changed cannot be put back: {exc.message}")
+    wrong += differs("files that were put back", (world.read(NOTES), world.read("effect.txt")), (OLD, ""))
+    wrong += [f"a call goes on for ever: {name}" for name in os.listdir(os.path.join(world.home, "changes", "open"))]
+    tapes = list_tapes(world.home)
+    wrong += [f"half a tape of {name}" for name in tapes if not read_tape(world.home, name).end.lines]
+    if not tapes and not point.startswith(("tape.", "settle.after", "journal.")):
+        wrong.append("the tape of the run is missing")
+    return wrong
+
+
 SCENARIOS: dict[str, Scenario] = {
+    "change": Scenario(change, change_told, config={"record": {"enabled": True}}),
     "letter": Scenario(letter, letter_told),
     "halt": Scenario(halt, halt_told),
     "abort": Scenario(abort, halt_told),
@@ -457,6 +492,9 @@ REACHED: dict[str, dict[str, int]] = {
     "delete": times(1, ("drop.before", "drop.after")) | times(2, SETTLE, FILE),
     "prune": times(1, ("drop.before", "drop.after")) | times(2, SETTLE),
     "budget": times(3, TURN, SETTLE) | times(5, ("accept.after", "settle.after")),
+    "change": times(2, ACT, ("change.before", "change.after"))
+    | times(1, ("intent.before", "intent.after", "tape.before", "tape.middle"), SETTLE)
+    | times(2, FILE),
     "letter": times(1, TURN, SETTLE, ACT, SEND, ("intent.before", "intent.after")) | {"model.done": 2},
     "beat": times(2, TURN, SETTLE, FILE),
     "job": times(2, TURN, SETTLE) | times(1, SEND, ("cron.pending", "cron.accepted", "cron.ended")),

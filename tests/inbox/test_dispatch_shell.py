@@ -18,7 +18,7 @@ from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import SystemClock
-from palinurus.config.sections.session import QueueMode, QueueSettings
+from palinurus.config.sections.session import BurstSettings, QueueMode, QueueSettings
 from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
@@ -567,3 +567,157 @@ async def test_a_message_that_is_being_accepted_when_the_drain_begins_is_no_runn
         await draining
         found = await store.inner.item(ident)
         assert found is not None and found.state != "running"
+
+
+# --- what a mutant once did unseen
+
+
+BURST = QueueSettings("steer", burst=BurstSettings(wait=3600.0))
+
+
+async def test_only_the_first_words_of_a_chat_wait_for_more_neither_commands_nor_what_is_steered(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path, queue=BURST) as w:
+        await w.send("idle", session="s", push=True)
+        assert not w.dispatcher.lanes.busy and "agent:main:s" in w.dispatcher._pump._held
+        assert (await w.outcome(await w.send("/status", push=True))).note == "did /status"
+        await w.send("run", pressed="m1")  # whoever presses a button is not kept waiting
+        await until(lambda: w.turns.began == ["run"])
+        assert MAIN not in w.dispatcher._pump._held
+        await w.send("more", push=True)
+        assert [said.text for said, _ in w.turns.boxes["run"].take()] == ["more"]
+    assert w.turns.began == ["run"]
+
+
+async def test_a_burst_is_held_for_all_who_share_the_store_before_it_is_on_disk(tmp_path: Path) -> None:
+    async with flaky(tmp_path, queue=BURST) as (w, store):
+        store.held["accept"] = held = asyncio.Event()
+        coming = asyncio.ensure_future(w.send("idle", push=True))
+        await until(lambda: not store.held)
+        assert MAIN in w.dispatcher._pump._held
+        held.set()
+        await coming
+        store.held["accept"] = held = asyncio.Event()
+        coming = asyncio.ensure_future(w.send("other", session="s", push=False))
+        await until(lambda: not store.held)
+        assert "agent:main:s" not in w.dispatcher._pump._held
+        held.set()
+        await coming
+
+
+async def test_commands_that_wait_for_a_command_have_rules_of_their_own(tmp_path: Path) -> None:
+    async with world(tmp_path, queue=QueueSettings("collect", debounce=3600.0)) as w:
+        slow = await w.send("/slow")
+        await until(lambda: bool(w.dispatcher.lanes.busy))
+        after = await w.send("/after")
+        w.control.slow.set()
+        assert [(await w.outcome(ident)).note for ident in (slow, after)] == ["did /slow", "did /after"]
+
+
+async def test_the_same_event_again_without_anybody_who_watches(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        first = await w.send("run", event="e")
+        await until(lambda: w.turns.began == ["run"])
+        assert await w.send("run", event="e") == first and not w.dispatcher.feeds._sinks
+
+
+async def test_messages_are_steered_one_after_the_other_and_one_that_is_stopped_is_taken_back(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        await w.send("a")
+        back = await w.send("b")
+        await w.send("c")
+        assert await w.dispatcher.stop_item(back)
+        box = w.turns.boxes["run"]
+        assert [said.text for said, _ in box.take()] == ["a", "c"]
+        w.turns.gate("run").set()
+        await until(lambda: len(w.turns.began) > 1)
+        assert not box.open
+
+
+async def test_after_a_closed_mailbox_was_found_the_next_ones_wait_as_well(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        w.turns.boxes["run"].close()
+        await w.send("late")
+        w.turns.boxes["run"].open = True  # nobody opens one again: only to see who still tries
+        await w.send("later")
+        assert w.turns.boxes["run"].take() == []
+
+
+async def test_the_watchers_of_a_message_that_is_part_of_a_run_watch_the_run(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        ear = Ear()
+        w.dispatcher.feeds.follow(ear)
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        seen: list[RunEvent] = []
+        part = (await w.dispatcher.submit(inbound("more"), seen.append)).id
+        run = w.dispatcher._running[MAIN]
+        run.mailbox.take()
+        w.dispatcher._absorbed(run, (part,))
+        w.dispatcher.feeds.show(run.claim.id, AgentEnd((), "stop", TokenUsage()))
+        assert ("merged", part) in ear.heard and len(seen) == 1
+
+
+async def test_who_waits_for_the_slot_of_a_doomed_message_gets_it(tmp_path: Path) -> None:
+    async with world(tmp_path, queue=FOLLOW, lanes=LaneSettings(main=1)) as w:
+        claim = (await w.store.accept(row("m1", "doomed"), claim=True)).claim
+        assert isinstance(claim, RunClaim) and w.dispatcher.lanes.take("main")
+        w.turns.gate("other").set()
+        other = await w.send("other", session="s")
+        made = queue.make_row("m1", inbound("doomed"), await _rules(w), 0.0)
+        w.dispatcher._step(MAIN, "main", queue.RestoreEvent(made))
+        w.dispatcher._book.step(MAIN, "main", queue.QueueStopEvent(("m1",)))
+        w.dispatcher._start(claim)
+        assert (await w.outcome(other)).outcome == "answered" and w.turns.began == ["other"]
+
+
+class _BreaksLate(Turns):
+    async def turn(self, claimed: Any, abort: Any, mailbox: Any, audience: Any) -> None:
+        await self.gate("break").wait()
+        raise StateError("no disk")
+
+
+async def test_a_turn_that_breaks_while_nobody_can_be_counted_is_no_broken_task(tmp_path: Path) -> None:
+    async with flaky(tmp_path, _BreaksLate) as (w, store):
+        ident = await w.send("run")
+        task = w.dispatcher._running[MAIN].task
+        assert task is not None
+        store.fails["list_waiting"] = 1
+        w.turns.gate("break").set()
+        assert (await w.outcome(ident)).outcome == "failed"
+        await asyncio.wait({task})
+        assert task.exception() is None
+
+
+async def test_nothing_new_begins_in_a_drain_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+    async with flaky(tmp_path, Slow, queue=FOLLOW) as (w, store):
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        waiting = await w.send("next")
+        held = w.dispatcher._tasks.start(asyncio.Event().wait())
+        asyncio.get_running_loop().call_later(0.05, w.turns.gate("run").set)
+        await w.dispatcher.drain(60)
+        found = await store.inner.item(waiting)
+        assert found is not None and found.state == "queued" and w.turns.began == ["run"]
+        await asyncio.wait({held}, timeout=60)
+        assert held.cancelled()
+
+
+async def test_what_cannot_be_ended_in_a_drain_is_left_for_the_next_start(tmp_path: Path) -> None:
+    async with flaky(tmp_path, _BreaksLate) as (w, store):
+        ident = await w.send("run")
+        store.fails["settle"] = 10**6
+        w.turns.gate("break").set()
+        await until(lambda: store.fails["settle"] < 10**6)
+        async with asyncio.timeout(60):
+            await w.dispatcher.drain(0)
+        tried = store.fails["settle"]
+        await until(lambda: not w.dispatcher.busy)
+        assert tried - store.fails["settle"] <= 1
+        found = await store.inner.item(ident)
+        assert found is not None and found.state == "running"

@@ -154,3 +154,42 @@ async def test_who_has_waited_long_enough_is_told_how_it_stands_and_forgotten() 
     feeds.report_ended("a")
     row = await ended
     assert row is not None and row.state == "done" and not feeds.is_awaited("a")
+
+
+async def test_who_only_watches_wants_to_hear_the_end() -> None:
+    feeds = RunFeeds()
+    leave = feeds.watch("m", lambda event: None)
+    assert feeds.is_awaited("m") and not feeds.is_awaited("other")
+    leave()
+    assert not feeds.is_awaited("m")
+
+
+class _Rows:
+    """What the store says of each message, in order; the last for ever."""
+
+    def __init__(self, **rows: list[InboxRow]) -> None:
+        self.rows = rows
+        self.asked: list[str] = []
+
+    async def item(self, ident: str) -> InboxRow:
+        self.asked.append(ident)
+        found = self.rows[ident]
+        return found.pop(0) if len(found) > 1 else found[0]
+
+
+def _row(ident: str, state: str, into: str | None = None) -> InboxRow:
+    return InboxRow(ident, ident, "s", "main", b"", 0, cast("Any", state), None, "", attempts=1, absorbed_by=into or "")
+
+
+async def test_who_has_time_waits_for_the_end_and_follows_the_message_into_another_run() -> None:
+    feeds = RunFeeds()
+    rows = _Rows(a=[_row("a", "running"), _row("a", "absorbed", "b")], b=[_row("b", "running"), _row("b", "done")])
+    waiting = asyncio.ensure_future(feeds.outcome("a", cast("Any", rows), 3600.0))
+    for ident in ("a", "b"):
+        while ident not in rows.asked:
+            await asyncio.sleep(0.001)
+        assert not waiting.done()
+        feeds.report_ended(ident)
+    async with asyncio.timeout(60):
+        found = await waiting
+    assert found is not None and (found.id, found.state) == ("b", "done") and rows.asked == ["a", "a", "b", "b"]

@@ -227,3 +227,21 @@ def test_doomed_messages_are_listed_until_their_end_is_on_disk() -> None:
     assert [row.id for row in book.list_doomed("s")] == ["m2"]
     book.step("s", "main", queue.VerdictEvent("m2"))
     assert book.list_doomed("s") == [] and book.row("s", "m3") is not None
+
+
+async def test_a_node_serves_all_sessions_or_those_it_was_given() -> None:
+    pump = Rig().pump
+    assert pump.serves_session("agent:b:x") is True
+    pump.serves = ("agent:a:",)
+    assert pump.serves_session("agent:a:x") is True and pump.serves_session("agent:b:x") is False
+
+
+async def test_a_hold_that_is_over_already_starts_what_waits_and_a_stop_leaves_no_timer() -> None:
+    rig = Rig("a")
+    rig.pump.hold("a", "main", asyncio.get_running_loop().time() - 1)
+    await rig.quiet()
+    assert rig.started == ["a"]
+    rig.pump.hold("b", "main", asyncio.get_running_loop().time() + 3600)
+    (timer,) = rig.pump._timers.values()
+    rig.pump.stop()
+    assert timer.cancelled() and not rig.pump._timers and not rig.pump._held

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from outbox.test_deliver import CLOCK, OTHER, Picky, reply, world
+from outbox.test_deliver import CLOCK, OTHER, Picky, World, reply, world
 from palinurus.clock import Clock
 from palinurus.core.speech import SpokenText
-from palinurus.core.types.channel import SendFailure, SendReceipt
+from palinurus.core.types.channel import ChannelStatus, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import DiskFull
 from palinurus.outbox import send
-from palinurus.outbox.deliver import AT_ONCE, Deliverer, DeliveryAids, _RowTimes
+from palinurus.outbox.deliver import ALONE, AT_ONCE, Deliverer, DeliveryAids, _RowTimes, _Worker
 from palinurus.plugins.hooks import Hooks
-from palinurus.store.port import OutboxRow
+from palinurus.store.port import OutboxRow, StaleClaim
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.slowstore import share_store
@@ -334,3 +334,197 @@ async def test_a_row_is_stale_only_if_it_was_tried_and_is_older_than_a_day() -> 
     assert not times._known and not times._tried
     unseen = msgspec.structs.replace(older, id="new")
     assert times.age(unseen) == 0 and times.wait(unseen) <= 0
+
+
+# --- what a mutant once did unseen
+
+
+def worker(w: World, channel: FakeChannel, aids: DeliveryAids = ALONE, store: Any = None) -> _Worker:
+    return _Worker(channel, store or w.store, w.hooks, CLOCK, aids)
+
+
+async def test_what_comes_after_a_row_that_nobody_can_read_is_looked_for_at_once(tmp_path: Path) -> None:
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        await w.store.queue_replies(w.claim, [OutboxRow("bad", "item", "fake", "default/chat/", b"{", CLOCK.now())])
+        one = worker(w, w.channel)
+        await one._look()
+        assert one.wake.is_set()
+
+
+class SignedOut(Picky):
+    """One account is signed out, and stays so."""
+
+    def status(self) -> ChannelStatus:
+        return ChannelStatus("signed_out")
+
+
+async def test_an_account_that_is_signed_out_holds_up_no_other(tmp_path: Path) -> None:
+    out, fine = Target("fake", "chat", account="out"), Target("fake", "chat", account="fine")
+    channel = SignedOut(lambda r: SendFailure("who?", "signed_out", 0.01) if r.target.account == "out" else None)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("never", "1", out))
+        async with asyncio.timeout(60):
+            while (row := await w.store.reply("item.1")) is None or not row.error:
+                await asyncio.sleep(0.005)
+        await asyncio.sleep(0.05)
+        await w.say(reply("hello", "2", fine))
+        await w.settled(1)
+    assert channel.texts == ["hello"] and [sent.text for sent in channel.sends].count("never") == 1
+
+
+class Drafts:
+    """Says what it was asked."""
+
+    def __init__(self, draft: str = "") -> None:
+        self.draft, self.asked = draft, list[str]()
+
+    async def take(self, item: str, row: str, target: Target) -> str:
+        return self.draft
+
+    async def done(self, item: str) -> None:
+        self.asked.append("done")
+
+    def on_ended(self, item: str) -> None:
+        self.asked.append("ended")
+
+    def holds(self, item: str, row: str) -> bool:
+        return False
+
+
+class Refusing:
+    """A store in which marking a row as being sent fails with this."""
+
+    def __init__(self, inner: Any, error: Exception) -> None:
+        self._inner, self._error = inner, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def mark_sending(self, *_: Any, **__: Any) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("drafts", [None, Drafts()])
+async def test_a_row_that_was_cancelled_meanwhile_ends_its_draft_and_wakes_the_next(
+    tmp_path: Path, drafts: Drafts | None
+) -> None:
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        await w.say(reply("hello", "1"))
+        (row,) = await w.store.list_due_replies("fake", 2**62)
+        aids: Any = DeliveryAids(drafts=drafts)  # type: ignore[arg-type]
+        one = worker(w, w.channel, aids, Refusing(w.store, StaleClaim("stopped")))
+        one._busy[row.target] = asyncio.ensure_future(asyncio.sleep(0))
+        await one._one(row, reply("hello", "1"))
+        assert one.wake.is_set() and not one._busy and w.channel.texts == []
+        assert drafts is None or drafts.asked == ["ended"]
+
+
+async def test_a_store_that_fails_ends_no_task_with_an_error_and_is_asked_again(tmp_path: Path) -> None:
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        await w.say(reply("hello", "1"))
+        (row,) = await w.store.list_due_replies("fake", 2**62)
+        one = worker(w, w.channel, store=Refusing(w.store, DiskFull("full")))
+        one._busy[row.target] = asyncio.ensure_future(asyncio.sleep(0))
+        await one._one(row, reply("hello", "1"))
+        assert not one.wake.is_set() and not one._busy
+
+
+@pytest.mark.parametrize(("draft", "asked"), [("", []), ("d1", ["done"])])
+async def test_only_a_draft_that_there_was_is_done_and_the_first_try_is_no_repeat(
+    tmp_path: Path, draft: str, asked: list[str]
+) -> None:
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        await w.say(reply("hello", "1"))
+        (row,) = await w.store.list_due_replies("fake", 2**62)
+        drafts = Drafts(draft)
+        aids: Any = DeliveryAids(drafts=drafts)  # type: ignore[arg-type]
+        one, given = worker(w, w.channel, aids), list[send.OutgoingMessage]()
+
+        async def take(message: send.OutgoingMessage) -> SendReceipt:
+            given.append(message)
+            return SendReceipt("x")
+
+        one._sender.send = take  # type: ignore[method-assign]
+        one._sender._shown[row.id] = {"a": "x"}
+        assert await one._part(row, reply("hello", "1")) is None
+        assert drafts.asked == asked and [message.again for message in given] == [False]
+        assert one._sender._shown == {} and one._receipts == {}
+
+
+async def test_where_there_are_no_drafts_what_a_death_cut_off_is_sent_once_more(tmp_path: Path) -> None:
+    channel = FakeChannel(finds=False)
+    async with world(tmp_path, channel, start=False) as w:
+        await w.say(reply("hello", "1"))
+        await w.store.mark_sending("item.1", 1)
+        deliverer = Deliverer(w.store, {"fake": channel}, Hooks(), CLOCK)
+        deliverer.start()
+        await w.settled(1)
+        await deliverer.stop()
+    assert channel.texts == ["hello"]
+
+
+async def test_plugins_hear_of_what_could_not_be_sent(tmp_path: Path) -> None:
+    async with world(tmp_path, Picky(lambda reply: SendFailure("no such chat", "refused"))) as w:
+        heard: list[dict[str, Any]] = []
+        w.hooks.on("message_sent", lambda event: heard.append(dict(event)))
+        await w.say(reply("hello", "1"))
+        await w.settled(1)
+        async with asyncio.timeout(60):
+            while not heard:
+                await asyncio.sleep(0.005)
+    assert (heard[0]["success"], heard[0]["error"]) == (False, "no such chat")
+
+
+async def test_what_is_too_old_is_given_up_with_what_went_wrong(tmp_path: Path) -> None:
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        await w.say(reply("one", "1"), reply("two", "2", OTHER))
+        one = worker(w, w.channel)
+        for row, error in zip(await w.store.list_due_replies("fake", 2**62), ("no way", ""), strict=True):
+            one._times._known[row.id] = (CLOCK.monotonic() - 2 * send.DAY / 1000, 0.0)
+            one._times._tried.add(row.id)
+            assert await one._part(msgspec.structs.replace(row, error=error), reply("x", "1")) is None
+        found = [await w.store.reply(f"item.{n}") for n in (1, 2)]
+    assert [(row.state, row.error) for row in found if row is not None] == [
+        ("failed", "no way"),
+        ("failed", "not sent within a day"),
+    ]
+    assert w.channel.sends == []
+
+
+async def test_who_paces_hears_of_what_is_queued_and_a_worker_that_fails_looks_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Pace:
+        def __init__(self) -> None:
+            self.queued: list[str] = []
+
+        def on_queued(self, replies: tuple[Reply, ...]) -> None:
+            self.queued += [one.text for one in replies]
+
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("a bug of ours")
+
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        pace = Pace()
+        aids: Any = DeliveryAids(pace=pace)  # type: ignore[arg-type]
+        deliverer = Deliverer(w.store, {"fake": w.channel}, Hooks(), CLOCK, aids)
+        deliverer.start()
+        await w.say(reply("hello", "1"))
+        deliverer.on_queued((reply("hello", "1"),))
+        async with asyncio.timeout(60):
+            while "delivery failed" not in caplog.text:
+                await asyncio.sleep(0.005)
+        assert pace.queued == ["hello"] and not deliverer._tasks[0].done()
+        await deliverer.stop()
+
+
+async def test_a_worker_that_ends_has_ended_all_it_began(tmp_path: Path) -> None:
+    channel = Hanging()
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("slow", "1"))
+        async with asyncio.timeout(60):
+            while not channel.begun:
+                await asyncio.sleep(0.002)
+        (begun,) = w.deliverer._workers["fake"]._busy.values()
+        await w.deliverer.stop()
+        assert begun.done()

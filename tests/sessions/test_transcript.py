@@ -620,3 +620,105 @@ def test_a_tool_turn_comes_back_as_it_was(count: int) -> None:
     for n in range(count):
         lines += transcript.add(turn[n % 4], f"{n // 4}", NOW)
     assert again(lines).messages() == transcript.messages() == turn * (count // 4)
+
+
+# --- what a mutant once did unseen
+
+
+def told(*lines: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+HEADER = {"type": "session", "version": 3, "id": "theid", "timestamp": "2026-06-10T09:00:01.000Z", "cwd": "/w"}
+
+
+def test_its_id_is_the_headers_and_a_file_with_a_header_alone_gets_no_second() -> None:
+    transcript = new()
+    assert transcript.session_id == "2f1e"
+    transcript.fill(told(HEADER))
+    assert transcript.session_id == "theid"
+    assert len(transcript.add(UserMessage((TextBlock("hi"),)), "m1", NOW)) == 1
+
+
+def test_an_entry_by_its_id_and_the_parents_of_all() -> None:
+    transcript = new()
+    for text in ("one", "two"):
+        transcript.add(UserMessage((TextBlock(text),)), "m1", NOW)
+    first, second = transcript.entries
+    assert transcript.entry(second.id) is second and transcript.entry("nobody") is None
+    transcript.branch(first.id)
+    transcript.add(UserMessage((TextBlock("three"),)), "m2", NOW)
+    assert transcript.parents() == [-1, 0, 0]
+    transcript.parents().append(9)  # a copy
+    assert len(transcript.parents()) == 3
+
+
+def test_the_model_is_that_of_the_last_answer_that_names_one() -> None:
+    transcript = new()
+    transcript.add(AssistantMessage((TextBlock("a"),), provider="p", model="m"), "m1", NOW)
+    transcript.add(AssistantMessage((TextBlock("b"),)), "m1", NOW)
+    transcript.add(UserMessage((TextBlock("c"),)), "m2", NOW)
+    assert transcript.model() == ("p", "m")
+
+
+def test_a_lasting_branch_stands_where_it_was_told_to() -> None:
+    transcript = new()
+    for text in ("one", "two"):
+        transcript.add(UserMessage((TextBlock(text),)), "m1", NOW)
+    first = transcript.entries[0].id
+    transcript.branch_line(first, NOW)
+    above, _ = transcript.path_to_leaf()
+    assert above.id == first
+    assert len(transcript.messages()) == 1
+
+
+def test_unreadable_pieces_are_set_aside_once_and_the_copy_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    file.write_bytes(told(HEADER) + b"{broken\n")
+    transcript = read_transcript(str(file))
+    names = [set_aside(transcript, str(file)) for _ in range(2)]
+    assert names == [f"{file}.bad-1"] * 2
+
+
+def user(number: int, size: int = 1) -> dict[str, Any]:
+    message = {"role": "user", "content": [{"type": "text", "text": "x" * size}]}
+    return {"type": "message", "id": f"{number:08x}", "parentId": None, "timestamp": "", "message": message}
+
+
+def shelf(tmp_path: Path, data: bytes, **limits: int) -> Transcripts:
+    async def tail(path: str, after: int) -> bytes:
+        return data[after:]
+
+    (tmp_path / "agents").mkdir(exist_ok=True)
+    return Transcripts(str(tmp_path), tail=tail, **limits)
+
+
+@pytest.mark.parametrize("size", [1, 300_000])
+async def test_long_ones_are_read_in_a_thread_and_as_well(tmp_path: Path, size: int) -> None:
+    store = shelf(tmp_path, told(HEADER, user(1, size)) + b"{broken\n")
+    work = store._read("agents/a.jsonl", "")
+    if size > 1:
+        work.send(None)  # it leaves the loop to others
+        work.close()
+    else:
+        with pytest.raises(StopIteration):
+            work.send(None)
+        store = shelf(tmp_path, told(HEADER, user(1, size)) + b"{broken\n")
+    transcript = await store.load("agents/a.jsonl")
+    assert len(transcript.messages()) == 1
+    assert (tmp_path / "agents" / "a.jsonl.bad-1").exists()
+
+
+async def test_the_one_that_was_not_used_for_longest_goes_and_one_always_stays(tmp_path: Path) -> None:
+    data = told(HEADER, user(1))
+    some = shelf(tmp_path, data, max_cached=2)
+    for name in ("a", "b", "a", "c"):
+        await some.load(name)
+    assert list(some._cached) == ["a", "c"]
+    small = shelf(tmp_path, data, max_bytes=1)
+    await small.load("a")
+    assert list(small._cached) == ["a"]
+    exact = shelf(tmp_path, data, max_bytes=2 * len(data))
+    for name in ("a", "b", "c"):
+        await exact.load(name)
+    assert list(exact._cached) == ["b", "c"]

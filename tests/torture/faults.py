@@ -122,7 +122,7 @@ FAULTS: tuple[TakenBack, ...] = (
     ),
     TakenBack(
         11, "the store is asked", "gateway/methods/agent.py",
-        "row = await call.program.store.find(made) or await call.program.store.item(ident)", "row = None",
+        "row = await chat.find_run(call, ident)", "row = None",
         "gateway/methods/test_chat.py before_the_restart",
     ),
     TakenBack(
@@ -178,6 +178,12 @@ FAULTS: tuple[TakenBack, ...] = (
         17, "a config that cannot start goes back", "cli/gateway/serve.py",
         "if before is None:", "if True:",
         "cli/gateway/test_serve_faults.py sighup",
+    ),
+    TakenBack(
+        17, "a full disk is one line", "store/sqlite/database.py",
+        "        check_database(conn, file)\n    except sqlite3.Error as error:",
+        "        check_database(conn, file)\n    except ZeroDivisionError as error:",
+        "cli/gateway/test_serve_faults.py takes_nothing and served",
     ),
     TakenBack(
         17, "a log that is lost is said once", "cli/gateway/logs.py",

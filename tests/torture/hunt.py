@@ -1,13 +1,14 @@
 """Mutation testing of the shells that promise durability: `make torture` runs it, `ARGS=dispatch` picks files.
 
-    python tests/torture/hunt.py [WORDS] [--every N] [--minutes M] [--jobs N] [--hand] [--list]
+    python tests/torture/hunt.py [WORDS] [--every N] [--minutes M] [--jobs N] [--hand] [--list] [--log FILE]
 
 For every file of TARGETS: its tests are collected once, run once to see which lines each passes, and then, for every
 mutant, a fork of that process changes the code, in memory and in a copy of the tree for the processes that tests start,
 and runs the tests that pass the changed line, until one fails. What survives is shown to the wider tests of the file in
 the same way. Prints killed, survived and equivalent (`targets` says
 why nobody can notice those; they are not run), and the survivors. A file is left after `--minutes`: its mutants come in
-an order that is shuffled, always in the same way, so that those that were tried are a fair sample.
+an order that is shuffled, always in the same way, so that those that were tried are a fair sample. With `--log` a hunt
+goes on where another was stopped: what that file has as killed, function for function, is not tried again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import ctypes
+import hashlib
 import importlib
 import os
 import pickle
@@ -42,7 +44,9 @@ from torture.mutate import HITS, Mutant, make_hand_mutant, make_mutants, mark_li
 from torture.targets import EQUIVALENT, HAND, TARGETS  # noqa: E402
 
 MOST = 5.0  # seconds of processor time that the tests of others may take for a mutant
-SLACK = 4.0  # seconds a test may take besides five times what it took without a mutant, if nobody else is at work
+SLACK = 3.0  # seconds a test may wait besides five times what it took without a mutant
+SLICE = 0.2  # seconds between two looks at one that says nothing
+TICKS = os.sysconf("SC_CLK_TCK")
 STUCK = "killed (stuck)"
 
 
@@ -58,13 +62,50 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def find_function(source: str, scope: str) -> str:
+    """The text of the function or method with this qualified name."""
+    found: ast.AST | None = ast.parse(source)
+    for name in scope.split(".") if scope else ():
+        within = [] if found is None else list(ast.walk(found))
+        found = next((one for one in within if getattr(one, "name", "") == name and hasattr(one, "body")), None)
+    return ast.unparse(found) if found is not None and scope else ""
+
+
+class Log:
+    """Verdicts in a file; the last one about a mutant counts. "": nothing is kept."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known: dict[str, str] = {}
+        if path and Path(path).exists():
+            rows = [line.split("\t") for line in Path(path).read_text().splitlines()]
+            self._known = {row[0]: row[1] for row in rows if len(row) == 3}
+
+    def find_killer(self, mutant: Mutant) -> str:
+        verdict = self._known.get(self._key(mutant), "")
+        return verdict if verdict.startswith("killed") else ""
+
+    def add(self, mutant: Mutant, verdict: str) -> None:
+        if self._path:
+            with open(self._path, "a") as out:
+                out.write(f"{self._key(mutant)}\t{verdict}\t{mutant.name}\n")
+
+    def _key(self, mutant: Mutant) -> str:
+        """The function it is in, as the mutant has it: changes elsewhere in the file leave the verdict."""
+        text = find_function(mutant.source, mutant.scope) or mutant.source
+        return hashlib.sha256(f"{mutant.file}\0{mutant.scope}\0{text}".encode()).hexdigest()[:20]
+
+
 class Hunter:
     """A pytest plugin: instead of running the tests, hunts the mutants of one file with them."""
 
-    def __init__(self, target: str, mutants: list[Mutant], copy: Path, out: TextIO, seconds: float) -> None:
-        self.target, self.mutants, self.out, self.seconds = target, mutants, out, seconds
+    def __init__(
+        self, target: str, mutants: list[Mutant], copy: Path, *, out: TextIO, log: Log, seconds: float
+    ) -> None:
+        self.target, self.mutants, self.out, self.log, self.seconds = target, mutants, out, log, seconds
         self.file = copy / "palinurus" / target
         self.judged = 0
+        self.kills: Counter[str] = Counter()  # who has killed goes first: neighbours often die of the same test
         self.red: list[str] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -90,6 +131,7 @@ class Hunter:
             self.file.write_text(mutant.source)
             verdict = self._judge(mutant, session.items, passed, module)
             self.file.write_text(original)
+            self.log.add(mutant, verdict)
             self.out.write(f"{verdict}\t{mutant.name}\n")
             self.out.flush()
         return True
@@ -117,6 +159,7 @@ class Hunter:
         )
         if not chosen:
             return "survived (no test comes by)"
+        chosen.sort(key=lambda nodeid: -self.kills[nodeid])
         by_id = {item.nodeid: item for item in items}
 
         def work(tell: Callable[[bytes], None]) -> None:
@@ -127,16 +170,18 @@ class Hunter:
                     return
                 tell(b".")
 
-        slack = SLACK * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-        said = self._in_fork(work, [5 * passed[nodeid].seconds + slack for nodeid in chosen])
+        said = self._in_fork(work, [5 * passed[nodeid].seconds + SLACK for nodeid in chosen])
         if said is None:
             return STUCK
         if b"!" in said:
-            return "killed by " + said.partition(b"!")[2].decode()
+            killer = said.partition(b"!")[2].decode()
+            self.kills[killer] += 1
+            return "killed by " + killer
         return "survived" if len(said) == len(chosen) else "killed (died)"
 
     def _in_fork(self, work: Callable[[Callable[[bytes], None]], None], limits: list[float]) -> bytes | None:
-        """What `work` tells; None if it says nothing for so many seconds (one after each byte)."""
+        """What `work` tells; None if it says nothing for so many seconds (one after each byte), those not counted that
+        it waits for a processor."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -156,13 +201,18 @@ class Hunter:
             finally:
                 os._exit(0)
         os.close(writing)
-        said = b""
+        said, spent, worked = b"", 0.0, 0
         try:
-            while select.select([reading], [], [], limits[min(len(said), len(limits) - 1)])[0]:
+            while spent < limits[min(len(said), len(limits) - 1)]:
+                if not select.select([reading], [], [], SLICE)[0]:
+                    before, (worked, waits) = worked, watch_session(pid)
+                    did = (worked - before) / TICKS
+                    spent += SLICE if waits and did < SLICE / 10 else did
+                    continue
                 got = os.read(reading, 1 << 16)
                 if not got:
                     return said
-                said += got
+                said, spent = said + got, 0.0
                 if b"!" in said and said[:1] in b".!":
                     return said
             return None
@@ -174,6 +224,23 @@ class Hunter:
                 except ProcessLookupError:
                     pass
             os.waitpid(pid, 0)
+
+
+def watch_session(leader: int) -> tuple[int, bool]:
+    """What its processes have worked so far, in ticks, and whether all of their threads wait for something."""
+    ticks, waits = 0, True
+    for pid in (name for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            about = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
+            if int(about[3]) != leader:
+                continue
+            ticks += int(about[11]) + int(about[12])
+            for task in os.listdir(f"/proc/{pid}/task"):
+                state = Path("/proc", pid, "task", task, "stat").read_text().rpartition(")")[2].split()[0]
+                waits = waits and state not in "RD"
+        except (OSError, IndexError):
+            continue  # it has ended
+    return ticks, waits
 
 
 def run_test(item: pytest.Item) -> bool:
@@ -271,8 +338,14 @@ def hunt_one(target: str, options: argparse.Namespace) -> int:
         found = [mutant for mutant in found if mutant.name in left]
     for mutant in filter(is_equivalent, found):
         print(f"equivalent\t{mutant.name}")
+    log = Log(options.log)
     mutants = [mutant for mutant in found if not is_equivalent(mutant)]
-    hunter = Hunter(target, mutants, copy, sys.stdout, options.minutes * 60)
+    for mutant in filter(log.find_killer, mutants):
+        print(f"{log.find_killer(mutant)}\t{mutant.name}")
+    mutants = [mutant for mutant in mutants if not log.find_killer(mutant)]
+    if not mutants:
+        return 0
+    hunter = Hunter(target, mutants, copy, out=sys.stdout, log=log, seconds=options.minutes * 60)
     row = TARGETS[target]
     tests = [str(HERE.parent / name) for name in (row.wide if options.left else row.tests)]
     with open(os.devnull, "w") as nothing:
@@ -308,6 +381,7 @@ def start_one(target: str, options: argparse.Namespace, base: Path, left: str = 
         *("--every", str(options.every), "--minutes", str(options.minutes)),
         *(["--hand"] if options.hand else []),
         *(["--left", left] if left else []),
+        *(["--log", options.log] if options.log else []),
     ]
     return subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
@@ -325,7 +399,7 @@ def read_verdicts(process: subprocess.Popen[str]) -> Iterator[str]:
 def look_wider(target: str, out: list[str], options: argparse.Namespace, base: Path) -> list[str]:
     """The verdicts, with those of the wider tests for what survived the file's own."""
     survived = [line for line in out if line.startswith("survived")]
-    if not survived or not TARGETS[target].wide:
+    if options.own or not survived or not TARGETS[target].wide:
         return out
     left = base / "left"
     left.write_text("\n".join(line.partition("\t")[2] for line in survived))
@@ -341,7 +415,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="for each file at most, once its tests were run")
     parser.add_argument("--jobs", type=int, default=1, help="files at a time")
     parser.add_argument("--hand", action="store_true", help="only the mutants made by hand")
+    parser.add_argument(
+        "--own", action="store_true", help="ask the file's own tests only: quick, where tests are written"
+    )
     parser.add_argument("--list", action="store_true", help="say which there are")
+    parser.add_argument("--log", default="", help="a file for verdicts, and of those of an earlier run")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--left", help=argparse.SUPPRESS)
     options = parser.parse_args()

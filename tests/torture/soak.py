@@ -1,8 +1,9 @@
 """Mixed load with `kill -9` at random moments, judged at the end: `make torture PART=soak ARGS="--minutes 5"`.
 
 People write over HTTP, WebSocket, webhooks, the spool and a fake Telegram; what they write uses tools, sets up jobs and
-starts sub-agents. Who gets no answer because the gateway died asks again, with the same key. For the last part nobody
-kills it: then its memory and its descriptors must not grow. Prints what was wrong, and figures.
+starts sub-agents; after some messages each begins a new conversation. Who gets no answer because the gateway died asks
+again, with the same key. For the last part (`--calm`) nobody kills it: once it is warm, its memory and its descriptors
+must not grow with the messages. Prints what was wrong, and figures.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,15 +31,19 @@ import aiohttp
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import nursery as nurseries
-from crash.harness import World
+from crash.harness import GIVEN_UP, World
 from palinurus.clock import SystemClock
 from palinurus.core.history.repair import UNKNOWN_OUTCOME
 from palinurus.testing import home as homes
 from palinurus.testing.telegram.server import CHATS, FakeTelegram
+from torture.test_leak import fit_slope
 
 HOOK = "hook-token"
 SETTLED = 600.0  # seconds for a start, and for everything to end: others may need the machine
-GROWTH, MORE_FILES, LOG_BYTES = 1.25, 20, 20 << 20  # what may grow while nobody kills it, and the size of the log
+# while nobody kills it: bytes that a message may leave behind, descriptors; and the size of the log
+LEFT, MORE_FILES, LOG_BYTES = 2048, 20, 20 << 20
+SERVED = 5  # messages between two kills, at least
+TALK = 6  # messages of a conversation: what is kept of the last 64 in memory is full before the calm is half over
 
 
 class Sample(NamedTuple):
@@ -45,13 +51,14 @@ class Sample(NamedTuple):
 
     memory: int
     files: int
+    messages: int
 
 
-def measure(pid: int) -> Sample:
+def measure(pid: int, messages: int) -> Sample:
     """Raises OSError if it is gone."""
     with open(f"/proc/{pid}/status") as source:
         memory = next(int(line.split()[1]) for line in source if line.startswith("VmRSS"))
-    return Sample(memory * 1024, len(os.listdir(f"/proc/{pid}/fd")))
+    return Sample(memory * 1024, len(os.listdir(f"/proc/{pid}/fd")), messages)
 
 
 class Footprint(NamedTuple):
@@ -64,7 +71,7 @@ class Footprint(NamedTuple):
 def find_litter(before: Footprint, after: Footprint) -> list[str]:
     """A message costs its lines, whenever it comes: later ones must not cost a multiple of what the first did."""
     came = after.messages - before.messages
-    if came < 100:
+    if min(came, before.messages) < 100:
         return []
     early, late = before.size / max(1, before.messages), (after.size - before.size) / came
     return [] if late <= 2 * early else [f"a message took {early:.0f} bytes of disk, and later {late:.0f}"]
@@ -166,6 +173,8 @@ class Soak:
 
     async def write_telegram(self, name: str) -> None:
         token, chat = self.token("t"), self.chance.choice(("ann", "bob"))
+        if self.sent["t"] % TALK == 0:
+            await self.telegram.say("/new", chat=chat)
         ident = await self.telegram.say(f"SAY reply {token}", chat=chat, times=self.chance.choice((1, 1, 2)))
         self.told_telegram.append(f"{CHATS[chat]}:{ident}")
         self.accepted.append(token)
@@ -188,17 +197,23 @@ class Soak:
         await self.ask(token, "TOOL sessions_spawn " + json.dumps({"task": task}) + "\nSAY started", name)
 
     async def person(self, act: Callable[[str], Awaitable[None]], name: str, pause: float) -> None:
-        while not self.over.is_set():
-            await act(name)
+        for number in count():
+            if self.over.is_set():
+                return
+            await act(f"{name}-{number // TALK}")
             await asyncio.sleep(self.chance.uniform(0.2, 1.8) * pause)
 
     # --- the one who kills
 
     async def kill_until(self, end: float) -> None:
+        served = 0
         while time.monotonic() < end:
             await asyncio.sleep(min(self.chance.uniform(2, 12), max(0.0, end - time.monotonic())))
+            while len(self.accepted) < served + SERVED and time.monotonic() < end:  # where a start takes long
+                await asyncio.sleep(0.1)
             if time.monotonic() >= end:
                 return
+            served = len(self.accepted)
             self.up.clear()
             self.world.kill()
             self.kills += 1
@@ -211,7 +226,7 @@ class Soak:
         found = []
         while time.monotonic() < end:
             await asyncio.sleep(min(5.0, max(0.1, end - time.monotonic())))
-            found.append(measure(self.world.process.pid))
+            found.append(measure(self.world.process.pid, sum(self.sent.values())))
         return found
 
     # --- the end
@@ -226,11 +241,11 @@ class Soak:
         wrong += [f"the effect of {token} happened {n} times" for token, n in did.items() if n > 1]
         seen = self.world.screen("jobs")
         wrong += [f"job {t} was told {seen.count(t)} times" for t in self.jobs if seen.count(t) > 1]
-        for token, count in Counter(
+        for token, times in Counter(
             word for text in self._telegram() for word in text.split() if word[0] == "t"
         ).items():
-            if token[1:].isdigit() and count > 2:  # nobody can know more than once whether Telegram had it
-                wrong.append(f"the reply to {token} was shown {count} times on Telegram")
+            if token[1:].isdigit() and times > 2:  # nobody can know more than once whether Telegram had it
+                wrong.append(f"the reply to {token} was shown {times} times on Telegram")
         wrong += [f"{name} is left over" for name in self._left_over()]
         return wrong
 
@@ -251,9 +266,10 @@ class Soak:
         return wrong
 
     def weigh(self) -> Footprint:
-        """Without the log of the database, which has a limit of its own."""
-        size = 0
-        for path in (path for path in Path(self.world.home).rglob("*") if not path.name.endswith(("-wal", "-shm"))):
+        """Of the database its pages, wherever they are: its log has a limit of its own."""
+        with closing(sqlite3.connect(f"file:{self.world.home}/state.db?mode=ro", uri=True)) as conn:
+            size = conn.execute("PRAGMA page_count").fetchone()[0] * conn.execute("PRAGMA page_size").fetchone()[0]
+        for path in (path for path in Path(self.world.home).rglob("*") if not path.name.startswith("state.db")):
             with suppress(FileNotFoundError):  # of the gateway that is at work
                 size += path.lstat().st_size
         return Footprint(sum(self.sent.values()), size)
@@ -277,11 +293,13 @@ class Soak:
         twice = Counter(
             word for text in self._telegram() for word in text.split() if word[0] == "t" and word[1:].isdigit()
         )
-        kinds = ", ".join(f"{name} {count}" for name, count in sorted(self.sent.items()))
+        kinds = ", ".join(f"{name} {times}" for name, times in sorted(self.sent.items()))
         missing = len(set(self.effects) - set(self.world.read("effects.txt").split()))
         shown = self.world.screen("jobs")
+        given_up = sum(text == GIVEN_UP for text in self.world.answers.values())
         lines = [
             f"messages: {sum(self.sent.values())} ({kinds}), killed {self.kills} times",
+            f"given up, because three kills met them: {given_up}",
             f"effects: {len(self.effects)}, of which {missing} did not happen (interrupted, and the model was told)",
             f"jobs told: {sum(t in shown for t in self.jobs)} of {len(self.jobs)}; "
             f"Telegram showed {sum(n > 1 for n in twice.values())} of {len(twice)} replies twice",
@@ -290,26 +308,34 @@ class Soak:
             first, last = samples[0], samples[-1]
             lines.append(
                 f"while nobody killed it: {first.memory >> 20} -> {last.memory >> 20} MB, "
-                f"{first.files} -> {last.files} descriptors"
+                f"{first.files} -> {last.files} descriptors, {last.messages - first.messages} messages, "
+                f"once it was warm {fit_memory(samples):.0f} bytes of memory a message"
             )
         return "\n".join(lines)
 
 
+def fit_memory(samples: list[Sample]) -> float:
+    """Bytes of memory that a message leaves behind, once everything was used that is loaded late: after a third."""
+    warm = samples[len(samples) // 3 :]
+    return fit_slope([(sample.messages, sample.memory) for sample in warm]) if len(warm) > 3 else 0.0
+
+
 def find_growth(samples: list[Sample]) -> list[str]:
-    """What grew that should not: the last third of the samples against the first."""
+    """What grew that should not."""
     if len(samples) < 6:
         return []
     third = len(samples) // 3
     before, after = samples[:third], samples[-third:]
     wrong = []
-    if min(s.memory for s in after) > GROWTH * max(s.memory for s in before):
-        wrong.append(f"memory grew from {before[0].memory >> 20} to {after[-1].memory >> 20} MB")
+    if fit_memory(samples) > LEFT and samples[-1].messages - samples[0].messages >= 1_000:
+        wrong.append(f"memory grows by {fit_memory(samples):.0f} bytes with each message")
     if min(s.files for s in after) > max(s.files for s in before) + MORE_FILES:
         wrong.append(f"descriptors grew from {before[0].files} to {after[-1].files}")
     return wrong
 
 
-async def soak(root: Path, minutes: float, seed: int, model_url: str) -> list[str]:
+async def soak(root: Path, options: argparse.Namespace, seed: int, model_url: str) -> list[str]:
+    seconds = options.minutes * 60
     async with FakeTelegram() as telegram:
         known = [str(CHATS[name]) for name in ("ann", "bob")]  # of strangers what comes in a burst is turned away
         section = {"enabled": True, "dmPolicy": "allowlist", "allowFrom": known, **telegram.section}
@@ -322,12 +348,14 @@ async def soak(root: Path, minutes: float, seed: int, model_url: str) -> list[st
         it = Soak(world, telegram, seed)
         assert await world.up(), world.tail("the gateway does not start")
         it.up.set()
-        begun, seconds = time.monotonic(), minutes * 60
+        begun = time.monotonic()
         acts = [(it.http, 1.0)] * 4 + [(it.socket, 1.0)] * 2 + [(it.webhook, 2.0), (it.spool, 1.0), (it.spool, 1.0)]
         acts += [(it.write_telegram, 2.0), (it.job, 6.0), (it.child, 4.0)]
-        people = [asyncio.ensure_future(it.person(act, f"p{n}", pause)) for n, (act, pause) in enumerate(acts)]
+        people = [
+            asyncio.ensure_future(it.person(act, f"p{n}", pause * options.pace)) for n, (act, pause) in enumerate(acts)
+        ]
         try:
-            await it.kill_until(begun + seconds * 0.75)
+            await it.kill_until(begun + seconds * (1 - options.calm))
             half = it.weigh()
             samples = await it.watch_until(begun + seconds)
             it.over.set()
@@ -355,6 +383,8 @@ async def soak(root: Path, minutes: float, seed: int, model_url: str) -> list[st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--calm", type=float, default=0.4, help="the share of it in which nobody kills")
+    parser.add_argument("--pace", type=float, default=1.0, help="2: people write half as often")
     parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
     parser.add_argument("--keep", help="a folder for the home, left as it is")
     options = parser.parse_args()
@@ -365,7 +395,7 @@ def main() -> int:
         assert server.stdout is not None
         try:
             root = Path(options.keep or folder)
-            wrong = asyncio.run(soak(root, options.minutes, seed, server.stdout.readline().strip()))
+            wrong = asyncio.run(soak(root, options, seed, server.stdout.readline().strip()))
         finally:
             server.kill()
     print(*wrong, sep="\n")

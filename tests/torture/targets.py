@@ -42,12 +42,16 @@ TARGETS: dict[str, Target] = {
     "inbox/dismiss.py": Target(SHELL, FLOWS),
     "inbox/running.py": Target(("inbox/test_running.py", *SHELL), FLOWS),
     "inbox/feed.py": Target(("inbox/test_feed.py", *SHELL), FLOWS),
-    "agent/turn.py": Target(TURN, (*FLOWS, "flow/test_hooks.py", "flow/test_directives.py")),
+    "agent/turn.py": Target(
+        TURN, (*FLOWS, "flow/test_hooks.py", "flow/test_directives.py", "flow/test_replay.py", "flow/test_delivery.py")
+    ),
     "agent/recorder.py": Target(("agent/test_recorder.py", *TURN)),
     "agent/settle.py": Target(("agent/test_settle.py", *TURN), (*FLOWS, "flow/test_heartbeat.py")),
     "agent/recover.py": Target(("agent/test_think.py", "agent/test_recover.py"), by_hand=True),
     "agent/compaction/compactor.py": Target(("agent/test_turn_shell.py",), by_hand=True),
-    "store/sqlite/store.py": Target(PORT, ("store/sqlite/test_reader.py", *STORE)),
+    "store/sqlite/store.py": Target(
+        (*PORT, "store/sqlite/test_store_shell.py"), ("store/sqlite/test_reader.py", *STORE)
+    ),
     "store/sqlite/writer.py": Target(STORE, processes=APART),
     "store/sqlite/journal.py": Target(STORE, processes=APART),
     "store/sqlite/database.py": Target((*STORE, "store/sqlite/test_reader.py"), processes=APART),
@@ -109,8 +113,18 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("inbox/dismiss.py", "dropped in `run.marked = True", "it is marked once more, in the same way"),
     ("inbox/dismiss.py", "without `row.verdict is not None`", "whoever is doomed has a verdict"),
     ("store/sqlite/store.py", "Gt swapped in `return await asyncio.to_thread", "a file of exactly that size"),
+    ("store/sqlite/store.py", "LtE swapped in `if after and", "the rest of nothing is nothing"),
     ("store/sqlite/database.py", "Gt swapped in `if os.path.getsize(file) > CHECKED", "a file of exactly that size"),
     ("sessions/transcript.py", "Gt swapped in `if len(data) > _INLINE", "a file of exactly that size"),
+    ("sessions/transcript.py", "without `not self._stale`", "what is stale is put together anew when it is asked for"),
+    ("sessions/transcript.py", "sync=True in `write_whole_file(name", "a copy of lines that stay where they are"),
+    ("sessions/transcript.py", "dropped in `transcript.messages()", "whoever asks first puts them together"),
+    ("outbox/deliver.py", "returns None in `return follows.wait`", "it looks at once, and finds how long it waits"),
+    (
+        "inbox/dispatch.py",
+        "without `message is not None` in `match effect",
+        "only a message that arrives is steered, and it is there",
+    ),
     ("sessions/transcript.py", "self._cached.pop(relpath", "whoever reads it anew puts that in its place"),
     ("store/sqlite/writer.py", "daemon=", "who ends the process closes the store first"),
     ("store/sqlite/writer.py", "without `not self._queue` in `while", "whoever comes meanwhile waits longer, no more"),

@@ -21,7 +21,7 @@ def test_limits_tools_and_directives_of_a_job() -> None:
     assert limit_timeout(RunLimits(timeout=100), JOB).timeout == 5
     assert limit_timeout(RunLimits(timeout=3), JOB).timeout == 3
     tools = {name: tool(name) for name in "ab"}
-    offer = ToolOffer(tools, tuple(t.spec for t in tools.values()), {}, None)  # type: ignore[arg-type]
+    offer = ToolOffer(tools, tuple(t.spec for t in tools.values()), {})
     assert list(restrict_tools(offer, JOB).tools) == ["a"] and [s.name for s in restrict_tools(offer, JOB).specs] == [
         "a"
     ]
@@ -32,7 +32,7 @@ def test_a_persons_message_cannot_ask_for_that() -> None:
     message = inbound("x", options=JOB)
     assert not message.triggered
     assert limit_timeout(RunLimits(timeout=100), asked).timeout == 100
-    offer = ToolOffer({"b": tool("b")}, (), {}, None)  # type: ignore[arg-type]
+    offer = ToolOffer({"b": tool("b")}, (), {})
     assert restrict_tools(offer, asked) is offer
 
 

@@ -22,13 +22,14 @@ from palinurus.cli.gateway.logs import start_logging
 START = """
 mount -t tmpfs -o size=24m tmpfs "$1" && mkdir -m 700 "$1/home" "$1/user" || exit 99
 export HOME="$1/user" PALINURUS_HOME="$1/home"
-if [ "$3" = used ]; then "$4" -m palinurus agent --local -m hi >/dev/null 2>&1; fi
+if [ "$3" != new ]; then "$4" -m palinurus agent --local -m hi >/dev/null 2>&1; fi
+if [ "$3" = served ]; then (umask 077; echo 0123456789abcdef0123456789abcdef > "$1/home/gateway.token"); fi
 if [ "$2" = full ]; then cat /dev/zero > "$1/fill" 2>/dev/null; else mount -o remount,ro "$1" || exit 99; fi
 exec "$4" -m palinurus gateway --port 0
 """
 
 
-@pytest.mark.parametrize("used", ["new", "used"])
+@pytest.mark.parametrize("used", ["new", "used", "served"])  # the last has a token: the database is what refuses
 @pytest.mark.parametrize("disk", ["full", "ro"])
 def test_a_start_on_a_disk_that_takes_nothing_is_one_clear_line(tmp_path: Path, disk: str, used: str) -> None:
     probe = ["unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /tmp"]

@@ -81,12 +81,11 @@ KEPT = 512  # answers; senders of a busy group may each have a question of their
 
 
 class ToolOffer(msgspec.Struct, frozen=True):
-    """What one question came to."""
+    """What a question came to. Many have the same answer, which is there once; reasons: `ToolOffers.judge`."""
 
     tools: dict[str, Tool]
     specs: tuple[ToolSpec, ...]
     hidden: dict[str, str]  # the other tools, each with who keeps it away
-    verdict: ToolVerdict
 
 
 class ToolOffers:
@@ -99,24 +98,32 @@ class ToolOffers:
         self.insiders = list_insiders(settings)
         self.trusted = list_trusted(settings)
         self._kept: dict[ToolQuestion, ToolOffer] = {}
+        self._made: dict[object, ToolOffer] = {}  # by what they hold
 
     def offer(self, question: ToolQuestion) -> ToolOffer:
         """The tools of a run."""
         found = self._kept.get(question)
         if found is None:
             if len(self._kept) >= KEPT:
-                self._kept.clear()
-            found = self._kept[question] = self._made(question)
+                self.forget()
+            found = self._kept[question] = self._make(self.judge(question))
         return found
+
+    def judge(self, question: ToolQuestion) -> ToolVerdict:
+        """The tools of a run with every reason, which takes ten times the room of the tools: nobody keeps it."""
+        return decide_tools(self._settings.policy, question, self._tools)
 
     def forget(self) -> None:
         """The tools have changed: every question is judged anew."""
         self._kept.clear()
+        self._made.clear()
 
-    def _made(self, question: ToolQuestion) -> ToolOffer:
-        verdict = decide_tools(self._settings.policy, question, self._tools)
-        tools = {name: self._tools[name] for name in verdict.offered}
-        return ToolOffer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden, verdict)
+    def _make(self, verdict: ToolVerdict) -> ToolOffer:
+        same = verdict.offered, tuple(verdict.hidden.items())
+        if same not in self._made:
+            tools = {name: self._tools[name] for name in verdict.offered}
+            self._made[same] = ToolOffer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden)
+        return self._made[same]
 
     def question(self, key: SessionKey, inbound: Inbound, model: ModelSpec, session: SessionRecord) -> ToolQuestion:
         """What the policy is asked for this message, answered by this model."""

@@ -21,6 +21,7 @@ from palinurus.core.types.channel import ChannelAbilities
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolEffect
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, NotFound
 from palinurus.files import write_whole_file
 from palinurus.providers.redact import blank_secrets, redact_strings
@@ -213,7 +214,8 @@ def locate_tape(home: str, item: str) -> str:
 def write_tape(home: str, item: str, data: bytes) -> None:
     """Whole or not at all. Raises OSError."""
     os.makedirs(os.path.join(home, FOLDER), mode=0o700, exist_ok=True)
-    write_whole_file(locate_tape(home, item), data, sync=False)
+    pass_crashpoint("tape.before")
+    write_whole_file(locate_tape(home, item), data, sync=False, ready=lambda: pass_crashpoint("tape.middle"))
 
 
 def read_tape(home: str, item: str) -> Tape:
@@ -245,10 +247,12 @@ def list_tapes(home: str) -> list[str]:
 
 
 def thin_tapes(home: str, before: float, room: int) -> int:
-    """Remove tapes last written before that second, and the oldest beyond so many bytes. Returns how many went."""
-    gone, size = 0, 0
-    for name in reversed(list_tapes(home)):
-        path = locate_tape(home, name)
+    """Remove tapes last written before that second, and the oldest beyond so many bytes; what a killed program left
+    of one as well. Returns how many went."""
+    folder, gone, size = os.path.join(home, FOLDER), 0, 0
+    left = [name for name in os.listdir(folder) if name.startswith(".")]
+    for name in [*(name + END for name in reversed(list_tapes(home))), *left]:
+        path = os.path.join(folder, name)
         try:
             about = os.stat(path)
             size += about.st_size

@@ -268,7 +268,7 @@ async def preview_run(
         raise BadRequest(prepared.failure.message, fix="`pal models` lists what can be used")
     plan = prepared.plan
     question = preparer.offers.question(where.key, plan.inbound, plan.model, prepared.session)
-    return PlanPreview(plan, preparer.offers.offer(question).verdict)
+    return PlanPreview(plan, preparer.offers.judge(question))
 
 
 async def _unwanted(inbound: Inbound) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from palinurus.agent.plan.offer import ToolOffer, ToolOffers
+from palinurus.agent.plan.offer import ToolOffers
 from palinurus.config.sections.policy import find_key_source
-from palinurus.core.policy.decide import describe_tool_verdict
+from palinurus.core.policy.decide import ToolVerdict, describe_tool_verdict
 from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool, normalize_tool_name
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.tool import Tool
@@ -27,21 +27,21 @@ from palinurus.sessions.record import SessionRecord
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}
 
 
-def find_tool_offer(program: CommandContext, seen: SessionSnapshot, inbound: Inbound) -> ToolOffer:
+def judge_tools(program: CommandContext, seen: SessionSnapshot, inbound: Inbound) -> ToolVerdict:
     """What a run of the session would get for this message."""
     record = seen.record or SessionRecord(sessionId="")
     offers = ToolOffers(program.settings, program.catalog, program.tools)
-    return offers.offer(
+    return offers.judge(
         offers.question(seen.key, inbound, find_session_model(program.catalog, seen.agent, record), record)
     )
 
 
-def list_hidden_tools(program: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[str, Any]]:
+def list_hidden_tools(program: CommandContext, found: ToolVerdict, *, admin: bool) -> list[dict[str, Any]]:
     """Every tool that is kept away, with who did it; where that is written is told to admins only."""
     where = partial(find_key_source, program.settings) if admin else lambda key: ""
     shown = []
     for name in found.hidden:
-        why = describe_tool_verdict(name, found.verdict, where)
+        why = describe_tool_verdict(name, found, where)
         names = ("reason", "layer", "key", "source", "changes")
         shown.append({"id": name, **{part: why[part] for part in names if why.get(part)}})
     return shown
@@ -114,14 +114,15 @@ async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> 
     key = asked.resolve(call)
     seen = await here.reader.load(key)
     message = Inbound(Target(chat.CHANNEL, to=str(key)), call.sender, "", "", at=here.program.clock.now())
-    found = find_tool_offer(here.program, seen, message)
+    found = judge_tools(here.program, seen, message)
+    offered = [here.program.tools[name] for name in found.offered]
     shared = here.program.settings.policy.shared.own.profile
     return {
         "agentId": key.agent,
         "profile": shared or "full",
-        "groups": group_tools(found.tools.values(), schemas=asked.include_schemas),
+        "groups": group_tools(offered, schemas=asked.include_schemas),
         "hidden": list_hidden_tools(here.program, found, admin=call.client.may(ADMIN)),
-        "notices": list(found.verdict.notes),
+        "notices": list(found.notes),
     }
 
 

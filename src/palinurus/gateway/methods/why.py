@@ -20,7 +20,7 @@ from palinurus.core.types.card import CARD
 from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.gateway.context import SessionParams, require
-from palinurus.gateway.methods.tools import find_tool_offer, list_hidden_tools
+from palinurus.gateway.methods.tools import judge_tools, list_hidden_tools
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
@@ -74,8 +74,8 @@ async def explain_message(
     told = describe_run(facts)
     record = seen.record or SessionRecord(sessionId="")
     now, look = gather_facts(program, seen.key, record), program.look(record.sessionId)
-    offered = find_tool_offer(program, seen, decode_inbound(row.body))
-    hidden = list_hidden_tools(program, offered, admin=admin)
+    judged = judge_tools(program, seen, decode_inbound(row.body))
+    hidden = list_hidden_tools(program, judged, admin=admin)
     then = "run" if told["calls"] else "next"
     if told["tools"]["hidden"] is not None:  # what is known now of a tool that was hidden then, and is
         layers = {one["id"]: one for one in hidden}
@@ -93,7 +93,7 @@ async def explain_message(
         "cache": {**told["cache"], **_judge_cache(look, facts.calls, row)},
         "tools": {
             **told["tools"],
-            "offered": list(offered.tools) if told["tools"]["offered"] is None else told["tools"]["offered"],
+            "offered": list(judged.offered) if told["tools"]["offered"] is None else told["tools"]["offered"],
             "hidden": hidden,
             "asOf": then,
         },

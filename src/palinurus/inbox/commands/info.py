@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from palinurus import __version__
-from palinurus.agent.plan.offer import ToolOffer, ToolOffers
+from palinurus.agent.plan.offer import ToolOffers
 from palinurus.agent.plan.window import read_calibration, resolve_history_rules
 from palinurus.config.sections.policy import find_key_source
 from palinurus.core.history.fit import fit_history
 from palinurus.core.history.repair import repair_history
 from palinurus.core.history.tokens import CHARS_PER_TOKEN, ModelCalibration, estimate_context_tokens
-from palinurus.core.policy.decide import explain_tool_verdict
+from palinurus.core.policy.decide import ToolVerdict, explain_tool_verdict
 from palinurus.core.prompt.bootstrap import BootstrapWeight, hide_memory
 from palinurus.core.types.inbound import Route
 from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall
@@ -81,7 +81,8 @@ async def _report(call: CommandCall) -> dict[str, Any]:
         "prompt": [{"name": p.name, "chars": p.chars, "stable": p.stable} for p in prompt.parts] if prompt else [],
         "files": [{"name": f.name, "raw": f.raw, "injected": f.injected, "state": f.state} for f in _files(call)],
         "tools": [
-            {"name": t.name, "chars": len(msgspec.json.encode(t.spec))} for t in offer_tools(call).tools.values()
+            {"name": name, "chars": len(msgspec.json.encode(call.program.tools[name].spec))}
+            for name in judge_tools(call).offered
         ],
     }
 
@@ -127,24 +128,26 @@ async def run_tools(call: CommandCall) -> CommandAnswer:
         return CommandAnswer("Use /tools, or /tools why NAME.")
     if word and not name.strip():
         return CommandAnswer("Say which: /tools why NAME.")
-    offer = offer_tools(call)
+    judged = judge_tools(call)
     if word:
         # Only the owner is told where the files of this machine are.
         where = partial(find_key_source, call.program.settings) if call.admin else lambda key: ""
-        return CommandAnswer("\n".join(explain_tool_verdict(name, offer.verdict, where)))
-    if not offer.tools:
-        return CommandAnswer(f"No tools are offered ({len(offer.hidden)} kept away; /tools why NAME).")
-    lines = [f"  {n}: {tool.description.split('. ')[0].rstrip('.')}" for n, tool in offer.tools.items()]
-    lines += [f"  - {name}: {why}" for name, why in offer.hidden.items()]
-    return CommandAnswer("\n".join([f"Tools ({len(offer.tools)} offered, {len(offer.hidden)} kept away):", *lines]))
+        return CommandAnswer("\n".join(explain_tool_verdict(name, judged, where)))
+    hidden = judged.hidden
+    if not judged.offered:
+        return CommandAnswer(f"No tools are offered ({len(hidden)} kept away; /tools why NAME).")
+    known = call.program.tools
+    lines = [f"  {n}: {known[n].description.split('. ')[0].rstrip('.')}" for n in judged.offered]
+    lines += [f"  - {name}: {why}" for name, why in hidden.items()]
+    return CommandAnswer("\n".join([f"Tools ({len(judged.offered)} offered, {len(hidden)} kept away):", *lines]))
 
 
-def offer_tools(call: CommandCall) -> ToolOffer:
+def judge_tools(call: CommandCall) -> ToolVerdict:
     """What the next run of the session would get if whoever calls asked for it."""
     program = call.program
     offers = ToolOffers(program.settings, program.catalog, program.tools)
     model = find_session_model(program.catalog, call.agent, call.record)
-    return offers.offer(offers.question(call.key, call.inbound, model, call.record))
+    return offers.judge(offers.question(call.key, call.inbound, model, call.record))
 
 
 # /agents: which agents there are.

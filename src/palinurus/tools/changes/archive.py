@@ -181,10 +181,13 @@ class ChangeArchive:
         """Calls of processes that are gone, by marker."""
         found = []
         for name in sorted(_list(self._path("open"))):
-            pid = name.partition(".")[0]
+            pid = name.lstrip(".").partition(".")[0]
             if not pid.isdigit() or lives(int(pid)):
                 continue
             marker = self._path("open", name)
+            if name.startswith("."):  # it was being written: the call had not begun
+                self.unmark(marker)
+                continue
             try:
                 found.append((marker, msgspec.json.decode(read_plain_file(marker, MOST), type=OpenCall)))  # our own
             except (OSError, NotPlainFile, msgspec.DecodeError):

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from palinurus.core.policy.command import only_reads
 from palinurus.core.types.changes import ChangeRules, FileChange
 from palinurus.core.types.tool import ToolContext
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.tools.changes.archive import ChangeArchive, OpenCall, RunHeader
 from palinurus.tools.changes.look import FileLook, SeenFile, SeenFiles, compare_looks
 from palinurus.tools.watches import is_alive
@@ -166,6 +167,7 @@ class ChangeJournal:
         with self._lock:
             known = True
             try:
+                pass_crashpoint("change.before")
                 if window.paths:
                     after = self._look_at(workspace, window.paths, window.rules)
                     self._write(window, compare_looks(window.before, after, window.tool))
@@ -241,6 +243,7 @@ class ChangeJournal:
         with contextlib.suppress(ValueError):
             self._open.remove(window)
         if window.marker:
+            pass_crashpoint("change.after")
             self.archive.unmark(window.marker)
 
 
