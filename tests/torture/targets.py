@@ -122,7 +122,20 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("sessions/transcript.py", "without `not self._stale`", "what is stale is put together anew when it is asked for"),
     ("sessions/transcript.py", "sync=True in `write_whole_file(name", "a copy of lines that stay where they are"),
     ("sessions/transcript.py", "dropped in `transcript.messages()", "whoever asks first puts them together"),
+    ("outbox/deliver.py", "self._out.discard(account)", "it is asked again each time, and says the same"),
+    (
+        "outbox/deliver.py",
+        "without `drafts is not None` in `if drafts is not None and draft",
+        "who has none has no draft",
+    ),
+    (
+        "outbox/deliver.py",
+        "await asyncio.gather(*self._busy.values()",
+        "they are cancelled, and end with the loop's next turn",
+    ),
+    ("outbox/deliver.py", "dropped in `await self._settle(row, reply, joined, found", "the next look finds it as well"),
     ("outbox/deliver.py", "returns None in `return follows.wait`", "it looks at once, and finds how long it waits"),
+    ("inbox/dispatch.py", "without `rules is None` in `alone", "a command goes by its lane's queue, at once as well"),
     (
         "inbox/dispatch.py",
         "without `message is not None` in `match effect",
