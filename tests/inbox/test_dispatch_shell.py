@@ -590,6 +590,14 @@ async def test_only_the_first_words_of_a_chat_wait_for_more_neither_commands_nor
     assert w.turns.began == ["run"]
 
 
+async def test_while_a_run_goes_on_the_queues_own_rules_hold_not_those_of_a_burst(tmp_path: Path) -> None:
+    async with world(tmp_path, queue=replace(BURST, mode="followup")) as w:
+        await w.send("run", pressed="m1")
+        await until(lambda: w.turns.began == ["run"])
+        await w.send("more", push=True)
+        assert w.turns.boxes["run"].take() == []
+
+
 async def test_a_burst_is_held_for_all_who_share_the_store_before_it_is_on_disk(tmp_path: Path) -> None:
     async with flaky(tmp_path, queue=BURST) as (w, store):
         store.held["accept"] = held = asyncio.Event()

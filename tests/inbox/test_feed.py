@@ -193,3 +193,18 @@ async def test_who_has_time_waits_for_the_end_and_follows_the_message_into_anoth
     async with asyncio.timeout(60):
         found = await waiting
     assert found is not None and (found.id, found.state) == ("b", "done") and rows.asked == ["a", "a", "b", "b"]
+
+
+async def test_somebody_listens_while_there_is_a_watcher_or_a_follower_of_all_gateways_that_has_listeners() -> None:
+    feeds, there = RunFeeds(), list[bool]()
+    assert not feeds.is_watched()
+    leave = feeds.watch("m", lambda event: None)
+    assert feeds.is_watched()
+    leave()
+    ear: Any = object()
+    stop = feeds.follow(ear, everywhere=lambda: bool(there))
+    assert not feeds.is_watched()
+    there.append(True)
+    assert feeds.is_watched()
+    stop()
+    assert not feeds.is_watched()

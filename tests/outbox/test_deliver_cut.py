@@ -528,3 +528,66 @@ async def test_a_worker_that_ends_has_ended_all_it_began(tmp_path: Path) -> None
         (begun,) = w.deliverer._workers["fake"]._busy.values()
         await w.deliverer.stop()
         assert begun.done()
+
+
+async def test_what_is_to_be_spoken_is_written_where_there_is_no_voice(tmp_path: Path) -> None:
+    async with world(tmp_path, FakeChannel()) as w:
+        await w.say(reply("hello", "1", speak=SpokenText("hello")))
+        await w.settled(1)
+        assert w.channel.texts == ["hello"]
+
+
+class Broken(FakeChannel):
+    async def find(self, reply: Reply) -> SendReceipt | None:
+        raise RuntimeError("a bug of a plugin")
+
+
+async def test_a_channel_that_breaks_ends_no_task_with_an_error(tmp_path: Path) -> None:
+    async with world(tmp_path, Broken(), start=False) as w:
+        await w.say(reply("hello", "1"))
+        row = await w.store.mark_sending("item.1", 1)
+        one = worker(w, w.channel)
+        one._busy[row.target] = asyncio.ensure_future(asyncio.sleep(0))
+        await one._one(row, reply("hello", "1"))
+        assert not one._busy and not one.wake.is_set()
+
+
+class Paced:
+    """Has everything wait, and hears what is gone."""
+
+    def __init__(self) -> None:
+        self.gone: list[str] = []
+
+    def wait(self, reply: Reply, age: int) -> float:
+        return 3600.0
+
+    def find_joined(self, reply: Reply) -> None:
+        return None
+
+    def on_gone(self, reply: Reply) -> None:
+        self.gone.append(reply.text)
+
+
+async def test_only_a_first_try_is_paced_and_who_paces_hears_when_it_is_gone(tmp_path: Path) -> None:
+    async with world(tmp_path, FakeChannel(), start=False) as w:
+        await w.say(reply("hello", "1"))
+        (row,) = await w.store.list_due_replies("fake", 2**62)
+        pace = Paced()
+        aids: Any = DeliveryAids(pace=pace)  # type: ignore[arg-type]
+        one = worker(w, w.channel, aids)
+        assert one._wait(row, reply("hello", "1")) == 3600.0
+        again = msgspec.structs.replace(row, attempts=1)
+        assert one._wait(again, reply("hello", "1")) <= 0
+        assert await one._part(row, reply("hello", "1")) is None
+        assert pace.gone == ["hello"] and w.channel.texts == ["hello"]
+
+
+async def test_where_repeats_are_dropped_two_deaths_are_no_reason_to_give_up(tmp_path: Path) -> None:
+    channel = FakeChannel(finds=False, dedupes=True)
+    async with world(tmp_path, channel, start=False) as w:
+        await w.say(reply("hello", "1"))
+        for _ in range(2):
+            await w.store.mark_sending("item.1", 1)
+        w.deliverer.start()
+        trace = await w.settled(1)
+    assert channel.texts == ["hello"] and [what for what, _ in trace][-1] == "sent"

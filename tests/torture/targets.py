@@ -25,7 +25,7 @@ SHELL = ("inbox/test_dispatch_shell.py", "inbox/test_dispatch.py", "inbox/test_d
 STORE = (
     "store/sqlite/test_store.py", "store/sqlite/test_writer.py", "store/sqlite/test_writer_faults.py",
     "store/sqlite/test_journal.py", "store/sqlite/test_journal_files.py", "store/sqlite/test_disk.py",
-    "store/sqlite/test_database.py", "store/sqlite/test_lock.py",
+    "store/sqlite/test_database.py", "store/sqlite/test_lock.py", "store/sqlite/test_store_shell.py",
 )  # fmt: skip
 APART = (
     "store/sqlite/test_disk.py", "store/sqlite/test_journal.py::test_a_write_cut_short",
@@ -41,7 +41,7 @@ TARGETS: dict[str, Target] = {
     "inbox/lanes.py": Target(("inbox/test_lanes_pump.py", "inbox/test_lanes.py"), (*SHELL, *FLOWS)),
     "inbox/dismiss.py": Target(SHELL, FLOWS),
     "inbox/running.py": Target(("inbox/test_running.py", *SHELL), FLOWS),
-    "inbox/feed.py": Target(("inbox/test_feed.py", *SHELL), FLOWS),
+    "inbox/feed.py": Target(("inbox/test_feed.py", "inbox/test_relay.py", *SHELL), FLOWS),
     "agent/turn.py": Target(
         TURN, (*FLOWS, "flow/test_hooks.py", "flow/test_directives.py", "flow/test_replay.py", "flow/test_delivery.py")
     ),
@@ -55,7 +55,10 @@ TARGETS: dict[str, Target] = {
     "store/sqlite/writer.py": Target(STORE, processes=APART),
     "store/sqlite/journal.py": Target(STORE, processes=APART),
     "store/sqlite/database.py": Target((*STORE, "store/sqlite/test_reader.py"), processes=APART),
-    "store/sqlite/changes.py": Target(PORT, (*STORE, "store/sqlite/test_machine.py", "store/sqlite/test_schema.py")),
+    "store/sqlite/changes.py": Target(
+        (*PORT, "store/sqlite/test_store_shell.py"),
+        (*STORE, "store/sqlite/test_machine.py", "store/sqlite/test_schema.py", "flow/test_two_nodes.py"),
+    ),
     "outbox/deliver.py": Target(DELIVER, ("outbox/test_drafts.py", "flow/test_delivery.py")),
     "outbox/send.py": Target(("outbox/test_send.py", "outbox/test_send_shapes.py"), DELIVER),
     "sessions/transcript.py": Target(
@@ -119,7 +122,20 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("sessions/transcript.py", "without `not self._stale`", "what is stale is put together anew when it is asked for"),
     ("sessions/transcript.py", "sync=True in `write_whole_file(name", "a copy of lines that stay where they are"),
     ("sessions/transcript.py", "dropped in `transcript.messages()", "whoever asks first puts them together"),
+    ("outbox/deliver.py", "self._out.discard(account)", "it is asked again each time, and says the same"),
+    (
+        "outbox/deliver.py",
+        "without `drafts is not None` in `if drafts is not None and draft",
+        "who has none has no draft",
+    ),
+    (
+        "outbox/deliver.py",
+        "await asyncio.gather(*self._busy.values()",
+        "they are cancelled, and end with the loop's next turn",
+    ),
+    ("outbox/deliver.py", "dropped in `await self._settle(row, reply, joined, found", "the next look finds it as well"),
     ("outbox/deliver.py", "returns None in `return follows.wait`", "it looks at once, and finds how long it waits"),
+    ("inbox/dispatch.py", "without `rules is None` in `alone", "a command goes by its lane's queue, at once as well"),
     (
         "inbox/dispatch.py",
         "without `message is not None` in `match effect",
