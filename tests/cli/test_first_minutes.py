@@ -41,6 +41,7 @@ backup create
 backup verify {place}/none
 backup restore {place}/none
 backup list
+store copy {place}/none postgresql://127.0.0.1:1/none
 setup --workspace {place}/work
 status
 status --json
@@ -178,6 +179,7 @@ fleet
 fleet status
 fleet init
 fleet evict nobody
+fleet drain nobody
 sandbox explain
 sandbox test
 extras

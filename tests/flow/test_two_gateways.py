@@ -221,7 +221,8 @@ async def test_a_chat_is_stopped_from_a_client_elsewhere(tmp_path: Path) -> None
 
 
 async def keys(app: App) -> list[str]:
-    return [str(row["dedupe"]) for row in await app.store._link.reads.fetch("SELECT dedupe FROM inbox")]  # type: ignore[attr-defined]
+    rows = await app.store._link.read(lambda conn: conn.fetch("SELECT dedupe FROM inbox"))  # type: ignore[attr-defined]
+    return [str(row["dedupe"]) for row in rows]
 
 
 async def test_a_file_sent_through_one_node_lies_where_its_message_runs(tmp_path: Path) -> None:

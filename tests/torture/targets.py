@@ -104,7 +104,7 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("inbox/dispatch.py", "`message` in `message = message or self._reader.reopen", "it saves the reading, no more"),
     ("inbox/dispatch.py", "await self._clock.sleep(0)", "who goes first on the loop is no promise"),
     ("inbox/dispatch.py", "in `free = session not in", "the store says the same, and the slot is given back"),
-    ("inbox/lanes.py", "in `if self._stopped or not self._lanes.backlog", "what is begun then finds nothing to do"),
+    ("inbox/lanes.py", "in `if self._stopped or not (blind or self._lanes.backlog", "who begins then finds nothing"),
     ("inbox/lanes.py", "Gt swapped in `if found > 0", "none are added"),
     (
         "inbox/lanes.py",

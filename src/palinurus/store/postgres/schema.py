@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 
 from palinurus.errors import StateBroken, StateError
+from palinurus.patterns import compile_late
 
 SCHEMA = "palinurus"
 KEPT = "1 day"  # functions that no node has used for so long go
-_MARK = re.compile(r"^-- version \d+\b.*$", re.MULTILINE)
+_MARK = compile_late(r"^-- version \d+\b.*$", re.MULTILINE)
 # Nobody else installs, and no batch of changes runs meanwhile.
 _ALONE = "SELECT pg_advisory_xact_lock(7001, 0), pg_advisory_xact_lock(7001, hashtext('palinurus'))"
 

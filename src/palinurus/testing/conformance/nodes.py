@@ -298,6 +298,9 @@ class NodesSuite(InboxSuite):
 
     async def test_a_node_that_leaves_closes_nothing_for_the_others(self, store: Store) -> None:
         other = await self.share(store)
+        async with asyncio.timeout(60):  # both are certainly there still
+            await store.confirm()
+            await other.confirm()
         await other.close()
         await other.close()
         assert (await store.accept(make_item("m1"), claim=True)).claim is not None
