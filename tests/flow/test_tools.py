@@ -95,7 +95,8 @@ async def test_the_tools_of_the_docs(tmp_path: Path) -> None:
         config = {
             "models": {"providers": {"mock": provider}},
             "agents": {"defaults": {"model": "mock/gpt-m"}},
-            "tools": {"web": {"fetch": {"allowedHosts": [site.entry]}}},
+            # A poll that half a second of silence ends before the command does would be followed by a turn of its own.
+            "tools": {"web": {"fetch": {"allowedHosts": [site.entry]}}, "exec": {"notifyOnExit": False}},
         }
         (home / "palinurus.json").write_text(json.dumps(config))
         screen = Reader(home)

@@ -150,8 +150,12 @@ async def test_one_that_was_cut_or_changed_is_refused(
             call(monkeypatch, tmp_path / "h", "verify", str(tmp_path / "cut"))
     for place in range(30, len(whole), max(1, len(whole) // 12)):
         (tmp_path / "bad").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(PalinurusError):
-            call(monkeypatch, tmp_path / "h", "verify", str(tmp_path / "bad"))
+        try:
+            call(monkeypatch, tmp_path / f"n{place}", "restore", str(tmp_path / "bad"))
+        except PalinurusError:
+            continue
+        assert not sealed  # gzip has bits that mean nothing; what comes out is the same then
+        assert files(tmp_path / f"n{place}") == files(tmp_path / "h")
 
 
 async def test_a_home_in_use_is_put_aside_only_when_asked(
