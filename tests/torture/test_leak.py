@@ -37,9 +37,10 @@ class Held(NamedTuple):
     descriptors: int
 
 
-def look(messages: int) -> Held:
+def look(messages: int, *, whole: bool) -> Held:
+    """`whole`: with what there is of each kind. That takes room itself."""
     gc.collect()
-    kinds = Counter(type(one).__qualname__ for one in gc.get_objects())
+    kinds = Counter(type(one).__qualname__ for one in gc.get_objects() if whole)
     return Held(messages, sys.getallocatedblocks(), kinds, memory(), len(os.listdir("/proc/self/fd")))
 
 
@@ -89,26 +90,24 @@ async def hold(home: Path, messages: int, looks: int) -> list[Held]:
             talk.forget()
             done = begun + TOGETHER
             if done % (messages // looks) == 0:
-                found.append(look(done))
+                found.append(look(done, whole=len(found) in (looks // 4, looks - 1)))
                 print(done, found[-1].blocks, "blocks", found[-1].resident >> 10, "KB", flush=True)
     return found
 
 
-def _blocks(one: Held) -> int:
-    return one.blocks
-
-
-def _resident(one: Held) -> int:
-    return one.resident
-
-
 def tell_growth(found: list[Held]) -> Iterator[str]:
-    """What grew with the messages, after a quarter of them."""
+    """What grew with the messages, after a quarter of them. Caches with a limit fill and are emptied: the least of each
+    half is compared."""
     warm = found[len(found) // 4 :]
-    slope, resident = (fit_slope([(one.messages, size(one)) for one in warm]) for size in (_blocks, _resident))
-    print(f"a message leaves {slope:.3f} blocks behind, {resident:.0f} bytes of the system's")
-    if slope > MOST:
-        yield f"{slope:.2f} blocks a message: {(warm[-1].kinds - warm[0].kinds).most_common(8)}"
+    first, last = warm[: len(warm) // 2], warm[len(warm) // 2 :]
+    came = last[0].messages - first[0].messages
+    blocks, resident = (
+        (min(one[at] for one in last) - min(one[at] for one in first)) / came
+        for at in (Held._fields.index("blocks"), Held._fields.index("resident"))
+    )
+    print(f"a message leaves {blocks:.3f} blocks behind, {resident:.0f} bytes of the system's")
+    if blocks > MOST:
+        yield f"{blocks:.2f} blocks a message: {(warm[-1].kinds - warm[0].kinds).most_common(8)}"
     if warm[-1].descriptors > warm[0].descriptors + 2:
         yield f"descriptors: {warm[0].descriptors} -> {warm[-1].descriptors}"
 
