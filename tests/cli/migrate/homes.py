@@ -75,6 +75,7 @@ def make_openclaw(home: Path) -> Path:
     )
     put(root, "credentials/telegram-allowFrom.json", {"version": 1, "allowFrom": ["4711"]})
     put(root, "exec-approvals.json", {"version": 1, "agents": {"main": {"allowlist": [{"pattern": "/usr/bin/git"}]}}})
+    put(root, ".env", "# keys\nexport GROQ_API_KEY='sk-very-secret-too'\n")
     put(root, "extensions/mine/index.js", "x")
     put(root, "surprise.bin", "x")
     return root

@@ -112,10 +112,9 @@ def test_every_name_of_the_old_home_is_in_the_report(
     assert "JavaScript" in told["rest", "extensions"]["why"]
     assert told["rest", "surprise.bin"]["why"] == "not known to this importer"
     assert told["jobs", "odd"]["fate"] == "lost"
-    assert (
-        "no transcript" in told["sessions", "agent:main:gone"]["why"]
-        or "No such file" in told["sessions", "agent:main:gone"]["why"]
-    )
+    assert told["sessions", "agent:main:gone"]["why"] == "there is no transcript"
+    assert told["config", "env.vars.GROQ_API_KEY"]["fate"] == "kept"
+    assert load_config(str(home), {}).raw["env"]["vars"] == {"GROQ_API_KEY": "sk-very-secret-too"}
 
 
 @pytest.mark.parametrize("program", MAKERS)

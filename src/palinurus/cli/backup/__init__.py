@@ -16,6 +16,7 @@ from typing import BinaryIO
 import msgspec
 
 import palinurus
+from palinurus.beneath import resolve_beneath
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.backup.box import LIST, BackupContents, BoxWriter, is_sealed, read_box, refuse_damage
 from palinurus.clock import SystemClock
@@ -77,7 +78,7 @@ def _create(asked: argparse.Namespace) -> None:
         raise BadRequest(f"{target} is there already", fix="name another file")
     phrase = _ask_phrase(twice=True) if asked.encrypt else ""
     places = list(_list_places(home))
-    outside = {agent.workspace for agent in settings.agents.values() if not _is_below(home, agent.workspace)}
+    outside = {agent.workspace for agent in settings.agents.values() if resolve_beneath(home, agent.workspace) is None}
     started = SystemClock().now()
     half = f"{target}.part"
     try:
@@ -130,10 +131,6 @@ def _only_grows(place: str) -> bool:
     """A transcript."""
     parts = place.split("/")
     return len(parts) == 4 and parts[0] == "agents" and parts[2] == "sessions" and ".jsonl" in parts[3]
-
-
-def _is_below(home: str, folder: str) -> bool:
-    return os.path.commonpath((os.path.realpath(home), os.path.realpath(folder))) == os.path.realpath(home)
 
 
 # --- verify, restore, list -------------------------------------------------------------------------------------

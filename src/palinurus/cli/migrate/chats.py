@@ -28,6 +28,8 @@ from palinurus.sessions.entries import (
     to_millis,
 )
 
+REWRITTEN = "written in our format: the words and tool calls are the same"
+
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One of theirs. `at`: milliseconds."""

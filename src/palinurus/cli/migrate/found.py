@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -140,6 +140,24 @@ def walk_files(folder: str, place: str, part: str, lines: list[ImportLine]) -> I
                 lines.append(ImportLine(kind, f"{place}/{inner}", "lost", "not a regular file"))
             else:
                 yield FoundFile(kind, f"{place}/{inner}", read_later(path), os.stat(path).st_mode & 0o700)
+
+
+def read_variables(path: str) -> Iterator[tuple[str, str]]:
+    """The variables of an .env file; none if it cannot be read."""
+    try:
+        text = read_later(path)().decode(errors="replace")
+    except OSError:
+        return
+    for line in text.splitlines():
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and not name.startswith("#") and value.strip():
+            yield name.strip(), value.strip().strip("'\"")
+
+
+def list_rest(names: Collection[str], reasons: Mapping[str, str]) -> Iterator[ImportLine]:
+    """What nobody brings over, each with the reason, so that nothing is passed over in silence."""
+    for name in names:
+        yield ImportLine("rest", name, "lost", reasons.get(name, "not known to this importer"))
 
 
 def read_tables(file: str, wanted: Collection[str]) -> Tables:

@@ -6,26 +6,27 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from palinurus.cli.migrate.chats import ChatMessage, read_time, write_transcript
+from palinurus.cli.migrate.chats import REWRITTEN, ChatMessage, read_time, write_transcript
 from palinurus.cli.migrate.found import (
     FoundFile,
     FoundHome,
     FoundPerson,
     FoundSession,
     ImportLine,
+    Tables,
     decode_object,
     list_folder,
+    list_rest,
     read_later,
     read_object,
     read_tables,
+    read_variables,
     walk_files,
 )
 from palinurus.core.skills.frontmatter import BadFrontMatter, parse_yaml
 from palinurus.core.types.keys import escape_key_part
 from palinurus.errors import BadRequest
 
-_REWRITTEN = "written in our format: the words and tool calls are the same"
-_OTHER_KEY = "set it anew: pal config explain"
 _CHATS = frozenset({"telegram", "discord", "slack", "signal", "whatsapp", "matrix", "email", "irc"})
 # Its files of the persona and of memory -> ours.
 _FILES = {
@@ -80,7 +81,7 @@ def read_hermes(root: str, environ: Mapping[str, str]) -> FoundHome:
     tables = read_tables(os.path.join(root, "state.db"), {"sessions", "messages"})
     left = [name for name in list_folder(root) if name not in _KNOWN and not name.startswith("state.db-")]
     config = _config(root, lines)
-    lines += [ImportLine("rest", name, "lost", _LEFT.get(name, "not known to this importer")) for name in left]
+    lines += list_rest(left, _LEFT)
     return FoundHome(
         program="hermes",
         root=root,
@@ -112,8 +113,8 @@ def _config(root: str, lines: list[ImportLine]) -> dict[str, Any]:
         kept = {key: each[key] for key in ("command", "args", "env", "url", "headers") if each.get(key)}
         made.setdefault("mcp", {}).setdefault("servers", {})[server] = kept
     for key in sorted(set(told) - {"model", "mcp_servers", "_config_version"}):
-        lines.append(ImportLine("config", key, "lost", _OTHER_KEY))
-    for variable, value in _variables(os.path.join(root, ".env")):
+        lines.append(ImportLine("config", key, "lost", "set it anew: pal config explain"))
+    for variable, value in read_variables(os.path.join(root, ".env")):
         channel = _TOKENS.get(variable)
         if channel:
             made.setdefault("channels", {}).setdefault(channel[0], {})[channel[1]] = value
@@ -139,18 +140,7 @@ def _yaml(path: str) -> dict[str, Any]:
     return read.fields if isinstance(read.fields, dict) else {}
 
 
-def _variables(path: str) -> Iterator[tuple[str, str]]:
-    try:
-        text = read_later(path)().decode(errors="replace")
-    except OSError:
-        return
-    for line in text.splitlines():
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and not name.startswith("#") and value.strip():
-            yield name.strip(), value.strip().strip("'\"")
-
-
-def _sessions(tables: dict[str, list[dict[str, Any]]]) -> Iterator[FoundSession]:
+def _sessions(tables: Tables) -> Iterator[FoundSession]:
     said: dict[str, list[dict[str, Any]]] = {}
     for row in tables.get("messages", ()):
         if row.get("active", 1):
@@ -167,7 +157,7 @@ def _sessions(tables: dict[str, list[dict[str, Any]]]) -> Iterator[FoundSession]
         record = {"sessionId": ident, "updatedAt": at, "sessionStartedAt": read_time(row["started_at"])}
         if row.get("title") or row.get("display_name"):
             record["label"] = row.get("title") or row.get("display_name")
-        yield FoundSession(key, record, _reader(rows, key, ident, str(row.get("model") or "")), _REWRITTEN)
+        yield FoundSession(key, record, _reader(rows, key, ident, str(row.get("model") or "")), REWRITTEN)
 
 
 def _key(row: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.migrate.chats import ChatMessage, read_time, write_transcript
+from palinurus.cli.migrate.chats import REWRITTEN, ChatMessage, read_time, write_transcript
 from palinurus.cli.migrate.found import (
     FoundFile,
     FoundHome,
@@ -17,6 +17,7 @@ from palinurus.cli.migrate.found import (
     ImportLine,
     decode_object,
     list_folder,
+    list_rest,
     read_later,
     read_object,
     walk_files,
@@ -28,7 +29,6 @@ from palinurus.patterns import compile_late
 
 _SAFE = compile_late(r"[^A-Za-z0-9_.-]+")
 _MEMORY = ("workspace/memory/MEMORY.md", "workspace/MEMORY.md")
-_REWRITTEN = "written in our format: the words and tool calls are the same"
 # Its name of a vendor -> ours, where they differ.
 _VENDORS = {
     "gemini": "google",
@@ -68,7 +68,7 @@ def read_nanobot(root: str, environ: Mapping[str, str]) -> FoundHome:
     paired = (read_object(os.path.join(root, "pairing.json")) or {}).get("approved") or {}
     people = [FoundPerson(channel, "default", str(who)) for channel, all_ in paired.items() for who in all_ or ()]
     left = [name for name in list_folder(root) if name not in _KNOWN]
-    lines += [ImportLine("rest", name, "lost", _LEFT.get(name, "not known to this importer")) for name in left]
+    lines += list_rest(left, _LEFT)
     return FoundHome(
         program="nanobot",
         root=root,
@@ -142,7 +142,7 @@ def _sessions(folder: str) -> Iterator[FoundSession]:
             ident = f"nanobot-{_SAFE.sub('-', key)[:120]}"
             ours = _key(key, ident)
             record = {"sessionId": ident, "updatedAt": read_time(head.get("updated_at")), "label": key}
-            yield FoundSession(ours, record, _reader(path, ours, ident), _REWRITTEN)
+            yield FoundSession(ours, record, _reader(path, ours, ident), REWRITTEN)
 
 
 def _key(key: str, ident: str) -> str:

@@ -4,7 +4,7 @@ later ones."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from palinurus import late
@@ -17,9 +17,11 @@ from palinurus.cli.migrate.found import (
     Tables,
     decode_object,
     list_folder,
+    list_rest,
     read_later,
     read_object,
     read_tables,
+    read_variables,
     walk_files,
 )
 from palinurus.config.include import read_included
@@ -57,15 +59,8 @@ _LEFT = {
     "delivery-queue": "replies the other program had not sent",
     "tmp": "temporary files",
     "cache": "temporary files",
-    "state": "",
-    "agents": "",
-    "credentials": "",
-    "cron": "",
-    "skills": "",
-    "exec-approvals.json": "",
-    CONFIG: "",
-    ".env": "",
 }
+_KNOWN = {"state", "agents", "credentials", "cron", "skills", "exec-approvals.json", CONFIG, ".env"}
 
 
 def read_openclaw(root: str, environ: Mapping[str, str]) -> FoundHome:
@@ -98,7 +93,7 @@ def read_openclaw(root: str, environ: Mapping[str, str]) -> FoundHome:
         jobs=tuple(_jobs(root, state, lines)),
         people=tuple(dict.fromkeys(_people(root, state, lines))),
         approvals=_approvals(root, state),
-        lines=(*lines, *_rest(root, set(spaces))),
+        lines=(*lines, *list_rest(_list_left(root, spaces), _LEFT)),
     )
 
 
@@ -111,6 +106,8 @@ def _config(root: str, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict
     config = raw if isinstance(raw, dict) else {}
     config.pop("meta", None)
     config.pop("wizard", None)
+    for name, value in read_variables(os.path.join(root, ".env")):
+        config.setdefault("env", {}).setdefault("vars", {}).setdefault(name, value)
     agents = config.setdefault("agents", {})
     changed: dict[str, str] = {}
     spaces: dict[str, str] = {}
@@ -234,11 +231,7 @@ def _people(root: str, state: Tables, lines: list[ImportLine]) -> Iterator[Found
             lines.append(ImportLine("keys", f"credentials/{name}", "lost", "sign in again: pal channels login"))
 
 
-def _rest(root: str, spaces: set[str]) -> Iterator[ImportLine]:
-    """Every other name at the top, so that nothing is passed over in silence."""
-    for name in list_folder(root):
-        if name in spaces or name.startswith(f"{CONFIG}.") or name.endswith((".bak", ".lock")):
-            continue
-        why = _LEFT.get(name, "not known to this importer")
-        if why:
-            yield ImportLine("rest", name, "lost", why)
+def _list_left(root: str, spaces: Collection[str]) -> list[str]:
+    """Every other name at the top, but for locks and copies of the config."""
+    names = [name for name in list_folder(root) if name not in _KNOWN and name not in spaces]
+    return [name for name in names if not name.startswith(f"{CONFIG}.") and not name.endswith((".bak", ".lock"))]

@@ -155,6 +155,8 @@ class HomeImporter:
             data = session.read()
             raw = {name: value for name, value in session.record.items() if name not in _DROPPED}
             record = SessionRecord.decode(msgspec.json.encode(raw))
+        except FileNotFoundError:
+            data = b""
         except (OSError, BadRequest, StateBroken) as error:
             return msgspec.structs.replace(line, fate="lost", why=str(error))
         if key is None:

@@ -39,22 +39,18 @@ def hold_moment(home: str, appended: list[str]) -> Iterator[list[MomentFile]]:
     os.mkdir(stage, 0o700)
     file = os.path.join(home, NAME)
     try:
-        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as writer:
-            writer.execute("PRAGMA busy_timeout = 30000")
+        with contextlib.closing(sqlite3.connect(file, timeout=30, isolation_level=None)) as writer:
             with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as reader:
                 writer.execute("BEGIN IMMEDIATE")
                 try:
                     held = [each for number, place in enumerate(appended) for each in _link(home, place, number)]
                     reader.execute("BEGIN")
-                    reader.execute(
-                        "SELECT count(*) FROM sqlite_master"
-                    ).fetchone()  # the snapshot begins with the first read
+                    # The snapshot begins with the first read.
+                    reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
                 finally:
                     writer.execute("ROLLBACK")
                 copy = os.path.join(stage, NAME)
-                with contextlib.closing(sqlite3.connect(copy)) as target:
-                    reader.backup(target)
-                    target.execute("PRAGMA journal_mode = DELETE")
+                _copy(reader, copy)
         yield [MomentFile(NAME, copy, os.path.getsize(copy)), *held]
     except sqlite3.Error as error:
         raise to_state_error(error, file) from None
@@ -65,11 +61,16 @@ def hold_moment(home: str, appended: list[str]) -> Iterator[list[MomentFile]]:
 def copy_database(path: str, target: str) -> None:
     """Another SQLite file as it is at one moment, whoever writes it. Raises StateError."""
     try:
-        with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(target)) as copy:
-            source.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")
+        with contextlib.closing(sqlite3.connect(path)) as source:
+            _copy(source, target)
     except sqlite3.Error as error:
         raise to_state_error(error, path) from None
+
+
+def _copy(source: sqlite3.Connection, target: str) -> None:
+    with contextlib.closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")
 
 
 def _link(home: str, place: str, number: int) -> Iterator[MomentFile]:
