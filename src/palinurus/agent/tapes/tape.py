@@ -239,20 +239,23 @@ def save_branch(home: str, item: str, tape: Tape) -> str:
 
 def list_tapes(home: str) -> list[str]:
     """The messages whose runs are on tape, oldest first."""
+    return [name.removesuffix(END) for name in _list_names(home) if name.endswith(END) and not name.startswith(".")]
+
+
+def _list_names(home: str) -> list[str]:
     try:
-        names = os.listdir(os.path.join(home, FOLDER))
+        return sorted(os.listdir(os.path.join(home, FOLDER)))
     except FileNotFoundError:
         return []
-    return sorted(name.removesuffix(END) for name in names if name.endswith(END) and not name.startswith("."))
 
 
 def thin_tapes(home: str, before: float, room: int) -> int:
     """Remove tapes last written before that second, and the oldest beyond so many bytes; what a killed program left
     of one as well. Returns how many went."""
-    folder, gone, size = os.path.join(home, FOLDER), 0, 0
-    left = [name for name in os.listdir(folder) if name.startswith(".")]
+    gone, size = 0, 0
+    left = [name for name in _list_names(home) if name.startswith(".")]
     for name in [*(name + END for name in reversed(list_tapes(home))), *left]:
-        path = os.path.join(folder, name)
+        path = os.path.join(home, FOLDER, name)
         try:
             about = os.stat(path)
             size += about.st_size

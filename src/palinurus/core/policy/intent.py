@@ -9,6 +9,13 @@ from palinurus.patterns import compile_late
 
 _WORD = compile_late(r"[^\W\d_]+")
 _SPLIT = compile_late(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])")
+
+
+def _read_verbs(rows: str) -> dict[str, frozenset[str]]:
+    """By the first of each row's words."""
+    return {row.partition("/")[0]: frozenset(row.split("/")) for row in rows.split()}
+
+
 # What people say, by kind of effect. The first word of a row is its name; a tool's kinds are found in its own name.
 _KINDS: tuple[frozenset[str], ...] = tuple(
     frozenset(row.split())
@@ -32,25 +39,19 @@ _KINDS: tuple[frozenset[str], ...] = tuple(
     )
 )  # fmt: skip
 # Verbs in tools' names, and what people say for them. Opposites share no row: who has a door locked has none unlocked.
-_VERBS: dict[str, frozenset[str]] = {
-    row.split("/")[0]: frozenset(row.split("/"))
-    for row in (
-        "accept activate approve/genehmige assign close/schließe complete/finish confirm convert deactivate "
-        "decline/reject deploy disable dismiss duplicate enable install merge move/shift/postpone/verschiebe mute "
-        "pause postpone/move publish purchase/buy/order reject/decline rename reopen rerun/retry/again resolve/close "
-        "restore resume retry/rerun snooze submit toggle/turn/switch translate/übersetze turn/switch/schalte unarchive "
-        "unassign uninstall unlock unmute unpublish upgrade"
-    ).split()
-}  # fmt: skip
+_VERBS = _read_verbs(
+    "accept activate approve/genehmige assign close/schließe complete/finish confirm convert deactivate "
+    "decline/reject deploy disable dismiss duplicate enable install merge move/shift/postpone/verschiebe mute "
+    "pause postpone/move publish purchase/buy/order reject/decline rename reopen rerun/retry/again resolve/close "
+    "restore resume retry/rerun snooze submit toggle/turn/switch translate/übersetze turn/switch/schalte unarchive "
+    "unassign uninstall unlock unmute unpublish upgrade"
+)
 # Verbs that are things as well count as a name's first word before what they are done to: `order_refund` is no order.
-_WEAK: dict[str, frozenset[str]] = {
-    row.split("/")[0]: frozenset(row.split("/"))
-    for row in (
-        "archive/archiviere bookmark/save call/phone/ring comment copy/kopiere dim/turn flag label/tag like/react lock "
-        "mark order/buy/bestelle pin play/spiele print/drucke rate release review scan sign star switch/turn/schalte "
-        "tag/label"
-    ).split()
-}  # fmt: skip
+_WEAK = _read_verbs(
+    "archive/archiviere bookmark/save call/phone/ring comment copy/kopiere dim/turn flag label/tag like/react lock "
+    "mark order/buy/bestelle pin play/spiele print/drucke rate release review scan sign star switch/turn/schalte "
+    "tag/label"
+)
 _OBJECTS = frozenset(
     "album appointment article blinds branch bug card channel chat contact device document door email event feed file "
     "folder food groceries heater heating image invoice issue item items lamp letter light lights list mail message "
