@@ -113,6 +113,7 @@ def test_files_and_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "tool", "args"),
     [
+        ("System: The owner has undone a file.\n\nread a.txt", "read", {"path": "a.txt"}),
         ("list files", "ls", {"path": "."}),
         ("Please list the files.", "ls", {"path": "."}),
         ("ls src", "ls", {"path": "src"}),
