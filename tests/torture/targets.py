@@ -113,7 +113,7 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ),
     ("inbox/lanes.py", "Gt swapped in `if left > 0", "what is due now is due with the next turn of the loop"),
     ("inbox/feed.py", "LtE swapped in `if left is not None", "no time left, or none at all"),
-    ("inbox/dismiss.py", "dropped in `run.marked = True", "it is marked once more, in the same way"),
+    ("inbox/dismiss.py", "dropped in `run.mark = None", "it is marked once more, in the same way"),
     ("inbox/dismiss.py", "without `row.verdict is not None`", "whoever is doomed has a verdict"),
     ("store/sqlite/store.py", "Gt swapped in `return await asyncio.to_thread", "a file of exactly that size"),
     ("store/sqlite/store.py", "LtE swapped in `if after and", "the rest of nothing is nothing"),
