@@ -43,7 +43,8 @@ TARGETS: dict[str, Target] = {
     "inbox/running.py": Target(("inbox/test_running.py", *SHELL), FLOWS),
     "inbox/feed.py": Target(("inbox/test_feed.py", "inbox/test_relay.py", *SHELL), FLOWS),
     "agent/turn.py": Target(
-        TURN, (*FLOWS, "flow/test_hooks.py", "flow/test_directives.py", "flow/test_replay.py", "flow/test_delivery.py")
+        (*TURN, "flow/test_replay.py"),
+        (*FLOWS, "flow/test_hooks.py", "flow/test_directives.py", "flow/test_delivery.py"),
     ),
     "agent/recorder.py": Target(("agent/test_recorder.py", *TURN)),
     "agent/settle.py": Target(("agent/test_settle.py", *TURN), (*FLOWS, "flow/test_heartbeat.py")),
