@@ -205,6 +205,26 @@ class Breaking(Closing):
         raise RuntimeError("broken")
 
 
+class BreakingLate(Turns):
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        self.began.append(claimed.inbound.text)
+        try:
+            await abort.wait(self.gate("never").wait())
+        finally:
+            raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("how", ["stop_item", "interrupt"])
+async def test_a_stopped_run_that_breaks_was_stopped_and_nobody_hears_that_it_broke(tmp_path: Path, how: str) -> None:
+    async with flaky(tmp_path, BreakingLate) as (w, _):
+        run = await begun(w)
+        if how == "stop_item":
+            assert await w.dispatcher.stop_item(run)
+        else:
+            w.dispatcher._dismisser.abort(w.dispatcher._running[MAIN], how)
+        assert (await w.outcome(run)).outcome == "aborted" and w.told == []
+
+
 async def test_tool_calls_that_a_broken_turn_left_open_are_answered(tmp_path: Path) -> None:
     async with flaky(tmp_path, Breaking) as (w, _):
         assert isinstance(w.turns, Closing)

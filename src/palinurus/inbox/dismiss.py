@@ -127,7 +127,7 @@ class MessageDismisser:
             raise
         run = self._running.get(session)
         if run is not None and run.claim.id in done.marked:
-            run.mark = None
+            run.marked = True
         doomed = [row for row in self._book.list_doomed(session) if only is None or row.id in only]
         doomed = doomed if waiting is not None else []  # it was not asked about what waits
         known = {row.id for row in doomed} | ({run.claim.id} if run is not None else set())
@@ -204,15 +204,15 @@ class MessageDismisser:
             while True:
                 rows = [row for row in self._book.list_doomed(session) if row.id not in tried]
                 run = self._running.get(session)
-                mark = run.mark if run is not None else None
+                mark = run.mark if run is not None and not run.marked else None
                 if not rows and mark is None:
                     return
                 tried.update(row.id for row in rows)
                 notices = await self._notices(session, rows)
                 ends = [_make_dismissal(row, to_outgoing_rows(notices[row.id], row.id, self._now())) for row in rows]
                 done = await self._store.dismiss([*ends, mark] if mark is not None else ends)
-                if run is not None and run.mark is mark:  # not one that was made meanwhile
-                    run.mark = None
+                if run is not None and mark is not None:
+                    run.marked = True
                 self._over(session, rows, done, notices)
         except StateError:
             asyncio.get_running_loop().call_later(AGAIN, self.begin, session)

@@ -128,11 +128,11 @@ def make_refused_end(outcome: TurnOutcome, note: str, now: int) -> AgentEnd:
 class ActiveRun:
     """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end.
 
-    `mark` is the end that somebody who stopped it wants on disk; None again once it is there, or the run ended first.
+    `mark` is the end that somebody who stopped it wants on disk; `marked` once it is there, or the run ended first.
     """
 
     __slots__ = (
-        "abort", "absorbed", "begin", "claim", "late", "mailbox", "mark", "message", "over", "task", "timer",
+        "abort", "absorbed", "begin", "claim", "late", "mailbox", "mark", "marked", "message", "over", "task", "timer",
     )  # fmt: skip
 
     def __init__(self, claim: RunClaim, message: InboxMessage, begin: BeginEffect, mailbox: Mailbox) -> None:
@@ -147,6 +147,7 @@ class ActiveRun:
         self.late = 0
         self.over = False
         self.mark: Dismissal | None = None
+        self.marked = False
 
 
 class RunAudience:
