@@ -23,6 +23,7 @@ from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, Appr
 from palinurus.core.types.sandbox import needs_approval
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.errors import StateError
+from palinurus.files import find_real_path
 from palinurus.patterns import compile_late
 from palinurus.tools.commands import exposure
 from palinurus.tools.taint import make_approval_request
@@ -194,7 +195,7 @@ def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec
     for one in tries:
         if os.path.isfile(one) and os.access(one, os.X_OK):
             real = os.path.realpath(one)
-            homes = {os.path.realpath(h) for h in {workspace, cwd, "/tmp", "/var/tmp", "/dev/shm"} - {"/"}}
+            homes = {find_real_path(h) for h in {workspace, cwd, "/tmp", "/var/tmp", "/dev/shm"} - {"/"}}
             own = any(is_inside(p, home) for home in homes for p in (real, one))
             return exec.ExecProgram(argv, real, one, own)
     return exec.ExecProgram(argv, "")
