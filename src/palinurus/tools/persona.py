@@ -15,7 +15,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 BYTES = 16 << 20  # that are remembered, of all files of a workspace
 _LINKS = (*SHAPING_FOLDERS, ".agents")  # also watched themselves, where they are links
 _STEERING_DEPTH = 4  # folders below the workspace in which people start other programs
+_Listed: TypeAlias = "dict[str, list[os.DirEntry[str]] | None]"  # what was found in folders, in one look
 _HEAVY = frozenset(("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".cache"))
 
 
@@ -198,8 +199,11 @@ class PersonaWatch:
     def _paths(self) -> Iterator[str]:
         """Every file that is watched, and what a link among them leads to in the workspace."""
         start = _count_top(self.workspace)
-        top = _list(self.workspace)  # once for both walks: the dearest system call of a look
-        for path, is_link in _walk_shaping(self.workspace, top):
+        top = _list(self.workspace)
+        if top is not None:  # of a hundred names that are looked at twice a call, few can be ours
+            top = [e for e in top if may_steer(e.name) or e.is_dir(follow_symlinks=False) or e.name in _LINKS]
+        listed: _Listed = {self.workspace: top}  # once for both walks: the dearest system call of a look
+        for path, is_link in _walk_shaping(self.workspace, listed):
             if not is_shaping_file(name := path[start:]) and name not in _LINKS:
                 continue
             yield path
@@ -208,7 +212,7 @@ class PersonaWatch:
                 if is_inside(real, self.workspace) and os.path.isfile(real):  # a folder that is a link: not walked
                     yield real
         if self.home:
-            for path, _ in _walk(self.workspace, _STEERING_DEPTH, top or []):
+            for path, _ in _walk(self.workspace, listed, _STEERING_DEPTH):
                 if is_steering_file(path[start:]):
                     yield path
             yield from (f"{self.home}/{name}" for name in _choose_present(STEERING_HOME, _list(self.home)))
@@ -238,9 +242,10 @@ def _lines(one: PersonaSnapshot | None) -> list[str]:
     return one.data.decode("utf-8", "replace").splitlines() if one.data is not None else ["(too large to be shown)"]
 
 
-def _walk_shaping(workspace: str, top: list[os.DirEntry[str]] | None) -> Iterator[tuple[str, bool]]:
+def _walk_shaping(workspace: str, listed: _Listed) -> Iterator[tuple[str, bool]]:
     """Paths, and whether they are links."""
-    for entry in top or ():  # of a hundred names that are looked at twice a call, few are ours
+    top = listed[workspace]
+    for entry in top or ():
         if (is_shaping_file(entry.name) or entry.name in _LINKS) and not entry.is_dir(follow_symlinks=False):
             yield entry.path, entry.is_symlink()
     for folder in _choose_present(SHAPING_FOLDERS, top):
@@ -249,7 +254,7 @@ def _walk_shaping(workspace: str, top: list[os.DirEntry[str]] | None) -> Iterato
         if link:  # what it leads to is not ours to look through
             yield link, True
         else:
-            yield from _walk(path)
+            yield from _walk(path, listed)
 
 
 def _choose_present(paths: tuple[str, ...], entries: list[os.DirEntry[str]] | None) -> list[str]:
@@ -267,14 +272,16 @@ def _count_top(workspace: str) -> int:
     return len(os.path.join(workspace, ""))
 
 
-def _walk(top: str, depth: int = -1, first: list[os.DirEntry[str]] | None = None) -> Iterator[tuple[str, bool]]:
+def _walk(top: str, listed: _Listed, depth: int = -1) -> Iterator[tuple[str, bool]]:
     """Files and links (True) below a folder, to the bottom unless told: then only those that may steer other programs,
-    as far as names tell. `first`: what is in the folder. A folder that was closed to us is opened."""
+    as far as names tell. A folder that was closed to us is opened."""
     waiting = [(top, depth)]
     while waiting:
         folder, left = waiting.pop()
         every = depth < 0 or "/." in folder[len(top) :]
-        for entry in _list(folder) or () if first is None else first:
+        if folder not in listed:
+            listed[folder] = _list(folder)
+        for entry in listed[folder] or ():
             if not entry.is_dir(follow_symlinks=False):
                 if every or may_steer(entry.name):
                     yield entry.path, entry.is_symlink()
@@ -282,7 +289,6 @@ def _walk(top: str, depth: int = -1, first: list[os.DirEntry[str]] | None = None
                 waiting.append((entry.path, -1 if left < 0 else left))
             elif left > 0 and entry.name not in _HEAVY and (entry.name != "objects" or "/.git" not in folder):
                 waiting.append((entry.path, left - 1))
-        first = None
 
 
 def _list(folder: str) -> list[os.DirEntry[str]] | None:

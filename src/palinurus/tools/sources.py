@@ -42,6 +42,8 @@ def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, 
 
 def _read_marked(tool: str, args: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> str:
     """The true kind of what a plain file holds that was written after content from outside was read."""
+    if not ctx.has_marks:
+        return ""
     named = [args["path"]] if isinstance(args.get("path"), str) else []
     if tool == "grep":
         lines = (block.text for block in output.content if isinstance(block, TextBlock))

@@ -324,7 +324,8 @@ def _pick(ready: list[KeptChild], now: float) -> KeptChild | None:
 
 
 def _identify_sandbox(cell: SandboxSpec) -> SpareKey:
-    stands = tuple(map(_identify, (*cell.write, *cell.hide, *cell.read[-_LAST_READ:])))
+    own = (path for path in cell.write if not path.startswith("/dev/"))
+    stands = tuple(map(_identify, (*own, *cell.hide, *cell.read[-_LAST_READ:])))
     return SpareKey(cell, stands, os.stat("/etc").st_mtime_ns)
 
 
