@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,11 +79,20 @@ async def tools(scene: Scene, who: Person, name: str) -> None:
 
 async def queue(scene: Scene, who: Person, name: str) -> None:
     """A long run; meanwhile, from somewhere else, a message for it, or a stop."""
+    await _disturb(scene, who, name, ("steer", "collect", "interrupt", "abort", "command"))
+
+
+async def stop(scene: Scene, who: Person, name: str) -> None:
+    """A long run that is stopped from somewhere else, at any moment of it."""
+    await _disturb(scene, who, name, ("abort",))
+
+
+async def _disturb(scene: Scene, who: Person, name: str, kinds: Sequence[str]) -> None:
     token, session, other = scene.token("q"), scene.session(name), Person(scene.fleet, scene.dice)
     long = "THINK " + "so " * 60 + f"\nSLOW 60\n{scene.leave_mark(token + '.late')}\nSAY done {token}"
     await scene.send(who, token, long, session)
     await asyncio.sleep(scene.dice.uniform(0.0, 1.0))
-    kind = scene.dice.choice(("steer", "collect", "interrupt", "abort", "abort", "command"))
+    kind = scene.dice.choice(kinds)
     with suppress(*GONE):  # then nobody heard the command
         if kind == "abort":
             await _stop(scene, other, token, session)
@@ -172,6 +181,7 @@ LOADS: dict[str, Load] = {
     "chat": Load(chat, 6),
     "tools": Load(tools, 4),
     "queue": Load(queue, 4, 0.2),
+    "stop": Load(stop, 5, 0.2),
     "children": Load(children, 3),
     "jobs": Load(jobs, 3),
     "telegram": Load(telegram, 2),
