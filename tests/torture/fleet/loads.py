@@ -16,6 +16,7 @@ from torture.fleet.world import GONE, Fleet, Person, now_ms
 
 PATIENCE = 90.0  # seconds until somebody takes a message
 MARKS = "marks.txt"
+LIMIT, CALL = 400_000, 20_000  # tokens that an agent with a budget may use, and one call of the model does
 
 
 class Scene:
@@ -32,6 +33,7 @@ class Scene:
         self.jobs: list[str] = []
         self.approved = 0
         self.wrong: list[str] = []
+        self.thrifty = f"thrifty{cell.partition('s')[0]}"  # the agent with a budget, which is this cell's alone
 
     def token(self, kind: str) -> str:
         Scene.numbers += 1
@@ -88,11 +90,12 @@ async def stop(scene: Scene, who: Person, name: str) -> None:
 
 
 async def _disturb(scene: Scene, who: Person, name: str, kinds: Sequence[str]) -> None:
-    token, session, other = scene.token("q"), scene.session(name), Person(scene.fleet, scene.dice)
+    kind = scene.dice.choice(kinds)
+    token, session = scene.token("p" if len(kinds) == 1 else "q"), scene.session(name)
+    other = Person(scene.fleet, scene.dice)
     long = "THINK " + "so " * 60 + f"\nSLOW 60\n{scene.leave_mark(token + '.late')}\nSAY done {token}"
     await scene.send(who, token, long, session)
     await asyncio.sleep(scene.dice.uniform(0.0, 1.0))
-    kind = scene.dice.choice(kinds)
     with suppress(*GONE):  # then nobody heard the command
         if kind == "abort":
             await _stop(scene, other, token, session)
@@ -171,11 +174,29 @@ async def approvals(scene: Scene, who: Person, name: str) -> None:
         await asyncio.sleep(0.5)
 
 
+async def budget(scene: Scene, who: Person, name: str) -> None:
+    """Calls at the limit of what an agent may spend, on all nodes at once: the last ones are refused."""
+    token, session = scene.token("b"), f"agent:{scene.thrifty}:{scene.cell}-{name}"
+    await scene.send(who, token, f"USED {CALL}\nSLOW 5\nSAY answer {token}", session)
+
+
 class Load(NamedTuple):
     act: Callable[[Scene, Person, str], Awaitable[None]]
     people: int = 4
     pause: float = 0.4  # seconds between two acts of one person
 
+
+# the first letter of a load's tokens
+KINDS = {
+    "c": "chat",
+    "t": "tools",
+    "q": "queue",
+    "p": "stop",
+    "s": "children",
+    "g": "telegram",
+    "a": "approvals",
+    "b": "budget",
+}
 
 LOADS: dict[str, Load] = {
     "chat": Load(chat, 6),
@@ -186,6 +207,7 @@ LOADS: dict[str, Load] = {
     "jobs": Load(jobs, 3),
     "telegram": Load(telegram, 2),
     "approvals": Load(approvals, 2),
+    "budget": Load(budget, 6, 0.3),
 }
 
 

@@ -158,7 +158,7 @@ async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]
 
 
 async def _stopped(call: MethodCall, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
-    """With a name it is that message and no other: what is shown here as running may be over, and another in its place."""
+    """With a name it is that message and no other: what we show as running may be over, and another in its place."""
     here = call.context
     runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
     item = ""
@@ -168,7 +168,7 @@ async def _stopped(call: MethodCall, key: SessionKey, run_id: str | None, reason
             return {"ok": True, "aborted": False, "runIds": []}
     for run in runs:
         run.stop = reason
-    # without a run of its own the session may still have sub-agents going: they end too, unless one waiting message is meant
+    # without a run of its own the session may have sub-agents going: they end too, unless a waiting message is meant
     whole, why = not item or bool(runs), reason if runs or not item else "user"
     stopped = (await here.program.inbox.stop(str(key), why, item=item, children=whole)).ran
     here.broadcaster.announce_change(str(key), "abort")
