@@ -265,8 +265,9 @@ def tell_cell(last: list[Result], log: str | None) -> None:
     """A line, and one for the log."""
     found = ", ".join(f"{one.load}: {r} {len(what)}" for one in last for r, what in one.wrong.items() if what) or "held"
     loads, messages = "+".join(one.load for one in last), sum(one.messages for one in last)
+    took = sum(one.seconds for one in last)
     print(
-        f"{last[0].harm} x {loads}, seed {last[0].seed}: {messages} messages, {last[0].harms} harms, {sum(one.seconds for one in last):.0f} s,"
+        f"{last[0].harm} x {loads}, seed {last[0].seed}: {messages} messages, {last[0].harms} harms, {took:.0f} s,"
         f" takeover {last[0].takeover / 1000:.1f} s: {found}",
         flush=True,
     )

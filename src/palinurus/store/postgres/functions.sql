@@ -194,8 +194,10 @@ BEGIN
 END $$;
 
 CREATE FUNCTION op_queue_replies(op jsonb, blobs bytea[], now bigint) RETURNS done LANGUAGE plpgsql AS $$
+DECLARE kept inbox;
 BEGIN
-  IF op ? 'id' THEN PERFORM check_held(op); END IF;
+  IF op ? 'id' THEN kept := check_held(op); END IF;
+  IF kept.outcome IS NOT NULL THEN RETURN give(NULL); END IF; -- it was dismissed, perhaps by another node
   RETURN give(NULL, add_replies(op -> 'replies', blobs, now));
 END $$;
 
