@@ -367,6 +367,12 @@ BEGIN
   RETURN give(to_jsonb(holder = me), '[]');
 END $$;
 
+CREATE FUNCTION op_give_up(op jsonb, me text) RETURNS done LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM held WHERE name = op ->> 'name' AND node = me;
+  RETURN give(NULL, CASE WHEN FOUND THEN say('released', op ->> 'name') ELSE '[]' END);
+END $$;
+
 -- May a call begin that usually takes `likely` and `most` at most? One that fits only if it turns out as usual is let in
 -- alone. (`providers/budget.py: SpendingAccount.fits`, which is for one node)
 CREATE FUNCTION fits(hard float8, spent float8, kept float8, calls bigint, amount jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
@@ -431,6 +437,7 @@ BEGIN
   WHEN 'record' THEN RETURN op_put_record(op, blobs, now);
   WHEN 'slot' THEN RETURN op_slot(op, now);
   WHEN 'grant' THEN RETURN op_grant(op, me, mine);
+  WHEN 'give up' THEN RETURN op_give_up(op, me);
   WHEN 'reserve' THEN RETURN op_reserve(op, me, mine);
   WHEN 'release' THEN RETURN op_release(op);
   END CASE;
@@ -552,7 +559,7 @@ DECLARE name text; told jsonb := '[]';
 BEGIN
   PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   UPDATE node SET draining = true WHERE id = me AND epoch = mine;
-  FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine AND h.name !~ '^(channel|life|alive|heir)/' RETURNING h.name LOOP
+  FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine AND h.name !~ '^(channel|life|alive|heir|turn)/' RETURNING h.name LOOP
     told := told || say('released', name);
   END LOOP;
   PERFORM publish(me, told);

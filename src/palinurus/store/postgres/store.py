@@ -242,6 +242,9 @@ class PostgresStore:
     async def grant(self, name: str, *, alone: bool = False) -> bool:
         return bool(await self._change({"op": "grant", "name": name, "alone": alone}))
 
+    async def give_up(self, name: str) -> None:
+        await self._change({"op": "give up", "name": name})
+
     async def confirm(self) -> None:
         await self._link.lease.confirm()
 
