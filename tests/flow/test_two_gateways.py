@@ -19,7 +19,7 @@ from palinurus.app import App
 from palinurus.config.sections.approvals import APPROVALS_FILE, read_approvals
 from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.core.types.model import Model
-from palinurus.gateway.client import GatewayLink, make_identity
+from palinurus.gateway.client import DeviceIdentity, GatewayLink, make_identity
 from palinurus.gateway.rpc import MethodError
 from palinurus.gateway.runs import RunView
 from palinurus.gateway.server import GatewayServer
@@ -323,3 +323,19 @@ async def test_a_device_revoked_elsewhere_is_refused_at_once_though_no_news_came
         with pytest.raises(MethodError):
             async with connect_to_gateway(b.port, pair.b.clock, token=TOKEN, identity=identity):
                 pass
+
+
+async def test_a_new_device_may_come_to_several_nodes_at_once(tmp_path: Path) -> None:
+    """A client with a line to each: one of them makes the device known, the other takes it as it is."""
+    async with gateways(tmp_path / "h", nobody()) as pair:
+        for _ in range(5):
+            identity = make_identity()
+
+            async def enter(node: int, identity: DeviceIdentity = identity) -> str:
+                async with connect_to_gateway(
+                    pair._servers[node].port, pair.a.clock, token=TOKEN, identity=identity
+                ) as link:
+                    return str((await link.call("device.pair.list", {}))["paired"][0]["deviceId"])
+
+            ours = [await done for done in asyncio.as_completed([enter(0), enter(1), enter(0)])]
+            assert len(set(ours)) == 1

@@ -107,7 +107,10 @@ class Matrix:
         ]
         wrong: list[str] = []
         try:
-            await harms(nemesis)
+            try:
+                await harms(nemesis)
+            except TimeoutError:
+                wrong.append("a node that was harmed did not come back in time")
             scene.over.set()
             async with asyncio.timeout(SETTLED):
                 await asyncio.gather(*people)
@@ -211,7 +214,7 @@ def choose_cells(options: argparse.Namespace, done: list[Result]) -> list[tuple[
     known = {(one.harm, one.load, one.seed, one.together) for one in done}
     seeds = [int(one) for one in options.seeds.split(",")]
     cells = [(harm, side, seed) for seed in seeds for harm in harms for side in sides]
-    return [cell for cell in cells if (cell[0], cell[1][0], cell[2], len(cell[1])) not in known]
+    return [cell for cell in cells if (cell[0], cell[1][0], cell[2], len(cell[1])) not in known][: options.most]
 
 
 async def play_all(options: argparse.Namespace) -> int:
@@ -285,6 +288,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="1", help="several: 1,2,3")
     parser.add_argument("--log", help="a file that remembers what was found")
     parser.add_argument("--minutes", type=float, default=1e6, help="after which no further cell begins")
+    parser.add_argument("--most", type=int, default=1000, help="cells in one go")
     parser.add_argument("--lease", type=float, default=LEASE)
     parser.add_argument("--keep", help="a folder for the homes and logs when something is wrong")
     options = parser.parse_args()

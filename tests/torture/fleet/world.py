@@ -224,7 +224,7 @@ class Person:
 
 def make_next_version(folder: str) -> str:
     """The source of a Palinurus whose fleet has a table and functions more than this one's."""
-    shutil.copytree(SOURCE, folder, copy_function=os.link, ignore=shutil.ignore_patterns("__pycache__", "static"))
+    shutil.copytree(SOURCE, folder, copy_function=os.link, ignore=shutil.ignore_patterns("static"))
     for name, more in (("tables", NEXT_TABLES), ("functions", NEXT_FUNCTIONS)):
         path = os.path.join(folder, f"palinurus/store/postgres/{name}.sql")
         with open(path) as source:
