@@ -82,6 +82,20 @@ async def test_a_lease_is_renewed_when_that_of_another_may_be_over() -> None:
     due.cancel()
 
 
+async def test_a_node_that_starts_has_longer_and_settles_before_it_runs_anything() -> None:
+    clock = FakeClock()
+    lease = NodeLease(clock, 10.0)
+    lease.begin(clock.boottime(), 60.0)
+    await clock.advance(40.0)
+    assert lease.left > 0
+    settled = asyncio.ensure_future(lease.settle())
+    await lease.wait_due()  # at once
+    assert not settled.done()
+    lease.extend(clock.boottime())
+    await settled
+    assert lease.left == 10.0 * TRUST
+
+
 def _start(seconds: float) -> tuple[subprocess.Popen[str], int, int]:
     """A node, the guard it has, and a command of it."""
     pipe = subprocess.PIPE

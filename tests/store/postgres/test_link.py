@@ -75,6 +75,30 @@ async def test_what_a_dead_node_did_is_told_with_its_name(fleet: str, tmp_path: 
         await live.close()
 
 
+async def test_what_a_node_ran_before_it_came_back_is_taken_over_while_it_starts(fleet: str, tmp_path: Path) -> None:
+    live, before = await join(fleet, tmp_path, "a"), await join(fleet, tmp_path, "b")
+    again = None
+    try:
+        item = InboxItem("01", "d1", "agent:main:s", "main", b"{}", 1)
+        assert (await before.accept(item, claim=True)).claim is not None
+        before._link._tasks.cancel()  # it dies
+        again = await join(fleet, tmp_path, "b")
+        live._link.lease._hurry.set()
+
+        async def waits() -> bool:
+            row = await live.item("01")
+            return row is not None and row.state == "queued"
+
+        await until(waits)
+        assert [row.id for row in await again.recover()] == ["01"]
+        taken = await live.claim("main")
+        assert [claim.attempts for claim in taken] == [2]
+    finally:
+        await live.close()
+        if again is not None:
+            await again.close()
+
+
 async def test_a_listener_that_was_cut_off_is_made_anew(fleet: str, tmp_path: Path) -> None:
     store = await join(fleet, tmp_path, "a")
     try:

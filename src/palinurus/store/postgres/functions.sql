@@ -512,9 +512,10 @@ BEGIN
   IF NOT FOUND THEN RETURN jsonb_build_object('alive', false); END IF;
   DELETE FROM node WHERE until <= clock_timestamp();
   FOR dead IN SELECT DISTINCT i.node FROM inbox AS i WHERE i.state = 'running' AND NOT EXISTS
-    (SELECT 1 FROM node AS n WHERE n.id = i.node)
+    (SELECT 1 FROM node AS n WHERE n.id = i.node AND n.epoch = i.epoch) -- of one that came back it is its earlier life
   LOOP
-    ids := ARRAY(SELECT id FROM inbox WHERE state = 'running' AND node = dead);
+    ids := ARRAY(SELECT i.id FROM inbox AS i WHERE i.state = 'running' AND i.node = dead AND NOT EXISTS
+      (SELECT 1 FROM node AS n WHERE n.id = i.node AND n.epoch = i.epoch));
     news := news || requeue(ids, format('node %s lost', dead), now);
   END LOOP;
   FOR dead IN SELECT DISTINCT h.node FROM held AS h WHERE NOT EXISTS (SELECT 1 FROM node AS n WHERE n.id = h.node) LOOP

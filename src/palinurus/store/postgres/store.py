@@ -168,6 +168,7 @@ class PostgresStore:
         return [row for row in await self._read(rows.list_queued) if row.id in ids]
 
     async def recover(self) -> list[port.InboxRow]:
+        await self._link.lease.settle()
         await self._change({"op": "requeue"})
         return await self._read(rows.list_queued)
 
