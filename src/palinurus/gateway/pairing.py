@@ -211,15 +211,10 @@ class DevicePairing:
     async def note_connected(self, ident: str) -> None:
         """It connected. Written at most once an hour."""
         async with self._turn:
-            await self._repeat(ident, lambda: self._note_connected(ident))
+            await self._repeat(ident, lambda: self._seen(self._devices.get(ident)))
 
-    async def _note_connected(self, ident: str) -> None:
-        device = self._devices.get(ident)
-        if device is not None:
-            await self._seen(device)
-
-    async def _seen(self, device: PairedDevice) -> None:
-        if (device.last_seen_at_ms or 0) < self._clock.now() - SEEN_MS:
+    async def _seen(self, device: PairedDevice | None) -> None:
+        if device is not None and (device.last_seen_at_ms or 0) < self._clock.now() - SEEN_MS:
             await self._save(replace(device, last_seen_at_ms=self._clock.now(), last_seen_reason="connect"))
 
     async def ask(self, fresh: PairedDevice) -> DevicePairingRequest:

@@ -364,11 +364,8 @@ class Dispatcher:
 
     async def stop(self, session: str, reason: str, *, item: str = "", children: bool = True) -> StopReport:
         """See the port."""
-        if not item:
-            report = await self._dismisser.stop_session(session, reason)
-        elif not (report := StopReport(await self._dismisser.stop_item(item, reason))).ran:
-            return report
-        if children and self._stop_children is not None:
+        report = await self._dismisser.stop_session(session, reason, item)
+        if children and (report.ran or not item) and self._stop_children is not None:
             report = report._replace(children=await self._stop_children(session))
         return report
 
