@@ -364,10 +364,10 @@ class Dispatcher:
     def running(self, session: str) -> bool:
         return session in self._running
 
-    async def stop(self, session: str, reason: str, *, children: bool = True) -> StopReport:
+    async def stop(self, session: str, reason: str, *, item: str = "", children: bool = True) -> StopReport:
         """See the port."""
-        report = await self._dismisser.stop_session(session, reason)
-        if children and self._stop_children is not None:
+        report = await self._dismisser.stop_session(session, reason, item)
+        if children and (report.ran or not item) and self._stop_children is not None:
             report = report._replace(children=await self._stop_children(session))
         return report
 
