@@ -21,7 +21,10 @@ from palinurus.agent.tapes.tape import list_tapes, read_tape
 from palinurus.app import App
 from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
 from palinurus.core.types.inbound import TurnOptions
+from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import SessionRow
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptStep, StreamGate, call_tools, fail, hold_at, say
 from support import inbound
@@ -68,6 +71,24 @@ async def hook(app: App, gate: StreamGate) -> None:
     await ask(app, "go")
 
 
+async def overtake(app: App, gate: StreamGate) -> None:
+    """Somebody else begins the session while the plan is made: it is made again, with theirs."""
+    key, begun = SessionKey("main", "main"), [False]
+
+    async def begin(payload: dict[str, Any]) -> None:
+        if not begun[0]:
+            begun[0] = True
+            now = app.clock.now()
+            data = SessionRecord.fresh(key, now, "begun-by-another").encode()
+            await app.store.save_session(SessionRow(str(key), "main", "begun-by-another", now, data=data))
+
+    app.hooks.on("before_prompt_build", begin)
+    await ask(app, "go")
+    row = await app.store.session(str(key))
+    assert row is not None and row.session_id == "begun-by-another"
+
+
+MANY = call_tools(*(("read", {"path": f"{n}.txt"}) for n in range(20)))
 READS = call_tools(("read", {"path": "a.txt"}), ("find", {"pattern": "*"}), ("read", {"path": "none"}))
 SCENES: dict[str, tuple[list[ScriptStep], Callable[[App, StreamGate], Awaitable[None]]]] = {
     "a plain answer": ([say("Hello.", thinking="hm")], talk),
@@ -76,6 +97,8 @@ SCENES: dict[str, tuple[list[ScriptStep], Callable[[App, StreamGate], Awaitable[
     "steered": ([say("held"), READS, say("Both.")], steer),
     "stopped": ([say("held")], stop),
     "hooks": ([READS, say("Done.")], hook),
+    "many tools and a hook": ([MANY, say("Done.")], hook),
+    "a session begun meanwhile": ([READS, say("Done.")], overtake),
 }
 
 
