@@ -285,6 +285,6 @@ def _choose_model(app: App, message: ClaimedMessage, name: str) -> ClaimedMessag
     """Raises BadRequest."""
     found = app.catalog.find(name, app.settings.agents[message.route.agent])
     if isinstance(found, ModelFailure):
-        raise BadRequest(f"--model {name}: {found.message}", fix="`pal models` lists what there is")
+        raise BadRequest(f"--model {name}: {found.message}")  # it says where they are listed
     options = msgspec.structs.replace(message.inbound.options, model=name)
     return msgspec.structs.replace(message, inbound=msgspec.structs.replace(message.inbound, options=options))

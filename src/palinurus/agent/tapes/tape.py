@@ -222,6 +222,8 @@ def read_tape(home: str, item: str) -> Tape:
     """The tape of the message whose id begins so. Raises NotFound, BadRequest."""
     found = [name for name in list_tapes(home) if name.startswith(item) and ("~" in item or "~" not in name)]
     name = item if item in found else found[0] if len(found) == 1 and item else ""
+    if not name and len(found) > 1 and item:
+        raise NotFound(f"more than one run on tape begins with {item!r}", fix=f"the latest are {', '.join(found[-3:])}")
     if not name:
         raise NotFound(f"no tape of {item or 'a run'}", fix="`pal record on`, then run it; `pal record status` lists")
     with open(locate_tape(home, name), "rb") as file:
