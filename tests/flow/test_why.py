@@ -224,7 +224,9 @@ async def test_why_is_told_in_the_chat_and_on_the_command_line(
     assert "chose to say nothing" in told("silence", quiet) and told("last") == told()
     assert "thinking low" in told("level", item) and "kept" not in told("cost", item)
     assert "value:  18789" in told("config", "gateway.port")
-    with pytest.raises(NotFound, match="no session is called 'nonsense'"):
+    with pytest.raises(
+        NotFound, match=r"begins with 'nonsense', and no session or topic.*\n  fix: .*topics are model, "
+    ):
         run_why(["nonsense"])
 
 

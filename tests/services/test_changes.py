@@ -63,6 +63,7 @@ async def test_the_agent_is_told_with_its_next_turn(tmp_path: Path) -> None:
         await here.call("changes.undo")
         await here.say("and now?", "k2")
         assert "The owner has undone what you changed in 1 file." in str(model.requests[-1].messages)
+        assert (await here.call("chat.why", sessionKey="main"))["asked"] == "and now?"  # in the person's words
 
 
 async def test_in_a_chat(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def describe_run(facts: RunFacts) -> dict[str, Any]:
     return {
         "item": row.id,
         "sessionKey": row.session,
-        "asked": next((m.text for m in facts.said if isinstance(m, UserMessage)), "")[:SHOWN],
+        "asked": next((m.words for m in facts.said if isinstance(m, UserMessage)), "")[:SHOWN],
         "state": row.state,
         "outcome": row.outcome,
         "note": row.note,
