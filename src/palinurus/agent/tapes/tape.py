@@ -125,6 +125,7 @@ class Tape(msgspec.Struct):
     head: TapeHead
     steps: list[TapeStep]
     end: TapeEnd
+    before: bytes = b""  # the conversation before it, of a fleet; else it is read from its file
 
     @property
     def calls(self) -> list[TapeStep]:

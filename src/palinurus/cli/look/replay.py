@@ -15,7 +15,7 @@ from palinurus.agent.tapes import view
 from palinurus.agent.tapes.compare import TapeVerdict, compare_tapes
 from palinurus.agent.tapes.play import PlayRules
 from palinurus.agent.tapes.tape import Tape, list_tapes, read_tape, save_branch
-from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
+from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, load_tape, play_tape
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, read_session_key, to_json
 from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
@@ -72,7 +72,7 @@ def run_replay(argv: list[str]) -> int:
     first = find_run(home, asked.run)  # a suite without a run has not passed
     if asked.all:
         return _replay_all(home, world, asked)
-    tape = read_tape(home, first)
+    tape = load_tape(home, first)
     if tape.head.branch:
         run = tape.head.claim.id
         raise BadRequest(f"{tape.head.item} is another end of a run, not one", fix=f"`pal diff {run} {tape.head.item}`")
@@ -116,7 +116,7 @@ def _replay_all(home: str, world: ReplayWorld, asked: argparse.Namespace) -> int
     counts, told = {"same": 0, "differs": 0, "not played": 0}, []
     for item in (name for name in list_tapes(home) if "~" not in name):
         try:
-            verdict = _play(read_tape(home, item), world, ReplayBranch(PlayRules(frozen=asked.frozen)))
+            verdict = _play(load_tape(home, item), world, ReplayBranch(PlayRules(frozen=asked.frozen)))
         except PalinurusError as exc:
             counts["not played"] += 1
             told.append({"item": item, "error": exc.message})
