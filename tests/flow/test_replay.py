@@ -16,10 +16,11 @@ import pytest
 from flow.replays import FROZEN
 from flow.test_app import running, settings
 from flow.test_directives import OWNER
+from flow.test_two_nodes import end, two
 from palinurus.agent.tapes.compare import TapeVerdict, compare_tapes
 from palinurus.agent.tapes.tape import list_tapes, read_tape
 from palinurus.app import App
-from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
+from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, load_tape, play_tape
 from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound
@@ -132,6 +133,25 @@ async def test_what_changed_is_named_and_the_recorded_files_still_give_the_recor
     assert (await replay(home)).same
     other = await replay(home, tools={"deny": ["find"]})
     assert any(one.why == "tool find is gone" for one in other.differences)
+
+
+async def test_a_run_of_a_fleet_is_played_with_what_another_node_heard(
+    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The conversation is in the database they share: it is read before sockets are closed."""
+    monkeypatch.setenv("FLEET", server)
+    models = [ScriptedModel([say(f"{name}{n}") for n in range(2)]) for name in "ab"]
+    async with two(tmp_path / "h", models[0], models[1], slow="fleet", **RECORD) as apps:
+        for n in range(4):
+            await end(apps[n % 2], (await apps[n % 2].submit(inbound(f"q{n}", push=False))).id)
+    for name in "ab":
+        home = tmp_path / "h" / name
+        assert len(list_tapes(str(home))) == 2
+        for tape in [load_tape(str(home), item) for item in list_tapes(str(home))]:
+            there = settings(home, store={"sharedWorkspaces": True}, **RECORD)
+            with close_sockets() as tried:
+                verdict = compare_tapes(tape, await play_tape(tape, ReplayWorld(there, {}), FROZEN), tried)
+            assert verdict.same and not tried, verdict
 
 
 async def test_nothing_gets_out_and_who_tries_is_named() -> None:
