@@ -57,7 +57,7 @@ LINES = {
     "cli": 14_280,
     "config": 9_490,
     "core": 17_400,
-    "gateway": 12_310,
+    "gateway": 12_330,
     "inbox": 6_140,
     "outbox": 2_520,
     "plugins": 1_450,
