@@ -94,7 +94,7 @@ torture-soak: $(VENV)/.dev  # mixed load with random kill -9; ARGS="--minutes 5"
 
 torture-replay: $(VENV)/.dev  # every run of every flow test, recorded and played again with sockets closed
 	@$(MAKE) -s web || true
-	@$(BIN)/python -m pytest -n 2 -q --replay tests/flow --ignore=tests/flow/test_replay.py $(ARGS)
+	@$(BIN)/python -m pytest --crew $(CREW) -q --replay tests/flow --ignore=tests/flow/test_replay.py $(ARGS)
 
 torture-fleet: $(VENV)/.dev  # three gateways on one PostgreSQL: every harm against every load; ARGS="--harms kill,drop --loads chat --seeds 1,2", --mixed, --log FILE
 	@$(BIN)/python tests/torture/fleet/run.py $(ARGS)

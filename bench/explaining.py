@@ -18,7 +18,9 @@ from system import pal
 from palinurus import Agent
 from palinurus.agent import think
 from palinurus.agent.recorder import RunRecorder
+from palinurus.agent.tapes.tape import list_tapes
 from palinurus.cli.look.why import run_why
+from palinurus.config.sections.session import RecordSettings
 from palinurus.core.types.card import CallCard
 from palinurus.services.why import TOPICS
 from palinurus.testing.model import ScriptedModel, call_tools, say
@@ -44,9 +46,11 @@ class _Stopwatch(ScriptedModel):
         super().__init__([*steps, say("done")])
         self._rounds = [*steps, say("done")]
         self.asked: list[float] = []
+        self.spent: list[float] = []  # processor time of the loop by then
 
     async def stream(self, request: Any, stop: Any) -> Any:
         self.asked.append(time.perf_counter())
+        self.spent.append(time.thread_time())
         if self.steps_left == 0:
             self._script += self._rounds
         async for event in super().stream(request, stop):
@@ -98,6 +102,31 @@ async def cards(bench: Bench) -> list[Row]:
             Row("message in to second model request out, in the program itself, no cards", took[False], "ms"),
             Row("… with cards", took[True], "ms"),
             Row("… processor time that a card adds to a model call", [max(0.0, more / 2)], "ms", 0.3),
+        ]
+
+
+async def tapes(bench: Bench) -> list[Row]:
+    """Message in to the first model request out, on tape and not by turns: processor time of the loop's thread, which a
+    busy machine does not change. The tape is packed in another thread when the run is over."""
+    with tempfile.TemporaryDirectory(dir=bench.system.root) as home:
+        model = _Stopwatch()
+        spent: dict[bool, list[float]] = {True: [], False: []}
+        async with Agent(model, home=home, config=CONFIG) as agent:
+            assert agent._app is not None
+            for n in range(2 * bench.many(200) + 10):
+                taped, before = n % 2 == 0, len(model.spent)
+                agent._app.tapes.rules = RecordSettings(enabled=taped)
+                start = time.thread_time()
+                await agent.run(f"number {n}", session=f"s{n // 20}")
+                if n >= 10:
+                    spent[taped].append((model.spent[before] - start) * 1000)
+        if not list_tapes(home):
+            raise SystemExit("nothing was recorded")
+        more = statistics.median(spent[True]) - statistics.median(spent[False])
+        least = min(spent[True]) - min(spent[False])
+        return [
+            Row("… processor time that a tape adds to message in to request out", [max(0.0, more)], "ms", 1.0),
+            Row("… the same between the least of each", [max(0.0, least)], "ms", 1.0),
         ]
 
 

@@ -165,6 +165,7 @@ async def record(bench: Bench) -> list[Row]:
     return [
         Row("message in to model request out, recorded", taped, "ms"),
         Row("… more than without a tape (medians of turns by turns)", [more], "ms", 1.0),
+        *(await import_module("explaining").tapes(bench)),
     ]
 
 

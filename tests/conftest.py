@@ -192,7 +192,7 @@ STUCK = 200  # seconds after which a test that waits for ever fails instead of h
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    if item.config.getoption("--torture"):
+    if item.config.getoption("--torture") or item.config.getoption("--replay"):  # which play everything once more
         return (yield)
 
     def stop(*_: object) -> None:

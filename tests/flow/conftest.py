@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flow.replays import ReplayCorpus
+from flow.replays import ReplayCorpus, summarize_replays
 from palinurus.app import App
 from palinurus.testing.slowstore import open_slow_store
 from store.postgres.conftest import server
@@ -50,24 +50,22 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """A test that has passed fails if one of its runs cannot be played again."""
     result = yield
     if (corpus := item.config.stash.get(CORPUS, None)) is not None:
-        corpus.replay_all(item.nodeid)
+        try:
+            corpus.replay_all(item.nodeid)
+        finally:
+            item.user_properties.append(("replays", corpus.take()))
     return result
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    corpus = session.config.stash.get(CORPUS, None)
-    if corpus is not None and hasattr(session.config, "workeroutput"):  # we are a worker of xdist
-        session.config.workeroutput["replays"] = corpus.export()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    if (corpus := node.config.stash.get(CORPUS, None)) is not None:
-        corpus.add(*getattr(node, "workeroutput", {}).get("replays", (0, 0, {})))
-
-
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if (corpus := config.stash.get(CORPUS, None)) is not None:
+    if CORPUS in config.stash:
+        told = {
+            report.nodeid: counted
+            for reports in terminalreporter.stats.values()
+            for report in reports
+            for name, counted in getattr(report, "user_properties", ())
+            if name == "replays" and report.when == "call"
+        }
         terminalreporter.section("replays")
-        for line in corpus.summarize():
+        for line in summarize_replays(told):
             terminalreporter.line(line)

@@ -8,10 +8,10 @@ from typing import Any
 
 from palinurus.agent.tapes.compare import compare_tapes
 from palinurus.agent.tapes.play import PlayRules
-from palinurus.agent.tapes.tape import list_tapes, read_tape
+from palinurus.agent.tapes.tape import list_tapes
 from palinurus.agent.tapes.view import format_verdict
 from palinurus.app import App
-from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
+from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, load_tape, play_tape
 from palinurus.config.sections.session import RecordSettings
 from palinurus.errors import PalinurusError
 
@@ -20,13 +20,12 @@ LEFT_OUT = {
     "test_a_session_whose_transcript_is_not_whole_is_not_deleted": "it spoils the conversation before the run",
     "test_a_provider_that_fails_in_every_way[ignores everything]": "its lines are in memory only",
 }
-FLEET = "the conversation is in the fleet's database, which a replay with sockets closed does not reach"
 FROZEN = ReplayBranch(PlayRules(frozen=True))  # tests change their workspaces
 
 
 def find_reason(test: str) -> str:
     """Why its runs are left out; "" if they are played."""
-    return LEFT_OUT.get(test, FLEET if test.endswith("[fleet]") else "")
+    return LEFT_OUT.get(test, "")
 
 
 class ReplayCorpus:
@@ -36,7 +35,7 @@ class ReplayCorpus:
         self.apps: list[tuple[App, Any, frozenset[str]]] = []  # with its settings, and the tapes that were there
         self.runs = 0
         self.equal = 0
-        self.left_out: dict[str, int] = {}  # test: its runs
+        self.left_out = 0
 
     @staticmethod
     def attach() -> ReplayCorpus:
@@ -58,7 +57,7 @@ class ReplayCorpus:
         apps, self.apps = self.apps, []
         name = test.rpartition("::")[2]
         if find_reason(name):
-            self.left_out[name] = sum(len(list_tapes(home)) for home in {settings.home for _, settings, _ in apps})
+            self.left_out += sum(len(list_tapes(home)) for home in {settings.home for _, settings, _ in apps})
             return
         bad: list[str] = []
         worker = threading.Thread(target=lambda: bad.extend(asyncio.run(self._replay(apps))))  # the test has a loop
@@ -84,7 +83,7 @@ class ReplayCorpus:
     async def _play(self, item: str, world: ReplayWorld) -> str | None:
         """What is wrong with it."""
         try:
-            tape = read_tape(world.settings.home, item)
+            tape = load_tape(world.settings.home, item)
             with close_sockets() as tried:
                 verdict = compare_tapes(tape, await play_tape(tape, world, FROZEN), tried)
         except (PalinurusError, TimeoutError, OSError) as exc:
@@ -93,15 +92,18 @@ class ReplayCorpus:
             return None
         return format_verdict(verdict)
 
-    def export(self) -> list[Any]:
-        """What a worker of xdist tells."""
-        return [self.runs, self.equal, self.left_out]
+    def take(self) -> list[int]:
+        """What was counted since the last look; it goes with a test's report, whichever process it ran in."""
+        counted, self.runs, self.equal, self.left_out = [self.runs, self.equal, self.left_out], 0, 0, 0
+        return counted
 
-    def add(self, runs: int, equal: int, left_out: dict[str, int]) -> None:
-        """What one told."""
-        self.runs, self.equal, self.left_out = self.runs + runs, self.equal + equal, {**self.left_out, **left_out}
 
-    def summarize(self) -> list[str]:
-        told = f"{self.runs} runs recorded, {self.equal} replayed byte-equal with sockets closed"
-        left = ((test, runs) for test, runs in self.left_out.items() if runs)
-        return [told, *(f"left out: {runs} of {test}: {find_reason(test)}" for test, runs in left)]
+def summarize_replays(told: dict[str, list[int]]) -> list[str]:
+    """Of all tests."""
+    runs, equal, left = (sum(counted[at] for counted in told.values()) for at in range(3))
+    names = ((test.rpartition("::")[2], counted[2]) for test, counted in told.items() if counted[2])
+    return [
+        f"{runs + left} runs recorded: {equal} replayed byte-equal with sockets closed, "
+        f"{runs - equal} not, {left} left out",
+        *(f"left out: {number} of {name}: {find_reason(name)}" for name, number in names),
+    ]

@@ -20,13 +20,17 @@ from agent.test_turn_shell import wrapped
 from flow.replays import FROZEN
 from flow.test_app import running, settings
 from flow.test_directives import OWNER
+from flow.test_two_nodes import end, two
 from palinurus.agent.tapes.compare import TapeVerdict, compare_tapes
 from palinurus.agent.tapes.tape import list_tapes, read_tape
 from palinurus.app import App
-from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
+from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, load_tape, play_tape
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import TurnOptions
+from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import SessionRow
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptStep, StreamGate, call_tools, fail, hold_at, say
 from support import inbound, kinds
@@ -73,6 +77,24 @@ async def hook(app: App, gate: StreamGate) -> None:
     await ask(app, "go")
 
 
+async def overtake(app: App, gate: StreamGate) -> None:
+    """Somebody else begins the session while the plan is made: it is made again, with theirs."""
+    key, begun = SessionKey("main", "main"), [False]
+
+    async def begin(payload: dict[str, Any]) -> None:
+        if not begun[0]:
+            begun[0] = True
+            now = app.clock.now()
+            data = SessionRecord.fresh(key, now, "begun-by-another").encode()
+            await app.store.save_session(SessionRow(str(key), "main", "begun-by-another", now, data=data))
+
+    app.hooks.on("before_prompt_build", begin)
+    await ask(app, "go")
+    row = await app.store.session(str(key))
+    assert row is not None and row.session_id == "begun-by-another"
+
+
+MANY = call_tools(*(("read", {"path": f"{n}.txt"}) for n in range(20)))
 READS = call_tools(("read", {"path": "a.txt"}), ("find", {"pattern": "*"}), ("read", {"path": "none"}))
 SCENES: dict[str, tuple[list[ScriptStep], Callable[[App, StreamGate], Awaitable[None]]]] = {
     "a plain answer": ([say("Hello.", thinking="hm")], talk),
@@ -81,6 +103,8 @@ SCENES: dict[str, tuple[list[ScriptStep], Callable[[App, StreamGate], Awaitable[
     "steered": ([say("held"), READS, say("Both.")], steer),
     "stopped": ([say("held")], stop),
     "hooks": ([READS, say("Done.")], hook),
+    "many tools and a hook": ([MANY, say("Done.")], hook),
+    "a session begun meanwhile": ([READS, say("Done.")], overtake),
 }
 
 
@@ -114,6 +138,25 @@ async def test_what_changed_is_named_and_the_recorded_files_still_give_the_recor
     assert (await replay(home)).same
     other = await replay(home, tools={"deny": ["find"]})
     assert any(one.why == "tool find is gone" for one in other.differences)
+
+
+async def test_a_run_of_a_fleet_is_played_with_what_another_node_heard(
+    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The conversation is in the database they share: it is read before sockets are closed."""
+    monkeypatch.setenv("FLEET", server)
+    models = [ScriptedModel([say(f"{name}{n}") for n in range(2)]) for name in "ab"]
+    async with two(tmp_path / "h", models[0], models[1], slow="fleet", **RECORD) as apps:
+        for n in range(4):
+            await end(apps[n % 2], (await apps[n % 2].submit(inbound(f"q{n}", push=False))).id)
+    for name in "ab":
+        home = tmp_path / "h" / name
+        assert len(list_tapes(str(home))) == 2
+        for tape in [load_tape(str(home), item) for item in list_tapes(str(home))]:
+            there = settings(home, store={"sharedWorkspaces": True}, **RECORD)
+            with close_sockets() as tried:
+                verdict = compare_tapes(tape, await play_tape(tape, ReplayWorld(there, {}), FROZEN), tried)
+            assert verdict.same and not tried, verdict
 
 
 async def test_nothing_gets_out_and_who_tries_is_named() -> None:

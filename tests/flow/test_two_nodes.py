@@ -25,11 +25,12 @@ from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Sender, TurnOptions
 from palinurus.core.types.model import Model
+from palinurus.files import write_whole_file
 from palinurus.gateway.client import make_identity
 from palinurus.gateway.rpc import MethodError
 from palinurus.gateway.server import GatewayServer
 from palinurus.inbox.route import build_item
-from palinurus.store.factory import open_store
+from palinurus.store.factory import POINTER, open_store
 from palinurus.store.news import StoreNews
 from palinurus.store.port import Store
 from palinurus.store.postgres import open_postgres_store
@@ -89,6 +90,7 @@ async def empty_fleet() -> str:
 
 
 async def open_node(url: str, name: str, home: str, clock: Clock) -> Store:
+    write_whole_file(os.path.join(home, POINTER), url.encode(), sync=False)  # as `open_fleet_store` does
     return await open_postgres_store(url, home, clock, FleetMember(name, LEASE))
 
 

@@ -224,10 +224,30 @@ async def test_why_is_told_in_the_chat_and_on_the_command_line(
     assert "chose to say nothing" in told("silence", quiet) and told("last") == told()
     assert "thinking low" in told("level", item) and "kept" not in told("cost", item)
     assert "value:  18789" in told("config", "gateway.port")
-    with pytest.raises(NotFound, match="no session is called 'nonsense'"):
+    with pytest.raises(
+        NotFound, match=r"begins with 'nonsense', and no session or topic.*\n  fix: .*topics are model, "
+    ):
         run_why(["nonsense"])
 
 
 def test_cards_of_another_version_are_left_out() -> None:
     good = '{"number":1,"at":2,"model":"a/b","model_why":"","level":"off","level_why":""}'
     assert [card.model for card in read_cards(["{}", "no json", good])] == ["a/b"]
+
+
+async def test_a_run_that_goes_on_says_so(tmp_path: Path) -> None:
+    reached, gate = asyncio.Event(), asyncio.Event()
+
+    async def hold(payload: dict[str, Any]) -> None:
+        reached.set()
+        await gate.wait()
+
+    async with running(tmp_path / "h", ScriptedModel([call_tools(("ls", {})), say("Done.")])) as app:
+        app.hooks.on("before_tool_call", hold)
+        item = (await app.submit(inbound("go", sender=OWNER))).id
+        await asyncio.wait_for(reached.wait(), 60)
+        told = format_why(describe_run(await gather(app, item)), "run")
+        assert "ls not ended yet" in told and "not yet: it is running" in told
+        gate.set()
+        await app.wait(item)
+        assert "ls ok; " in format_why(describe_run(await gather(app, item)), "run")

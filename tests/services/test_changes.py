@@ -63,6 +63,7 @@ async def test_the_agent_is_told_with_its_next_turn(tmp_path: Path) -> None:
         await here.call("changes.undo")
         await here.say("and now?", "k2")
         assert "The owner has undone what you changed in 1 file." in str(model.requests[-1].messages)
+        assert (await here.call("chat.why", sessionKey="main"))["asked"] == "and now?"  # in the person's words
 
 
 async def test_in_a_chat(tmp_path: Path) -> None:
@@ -78,8 +79,8 @@ async def test_in_a_chat(tmp_path: Path) -> None:
         assert "Undid run" in await command("/undo", "c2")
         assert "Undid run" in await command("/undo", "c3")
         assert not (workspace(here) / "a.txt").exists()
-        assert "There is nothing to undo." in await command("/undo", "c4")
-        assert "Did again" in await command("/redo", "c5")
+        assert "There is nothing to undo" in await command("/undo", "c4")
+        assert "Redid run" in await command("/redo", "c5")
         assert (workspace(here) / "a.txt").read_text() == "one\n"
         (workspace(here) / "a.txt").write_text("mine")
         assert "--force does it all the same" in await command("/undo", "c6")

@@ -82,6 +82,10 @@ class RunLane(TapeLane, Protocol):
         """Before anything else of a forked lane."""
         ...
 
+    def pass_mark(self, name: str, /) -> None:
+        """A place that it has reached."""
+        ...
+
     def end(self, tell: Callable[[], None], /) -> None:
         """Its task is over; `tell` the run of it."""
         ...

@@ -310,6 +310,8 @@ class ToolBatch:
             tool = self._plan.tools.get(asked.name)
             summary = tool.summary(asked.arguments) if tool and tool.summary and not asked.invalid else ""
             self._events.put_nowait(ToolStart(asked.id, asked.name, asked.arguments, summary))
+            if lane is not None:
+                lane.pass_mark("start")  # tools side by side: who was heard of first is part of the run
             if self._ports.hooks.has("before_tool_call"):
                 await self._ports.clock.sleep(0)  # whoever listens hears of the start before hooks are asked
             self._ports.record.step("tool", f"{asked.name} {summary}".strip())

@@ -164,7 +164,7 @@ class TurnRunner:
             end = AgentEnd(said, "stop", TokenUsage(), ended=now)  # nothing goes into the transcript
             await self._end(message, audience, end, Settlement("answered" if taken else "silent", taken))
             return
-        prepared = await self._prepare(message)
+        prepared = await self._prepare(message, _get_tape(audience))
         pass_crashpoint("prepare.after")
         if not isinstance(prepared, RunRefusal) and prepared.finished is None:  # else its answer is on disk already
             refused = await hookcalls.gate_run(self._s.hooks, prepared.plan)
@@ -176,10 +176,12 @@ class TurnRunner:
                 tape.note_plan(prepared)
             await self._run(claim, prepared, abort, mailbox, audience=audience)
 
-    async def _prepare(self, message: ClaimedMessage) -> PreparedRun | RunRefusal:
+    async def _prepare(self, message: ClaimedMessage, tape: RunTape | None) -> PreparedRun | RunRefusal:
         """The plan, with its session on disk: a resumed turn must find the same one. If somebody else began or changed
         the session meanwhile, it is made again with theirs."""
         for _ in range(TRIES):
+            if tape is not None:
+                tape.begin_plan()
             made = await self._s.preparer.prepare(message.claim, message.inbound, message.route, message.inline)
             if isinstance(made, RunRefusal) or made.unsaved is None:
                 return made

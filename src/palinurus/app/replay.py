@@ -22,7 +22,7 @@ import msgspec
 from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.tapes.play import PlayRules, TapePlayer
-from palinurus.agent.tapes.tape import Tape, TapeHead, TapeTool, decode_tape
+from palinurus.agent.tapes.tape import Tape, TapeHead, TapeTool, decode_tape, read_tape
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.app.program import App
 from palinurus.beneath import create_file_beneath, read_file_beneath
@@ -43,6 +43,7 @@ from palinurus.files import open_plain_file, write_whole_file
 from palinurus.plugins.api import PluginContributions
 from palinurus.providers.errors import make_failed
 from palinurus.sessions.transcript import read_transcript
+from palinurus.store.factory import find_shared_store, open_reader
 from palinurus.store.port import InboxItem, SessionRow
 
 LIMIT = 120.0  # seconds that a replay may take
@@ -155,7 +156,7 @@ async def _play(tape: Tape, world: ReplayWorld, branch: ReplayBranch, root: str)
     app.catalog.ollama, app.probes = head.ollama, bool(rules.live_from)
     await app.open()
     try:
-        _copy_conversation(tape.head, world.settings.home, root)  # now: a file that nobody knew would be taken up
+        _copy_conversation(tape, world.settings.home, root)  # now: a file that nobody knew would be taken up
         message = await _prepare_app(app, tape)
         if branch.model:
             message = _choose_model(app, message, branch.model)
@@ -183,10 +184,20 @@ class _Names:
         return text
 
 
-def _copy_conversation(head: TapeHead, home: str, root: str) -> None:
+def load_tape(home: str, item: str) -> Tape:
+    """To be played: with the conversation before it, where a replay with sockets closed does not reach. Raises what
+    `read_tape` and `open_reader` raise."""
+    tape = read_tape(home, item)
+    if tape.head.size and find_shared_store(home):
+        with open_reader(home) as reader:
+            tape.before = reader.read_lines(tape.head.transcript, tape.head.size)
+    return tape
+
+
+def _copy_conversation(tape: Tape, home: str, root: str) -> None:
     """As it was before the run. Raises NotFound."""
-    if head.size:
-        data = _read_before(head, home)
+    if (head := tape.head).size:
+        data = tape.before if len(tape.before) == head.size else _read_before(head, home)
         file = os.path.join(root, head.transcript)
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
         write_whole_file(file, data, sync=False)  # our own
@@ -285,6 +296,6 @@ def _choose_model(app: App, message: ClaimedMessage, name: str) -> ClaimedMessag
     """Raises BadRequest."""
     found = app.catalog.find(name, app.settings.agents[message.route.agent])
     if isinstance(found, ModelFailure):
-        raise BadRequest(f"--model {name}: {found.message}", fix="`pal models` lists what there is")
+        raise BadRequest(f"--model {name}: {found.message}")  # it says where they are listed
     options = msgspec.structs.replace(message.inbound.options, model=name)
     return msgspec.structs.replace(message, inbound=msgspec.structs.replace(message.inbound, options=options))

@@ -130,7 +130,8 @@ async def _turn(
             timer.cancel()
     assert outcome is not None, "a client ends with an outcome or raises"
     view.finish()
-    if not args.json and not (live and view.said):
+    only_wrong = bool(outcome.error) and (bool(args.schema) or outcome.text == outcome.error)  # stderr tells it
+    if not (args.json or only_wrong or (live and view.said)):
         print(
             strip_controls(outcome.text) if live else outcome.text, flush=True
         )  # whoever waits for it need not wait on

@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus.core.types.caller import ADMIN, APPROVALS, NODE, PAIRING, READ, SCOPES, WRITE, Caller
 from palinurus.core.types.inbound import Sender, make_sender
-from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
+from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, StateError
 from palinurus.patterns import compile_late
 
 if TYPE_CHECKING:  # the whole program hangs on these, which a client at the other end does not need
@@ -230,7 +230,19 @@ def to_method_error(error: PalinurusError) -> MethodError:
     """What clients are told of an error that a method did not expect."""
     again = isinstance(error, Draining | QueueFull)
     code = "INVALID_REQUEST" if isinstance(error, BadRequest | NotFound) else "UNAVAILABLE"
-    return MethodError(error.message, code=code, retryable=again or None, retry_after_ms=1000 if again else None)
+    told = {"kind": type(error).__name__, "fix": error.fix} if error.fix or not isinstance(error, BadRequest) else None
+    return MethodError(
+        error.message, code=code, details=told, retryable=again or None, retry_after_ms=1000 if again else None
+    )
+
+
+_KINDS = {kind.__name__: kind for kind in (NotFound, Draining, QueueFull, DiskFull, StateError)}
+
+
+def from_method_error(error: MethodError) -> PalinurusError:
+    """At the other end: the same error again, with what to do about it."""
+    told = error.details if isinstance(error.details, dict) else {}
+    return _KINDS.get(str(told.get("kind")), BadRequest)(error.message, fix=str(told.get("fix") or ""))
 
 
 def decode_params(method: str, kind: type[msgspec.Struct], raw: msgspec.Raw) -> Any:

@@ -110,7 +110,7 @@ def decide_message(request: ModelRequest) -> AssistantMessage:
     """The next message. The same conversation gives the same message."""
     at = max((i for i, m in enumerate(request.messages) if isinstance(m, UserMessage)), default=-1)
     said = request.messages[at] if at >= 0 else None
-    text = said.text if isinstance(said, UserMessage) else ""
+    text = said.words if isinstance(said, UserMessage) else ""
     turn = DemoTurn(frozenset(t.name for t in request.tools), _done(request, at))
     step = _understood(text.strip(), turn)
     model = request.model

@@ -118,7 +118,9 @@ def find_changed_run(archive: ChangeArchive, name: str = "", session: str = "") 
     if name in LAST:
         runs = [run for run in list_changed_runs(archive, session) if run.changes]
         if not runs:
-            raise NotFound("no run has changed a file yet, as far as is known")
+            raise NotFound(
+                "no run has changed a file yet, as far as is known", fix='`pal agent -m "write a.txt with hi"`'
+            )
         return runs[0]
     items = [item for item in archive.list_runs() if item.startswith(name)]
     if len(items) > 1 and name not in items:
@@ -138,13 +140,15 @@ def _choose(archive: ChangeArchive, name: str, session: str, *, redo: bool) -> R
             runs.sort(key=lambda run: order.get(run.item, len(order)))
         fitting = [run for run in runs if (run.undone is not None) == redo]
         if not fitting:
-            raise NotFound("nothing was undone" if redo else "there is nothing to undo")
+            told = "nothing was undone" if redo else "there is nothing to undo"
+            raise NotFound(told, fix="`pal changes --list` names what runs changed")
         return fitting[0]
     run = find_changed_run(archive, name, session)
     if not run.changes:
         raise BadRequest(f"run {run.item} changed no file that could be kept: {'; '.join(run.notes)[:400]}")
     if (run.undone is not None) != redo:
-        raise BadRequest(f"run {run.item} {'was not undone' if redo else 'is undone already'}")
+        told, other = ("was not undone", "undo") if redo else ("is undone already", "redo")
+        raise BadRequest(f"run {run.item} {told}", fix=f"`pal {other} {run.item}`")
     return run
 
 
@@ -273,7 +277,7 @@ def _mass(state: dict[str, Any] | None) -> str:
 
 def format_outcome(told: dict[str, Any]) -> str:
     """What was done, for people."""
-    verb = "Did again" if told["done"] == "redo" else "Undid"
+    verb = "Redid" if told["done"] == "redo" else "Undid"
     files = told["files"]
     names = ", ".join(one["path"] for one in files[:8]) + (" …" if len(files) > 8 else "")
     lines = [

@@ -70,7 +70,7 @@ def describe_run(facts: RunFacts) -> dict[str, Any]:
     return {
         "item": row.id,
         "sessionKey": row.session,
-        "asked": next((m.text for m in facts.said if isinstance(m, UserMessage)), "")[:SHOWN],
+        "asked": next((m.words for m in facts.said if isinstance(m, UserMessage)), "")[:SHOWN],
         "state": row.state,
         "outcome": row.outcome,
         "note": row.note,
@@ -238,7 +238,7 @@ def format_bytes(size: int) -> str:
 
 def _say_tools(told: dict[str, Any], _: str = "") -> list[str]:
     tools = told["tools"]
-    words = {None: "no result", True: "error", False: "ok"}
+    words = {None: "no result" if told["outcome"] else "not ended yet", True: "error", False: "ok"}
     called = ", ".join(f"{one['name']} {words[one['isError']]}" for one in tools["called"]) or "none called"
     if tools["offered"] is None:
         return [f"tools    {called}"]
@@ -253,7 +253,7 @@ def _say_tool(told: dict[str, Any], name: str) -> list[str]:
         return [*_say_tools(told), *lines]
     uses = [one for one in tools["called"] if one["name"] == name]
     if uses:
-        return [f"tool     {name} was offered and called {len(uses)} times"]
+        return [f"tool     {name} was offered and called {len(uses)} time{'s' if len(uses) > 1 else ''}"]
     if name in (tools["hidden"] or {}):
         return [f"tool     {name} was kept away: {tools['hidden'][name]}", f"         `pal policy explain {name}`"]
     if tools["offered"] is None:

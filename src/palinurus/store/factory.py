@@ -64,6 +64,10 @@ class StateReader(Protocol):
         """Small records of a part of the program, by key."""
         ...
 
+    def read_lines(self, path: str, size: int) -> bytes:
+        """The first bytes of a transcript; none where transcripts are files of the home."""
+        ...
+
     def integrity(self) -> list[str]:
         """What a whole check finds; empty if it is sound. Slow on large states."""
         ...
@@ -110,14 +114,19 @@ def _write_pointer(home: str, url: str) -> None:
     write_whole_file(os.path.join(home, POINTER), bare.geturl().encode(), sync=False)
 
 
-def open_reader(home: str) -> StateReader:
-    """Look at the state of `home`, beside a running gateway or without one. Raises NotFound if there is none yet,
-    StateBroken, StateUnwritable."""
+def find_shared_store(home: str) -> str:
+    """The address of the fleet's database that has the state of this home; "": it is here."""
     url = os.environ.get(STORE_VARIABLE, "")
     if not url:
         with contextlib.suppress(OSError):
             url = read_plain_file(os.path.join(home, POINTER), 4096).decode()
-    if url:
+    return url
+
+
+def open_reader(home: str) -> StateReader:
+    """Look at the state of `home`, beside a running gateway or without one. Raises NotFound if there is none yet,
+    StateBroken, StateUnwritable."""
+    if url := find_shared_store(home):
         reader: StateReader = late.load_part("fleet-reader")(url)
         return reader
     return open_sqlite_reader(home)

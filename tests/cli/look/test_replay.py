@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -119,20 +120,34 @@ def test_tools_run_in_a_copy_or_not_at_all(taped: tuple[str, Path], server: Mode
     assert not (work / "c.txt").exists()
 
 
-def test_what_cannot_be_done_is_said(taped: tuple[str, Path], server: ModelServer, pal: Pal, tmp_path: Path) -> None:
-    item, _ = taped
+def test_what_cannot_be_done_is_said(
+    taped: tuple[str, Path], server: ModelServer, pal: Pal, tmp_path: Path, home: Path
+) -> None:
+    item, tapes = taped[0], home / "tapes"
+    server.add(say("Another end."))
+    pal("replay", item, "--from", "3")
+    shutil.copy(tapes / f"{item}.jsonl.gz", tapes / f"{item}z.jsonl.gz")
     asked = len(server.requests)
     for words, told in {
-        (item, "--from", "9"): "the run has 3 steps",
+        (item, "--from", "9"): "the run has 3 steps\n  fix: `pal diff last last` shows them",
         (item, "--from", "0"): "the run has 3 steps",
         (item, "--prompt", str(tmp_path / "none.md")): "cannot be read",
         (item, "--model", "nobody/knows-it"): "nobody/knows-it",
         ("zzz",): "no tape",
+        (f"{item}~1",): f"another end of a run, not one\n  fix: `pal diff {item} {item}~1`",
+        (item[:5],): f"more than one run on tape begins with '{item[:5]}'\n  fix: the latest are {item}, {item}z",
+        ("--all", "--from", "1"): "--all plays every run as it was",
+        ("--all", item): "--all plays every run as it was",
     }.items():
         done = pal("replay", *words)
         assert done.returncode not in (0, 1), (words, done)
         assert told in done.stdout + done.stderr and "Traceback" not in done.stderr, (words, done)
     assert len(server.requests) == asked
+
+
+def test_a_suite_without_a_run_has_not_passed(home: Path, pal: Pal) -> None:
+    done = pal("replay", "--all")
+    assert done.returncode == 66 and "no run is on tape yet\n  fix: " in done.stderr, done
 
 
 def test_the_page(demo: Path, pal: Pal) -> None:

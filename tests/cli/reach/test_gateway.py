@@ -12,7 +12,7 @@ from palinurus.cli.args import load_settings
 from palinurus.cli.reach.embedded import EmbeddedGateway
 from palinurus.cli.reach.gateway import RunningGateway, find_connection_source
 from palinurus.clock import SystemClock
-from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked
+from palinurus.errors import BadRequest, GatewayUnreachable, NotFound, StateLocked
 from palinurus.gateway import token
 
 
@@ -27,6 +27,12 @@ async def test_the_program_in_this_process_with_a_door_for_us(demo: Path) -> Non
         assert found["sessionKey"] == "agent:main:main"
         with pytest.raises(BadRequest, match="unknown method"):
             await wire.call("no.such")
+        with pytest.raises(NotFound, match="more than one run begins") as refused:  # as without a gateway: kind and fix
+            for name in ("01aaa", "01aab"):
+                (demo / "changes" / "runs").mkdir(parents=True, exist_ok=True)
+                (demo / "changes" / "runs" / f"{name}.jsonl").touch()
+            await wire.call("changes.get", {"run": "01aa"})
+        assert refused.value.fix == "`pal changes --list` names them"
         with pytest.raises(StateLocked):
             await find_connection_source(load_settings(environ), environ, SystemClock(), True)
         await wire.close()

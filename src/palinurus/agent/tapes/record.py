@@ -218,6 +218,7 @@ class RunTape:
         self._transcript: Transcript | None = None
         self._plan: RunPlan | None = None
         self._begun = 0
+        self._planned = 0  # steps before the plan
         self._data: list[bytes] = []
         self._lane = RecordLane(self, 0, player.lane(0) if player else None)
 
@@ -248,6 +249,15 @@ class RunTape:
     def fork(self) -> RecordLane:
         self._lanes += 1
         return RecordLane(self, self._lanes, self._player.lane(self._lanes) if self._player else None)
+
+    def begin_plan(self) -> None:
+        """A plan is made, maybe not the first: what those read that came to nothing is not the run's."""
+        if not self._planned:
+            self._lane.pass_mark("plan")
+            self._planned = len(self.steps)
+            return
+        self._lane.pass_mark("again")  # takes with it what was read since the last step
+        self.steps[self._planned :] = [step for step in self.steps[self._planned :] if step.kind == "abort"]
 
     def note_plan(self, prepared: PreparedRun) -> None:
         """What was prepared, before anything is written."""

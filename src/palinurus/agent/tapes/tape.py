@@ -31,6 +31,7 @@ FOLDER, END = "tapes", TAPE_END
 
 MOST = 32 * 1024 * 1024  # bytes of a tape before it is packed; a longer one is not kept
 SHORT = 400  # characters of an event that is kept as it is; of a longer one its hash
+ON_TAPE = "a run is on tape once it has ended, if `pal record on` was said before; `pal record status` lists them"
 TAIL = 64  # messages of a request that are kept apart; those before them are one hash
 
 
@@ -124,6 +125,7 @@ class Tape(msgspec.Struct):
     head: TapeHead
     steps: list[TapeStep]
     end: TapeEnd
+    before: bytes = b""  # the conversation before it, of a fleet; else it is read from its file
 
     @property
     def calls(self) -> list[TapeStep]:
@@ -222,8 +224,10 @@ def read_tape(home: str, item: str) -> Tape:
     """The tape of the message whose id begins so. Raises NotFound, BadRequest."""
     found = [name for name in list_tapes(home) if name.startswith(item) and ("~" in item or "~" not in name)]
     name = item if item in found else found[0] if len(found) == 1 and item else ""
+    if not name and len(found) > 1 and item:
+        raise NotFound(f"more than one run on tape begins with {item!r}", fix=f"the latest are {', '.join(found[-3:])}")
     if not name:
-        raise NotFound(f"no tape of {item or 'a run'}", fix="`pal record on`, then run it; `pal record status` lists")
+        raise NotFound(f"no tape of {item or 'a run'}", fix=ON_TAPE)
     with open(locate_tape(home, name), "rb") as file:
         return decode_tape(file.read(), f"the tape of {name}")
 

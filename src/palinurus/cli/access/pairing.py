@@ -14,7 +14,7 @@ from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
-from palinurus.errors import BadRequest
+from palinurus.errors import BadRequest, NotFound
 from palinurus.inbox.commands.owner import describe_approval, describe_revocation, list_people
 from palinurus.inbox.pairing import PairedPerson, PairingStranger
 
@@ -51,7 +51,7 @@ async def perform_pairing_command(
     try:
         async with reach_program(loaded, os.environ, clock) as program:
             found = await program.call(f"pairing.{what}", params)
-    except BadRequest as error:
+    except (BadRequest, NotFound) as error:
         return f"Nothing changed: {error.message}.", False
     return _shown(what, found, clock.now(), json), True
 

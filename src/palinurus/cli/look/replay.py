@@ -15,7 +15,7 @@ from palinurus.agent.tapes import view
 from palinurus.agent.tapes.compare import TapeVerdict, compare_tapes
 from palinurus.agent.tapes.play import PlayRules
 from palinurus.agent.tapes.tape import Tape, list_tapes, read_tape, save_branch
-from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
+from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, load_tape, play_tape
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, read_session_key, to_json
 from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
@@ -66,10 +66,17 @@ def run_replay(argv: list[str]) -> int:
     asked = _parse(argv)
     loaded = load_settings(os.environ)
     home, world = loaded.settings.home, ReplayWorld(loaded.settings, dict(os.environ), loaded.raw)
+    branch = asked.start is not None or asked.model or asked.prompt or asked.live_tools
+    if asked.all and (branch or asked.run):
+        raise BadRequest("--all plays every run as it was", fix="name one run to ask again: `pal replay RUN --from 1`")
+    first = find_run(home, asked.run)  # a suite without a run has not passed
     if asked.all:
         return _replay_all(home, world, asked)
-    tape = read_tape(home, find_run(home, asked.run))
-    if asked.start is not None or asked.model or asked.prompt or asked.live_tools:
+    tape = load_tape(home, first)
+    if tape.head.branch:
+        run = tape.head.claim.id
+        raise BadRequest(f"{tape.head.item} is another end of a run, not one", fix=f"`pal diff {run} {tape.head.item}`")
+    if branch:
         return _branch(home, tape, world, asked)
     verdict = _play(tape, world, ReplayBranch(PlayRules(frozen=asked.frozen)))
     print(to_json(verdict) if asked.json else strip_controls(view.format_verdict(verdict)))
@@ -109,7 +116,7 @@ def _replay_all(home: str, world: ReplayWorld, asked: argparse.Namespace) -> int
     counts, told = {"same": 0, "differs": 0, "not played": 0}, []
     for item in (name for name in list_tapes(home) if "~" not in name):
         try:
-            verdict = _play(read_tape(home, item), world, ReplayBranch(PlayRules(frozen=asked.frozen)))
+            verdict = _play(load_tape(home, item), world, ReplayBranch(PlayRules(frozen=asked.frozen)))
         except PalinurusError as exc:
             counts["not played"] += 1
             told.append({"item": item, "error": exc.message})
@@ -129,14 +136,15 @@ def _branch(home: str, tape: Tape, world: ReplayWorld, asked: argparse.Namespace
     """Another end of the same run. Its tape is kept beside the first one's. Exit code 0 once there is one."""
     start = 1 if asked.start is None else asked.start
     if not 1 <= start <= max(1, len(tape.calls)):
-        raise BadRequest(f"--from {start}: the run has {len(tape.calls)} steps")
+        raise BadRequest(f"--from {start}: the run has {len(tape.calls)} steps", fix="`pal diff last last` shows them")
     words = ""
     if asked.prompt:
         try:
             with open(asked.prompt, encoding="utf-8") as file:
                 words = file.read()
         except (OSError, UnicodeDecodeError) as exc:
-            raise BadRequest(f"{asked.prompt} cannot be read: {exc}") from None
+            why = getattr(exc, "strerror", None) or str(exc)
+            raise BadRequest(f"{asked.prompt} cannot be read: {why}", fix="--prompt takes a file of words") from None
     rules = PlayRules(frozen=True, live_from=start, live_tools=asked.live_tools, prompt=words)
     made = asyncio.run(play_tape(tape, world, ReplayBranch(rules, asked.model)))
     changes = (f"model {asked.model}" if asked.model else "", f"prompt {asked.prompt}" if asked.prompt else "")

@@ -146,5 +146,6 @@ def _find_message(reader: StateReader, text: str) -> InboxRow:
     except BadRequest:
         rows = []
     if not rows:
-        raise NotFound(f"no message, or more than one, and no session is called {text!r}", fix=_recent(reader))
+        told = f"no message, or more than one, begins with {text!r}, and no session or topic is called so"
+        raise NotFound(told, fix=f"{_recent(reader)}; topics are {', '.join(WHAT)}")
     return rows[0]

@@ -14,8 +14,8 @@ from palinurus.cli.reach.http import find_gateway_address, is_gateway_running
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
-from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
-from palinurus.gateway.rpc import MethodError
+from palinurus.errors import GatewayUnreachable, StateLocked, Unauthorized
+from palinurus.gateway.rpc import MethodError, from_method_error
 
 if TYPE_CHECKING:
     from palinurus.cli.tui.session import ConnectionSource
@@ -38,11 +38,11 @@ class GatewayConnection:
         self.events = link.events
 
     async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
-        """Raises BadRequest with the gateway's refusal, GatewayUnreachable."""
+        """Raises the gateway's refusal (BadRequest, NotFound, …), GatewayUnreachable."""
         try:
             return await self._link.call(method, params if params is not None else {}, final=final)
         except MethodError as error:
-            raise BadRequest(error.message) from None
+            raise from_method_error(error) from None
         except ConnectionError as exc:
             raise GatewayUnreachable(f"the connection broke: {exc}") from None
 

@@ -76,6 +76,10 @@ class PostgresReader:
         """Small records of a part of the program, by key."""
         return self._read(lambda db: rows.list_records(db, kind))
 
+    def read_lines(self, path: str, size: int) -> bytes:
+        """The first bytes of a transcript."""
+        return self._read(lambda db: rows.read_tail(db, path, 0))[:size]
+
     def integrity(self) -> list[str]:
         """Nothing: the server looks after its own pages."""
         return []

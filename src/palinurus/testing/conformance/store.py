@@ -357,3 +357,4 @@ class ReaderSuite(StoreSuite):
             assert reader.trace("m1") == await store.trace("m1")
             assert reader.list_records("device") == await store.list_records("device") != []
             assert reader.integrity() == []
+            assert reader.read_lines("agents/main/sessions/none.jsonl", 9) == b""

@@ -103,7 +103,10 @@ class _Mistake(Exception):
 def read_folder(where: str, word: str = "") -> tuple[list[ScenarioCase], list[ScenarioMistake]]:
     """All scenarios below a folder, or of one file, whose file or name holds `word`. Raises BadRequest."""
     if not os.path.exists(where):
-        raise BadRequest(f"there is no {where}", fix="`pal test FOLDER`; docs/testing.md shows a first scenario")
+        raise BadRequest(
+            f"there is no file or folder {str(where)!r}",
+            fix="`pal test FOLDER`; docs/testing.md shows a first scenario",
+        )
     files = [where]
     if os.path.isdir(where):
         patterns = ("*.yaml", "*.yml", f"{PREFIX}*.py")
@@ -120,7 +123,7 @@ def read_folder(where: str, word: str = "") -> tuple[list[ScenarioCase], list[Sc
     if not files:
         raise BadRequest(f"no scenario in {where}", fix=f"write one: NAME.yaml or {PREFIX}NAME.py (docs/testing.md)")
     if not cases and not wrong:
-        raise BadRequest(f"no scenario's file or name holds {word!r}")
+        raise BadRequest(f"no scenario's file or name holds {word!r}", fix="leave -k out to play all")
     return cases, wrong
 
 
