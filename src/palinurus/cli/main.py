@@ -118,6 +118,8 @@ PARTS: dict[str, str] = {
     "node-state": "palinurus.cli.nodes.serve:read_state",
     "node-service": "palinurus.cli.gateway.daemon:run_node_service",
     "qr": "palinurus.cli.nodes.qr:draw_terminal_qr",  # needs segno
+    "model-login": "palinurus.cli.models.login:run_models_login",  # asks servers elsewhere
+    "model-logout": "palinurus.cli.models.login:run_models_logout",
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
 _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home
