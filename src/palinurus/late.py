@@ -95,7 +95,6 @@ PARTS: dict[str, str] = {
     "pictures": "palinurus.app.pictures:PictureMaker",
     # the operating system's keyring, where somebody signs in or has
     "keyring-finder": "palinurus.providers.signin.keyring:find_keyring",
-    "keyring": "keyring",
     "token-keeper": "palinurus.app.modelsignin:make_keeper",
     "model-signins": "palinurus.app.modelsignin:ModelSignIns",
     "signin-row": "palinurus.providers.signin.renew:find_row",

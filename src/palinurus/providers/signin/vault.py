@@ -26,7 +26,7 @@ from palinurus.files import read_plain_file, write_whole_file
 from palinurus.providers.credentials import KeyProfile
 
 if TYPE_CHECKING:
-    from palinurus.providers.signin.keyring import OsKeyring
+    from palinurus.providers.signin.keyring import ProgramKeyring
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class SignInVault:
         self._file = os.path.join(home, FILE)
         self._environ = environ
         self._wanted = keyring
-        self._ring: OsKeyring | None = None
+        self._ring: ProgramKeyring | None = None
         self._looked = False
         self._seen: tuple[int, int, int] | None = None
         self._all: dict[str, KeptSignIn] = {}
@@ -150,15 +150,15 @@ class SignInVault:
         finally:
             os.close(handle)
 
-    def find_ring(self) -> OsKeyring | None:
+    def find_ring(self) -> ProgramKeyring | None:
         """The keyring that is used; None: the file."""
         if not self._looked:
             self._looked = True
             self._ring = self._find() if self._wanted else None
         return self._ring
 
-    def _find(self) -> OsKeyring | None:
-        found: OsKeyring | None = late.load_part("keyring-finder")(self._home, self._environ)
+    def _find(self) -> ProgramKeyring | None:
+        found: ProgramKeyring | None = late.load_part("keyring-finder")(self._home, self._environ)
         return found
 
     def _fill(self, ident: str, kept: KeptSignIn) -> KeptSignIn:
