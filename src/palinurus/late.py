@@ -98,6 +98,8 @@ PARTS: dict[str, str] = {
     "token-keeper": "palinurus.app.modelsignin:make_keeper",
     "model-signins": "palinurus.app.modelsignin:ModelSignIns",
     "signin-row": "palinurus.providers.signin.renew:find_row",
+    # what was installed, where something was
+    "installed-skills": "palinurus.workspace.install.packages:InstalledSkills",
     # tests of one's own agent, for the pytest plugin
     "tested-loop": "palinurus.testing.scenarios.subject:AgentThread",
     "tested-agent": "palinurus.testing.scenarios.subject:make_tested_agent",
