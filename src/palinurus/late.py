@@ -93,6 +93,13 @@ PARTS: dict[str, str] = {
     "tape-thin": "palinurus.agent.tapes.tape:thin_tapes",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",
+    # the operating system's keyring, where somebody signs in or has
+    "keyring-finder": "palinurus.providers.signin.keyring:find_keyring",
+    "token-keeper": "palinurus.app.modelsignin:make_keeper",
+    "model-signins": "palinurus.app.modelsignin:ModelSignIns",
+    "signin-row": "palinurus.providers.signin.renew:find_row",
+    # what was installed, where something was
+    "installed-skills": "palinurus.workspace.install.packages:InstalledSkills",
     # tests of one's own agent, for the pytest plugin
     "tested-loop": "palinurus.testing.scenarios.subject:AgentThread",
     "tested-agent": "palinurus.testing.scenarios.subject:make_tested_agent",

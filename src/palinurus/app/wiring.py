@@ -191,7 +191,7 @@ class AppParts:
     def _wire_model(self) -> Model:
         """The model of all runs: what was handed in, or every provider there is; within budgets, and watched."""
         if (model := self._given) is None:
-            self._models = parts.make_provider_models(self.settings, self.catalog, self.clock)
+            self._models = parts.make_provider_models(self.catalog, self.clock, lambda: self.web.egress)
             model = parts.wrap_with_cassette(self._models, self._environ)
         budgets = parts.make_budgets(self.settings, self.store, self.clock)
         self.pictures = parts.make_pictures(self.settings, self.catalog, budgets)

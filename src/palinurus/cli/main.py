@@ -118,6 +118,13 @@ PARTS: dict[str, str] = {
     "node-state": "palinurus.cli.nodes.serve:read_state",
     "node-service": "palinurus.cli.gateway.daemon:run_node_service",
     "qr": "palinurus.cli.nodes.qr:draw_terminal_qr",  # needs segno
+    "skill-search": "palinurus.cli.skillstore:search_skills",  # these ask servers elsewhere
+    "skill-download": "palinurus.cli.skillstore:download_skill",
+    "skill-again": "palinurus.cli.skillstore:fetch_again",
+    "skill-outdated": "palinurus.cli.skillstore:list_outdated",
+    "skill-publish": "palinurus.cli.skillstore:publish_skill",
+    "model-login": "palinurus.cli.models.login:run_models_login",
+    "model-logout": "palinurus.cli.models.login:run_models_logout",
     "restored": "palinurus.cli.backup:finish_restore",  # one that was killed
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
