@@ -86,7 +86,7 @@ def read_chatgpt_account(told: dict[str, Any]) -> SignInAccount:
     return SignInAccount(headers={"chatgpt-account-id": account} if isinstance(account, str) and account else {})
 
 
-# The client of the Codex program, which its maker lets other agents use. Its redirect is fixed; with a code for another
+# The client of the Codex program, whose id is public. Its redirect is fixed; with a code for another
 # device the answer is no token but a code, which is traded like one from the browser.
 CHATGPT = SignInRow(
     token_url="https://auth.openai.com/oauth/token",
