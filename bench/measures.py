@@ -25,7 +25,7 @@ import sockets
 from system import TOKEN, Mock, System, checked, mark, pal
 
 MS = 1e6
-LEAN = "docs/decisions/0079-what-a-start-and-a-command-still-cost.md"
+LEAN = "docs/decisions/0082-what-a-round-with-exec-waits-for.md"
 
 
 class Row(NamedTuple):
