@@ -307,7 +307,7 @@ class Dispatcher:
 
     async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""
-        stopped = run.mark is not None  # by somebody, before it broke
+        run.ending, stopped = True, run.mark is not None  # by somebody, before it broke
         outcome: TurnOutcome = "aborted" if stopped else "failed"
         end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=not stopped)
         if end is not None:
