@@ -281,7 +281,6 @@ class Dispatcher:
             self._pump.kick(claim.lane)
 
     async def _run(self, run: ActiveRun) -> None:
-        claim = run.claim
         try:
             await self._turn(run)
         except asyncio.CancelledError:
@@ -289,17 +288,16 @@ class Dispatcher:
                 raise
             await self._broken(run, "the run did not end in time and was stopped")
         except Exception as exc:  # task boundary: the message ends with an explanation
-            log.exception("message %s: the turn broke", claim.id)
+            log.exception("message %s: the turn broke", run.claim.id)
             why = exc.message if isinstance(exc, StateError) else f"{type(exc).__name__}: {exc}"
             await self._broken(run, f"the turn broke: {why}")
         finally:
             self._finish(run)
 
     async def _turn(self, run: ActiveRun) -> None:
-        claim = run.claim
+        claim, audience = run.claim, RunAudience(self.feeds, run, self._absorbed)
         for _ in range(ANSWERING):  # whoever handed it in is answered before the turn takes the loop
             await self._clock.sleep(0)
-        audience = RunAudience(self.feeds, run, self._absorbed)
         if claim.lane == CONTROL_LANE:
             await self._controls.turn(claim, run.message, audience, run.abort)
         else:
@@ -309,9 +307,9 @@ class Dispatcher:
 
     async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""
-        run.ending, stopped = True, run.mark is not None  # by somebody, before it broke
-        outcome: TurnOutcome = "aborted" if stopped else "failed"
-        end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=not stopped)
+        run.ending = True
+        outcome: TurnOutcome = "failed" if run.mark is None else "aborted"  # by somebody, before it broke
+        end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=run.mark is None)
         if end is not None:
             self.feeds.show(run.claim.id, end)
         try:
