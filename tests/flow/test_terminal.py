@@ -152,7 +152,7 @@ async def test_a_person_hears_of_a_turn_that_broke(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["sleep 60", "trap '' TERM; sleep 60"])
 async def test_a_tool_that_hangs(tmp_path: Path, command: str) -> None:
     model = ScriptedModel([call_tools(("exec", {"command": command})), say("fine")], repeat=True)
-    async with running(tmp_path / "h", model, timeout=0.3) as app:
+    async with running(tmp_path / "h", model, timeout=4) as app:  # it has to come so far
         made = await app.submit(inbound(BAD, sender=Sender("human", owner=True)))
         row = await ended(app, made.id)
         assert row.outcome == "failed"
@@ -162,7 +162,7 @@ async def test_a_tool_that_hangs(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("deaf", [False, True])
 async def test_a_hook_before_a_tool_that_hangs(tmp_path: Path, deaf: bool) -> None:
     hang, model = Hang(), ScriptedModel([call_tools(("ls", {})), say("fine")], repeat=True)
-    async with running(tmp_path / "h", model) as app:
+    async with running(tmp_path / "h", model, timeout=4) as app:
         app.hooks.on("before_tool_call", hang.deaf if deaf else hang)
         try:
             made = await app.submit(inbound(BAD))
