@@ -464,6 +464,8 @@ class Stubborn(Turns):
 async def test_a_run_that_cannot_be_cancelled_is_left_alone_and_its_session_goes_on(tmp_path: Path) -> None:
     async with flaky(tmp_path, Stubborn, timeout=0.05, queue=FOLLOW, lanes=LaneSettings(main=1)) as (w, _):
         first = await w.send("stubborn")
+        agents = w.dispatcher._settings.agents
+        agents["main"] = replace(agents["main"], timeout=60.0)  # for the next one, which is to be in time
         waiting = await w.send("next")
         w.turns.gate("next").set()
         found = await w.outcome(first)
@@ -487,6 +489,22 @@ async def test_a_turn_that_breaks_is_explained_and_the_next_one_runs(tmp_path: P
         (end,) = seen
         assert isinstance(end, AgentEnd) and end.failure is not None and end.failure.message == found.note
         assert (await w.outcome(waiting)).outcome == "answered" and not w.dispatcher.feeds._sinks
+
+
+@pytest.mark.parametrize("text", ["break", "hang"])
+async def test_a_deadline_does_not_cut_off_the_end_that_is_being_written(tmp_path: Path, text: str) -> None:
+    """Else those who wait are told before it is on disk, look, and wait for ever."""
+    async with flaky(tmp_path, Stubborn, timeout=0.05) as (w, store):
+        held = store.held["settle"] = asyncio.Event()
+        made = await w.dispatcher.submit(inbound(text))
+        waiting = asyncio.ensure_future(w.outcome(made.id))
+        await until(lambda: "settle" not in store.held)
+        await asyncio.sleep(0.4)  # its time is up meanwhile, and the grace after it
+        assert not waiting.done()
+        held.set()
+        found = await waiting
+        assert found.outcome == "failed" and len(w.told) == 1
+        await until(lambda: not w.dispatcher.lanes.busy)
 
 
 async def test_the_deadline_of_a_run_that_has_ended_ends_nothing(tmp_path: Path) -> None:
