@@ -19,6 +19,7 @@ from palinurus.config.settings import LaneSettings
 from palinurus.core.types.inbound import Route, TurnOptions
 from palinurus.inbox import dismiss, queue
 from palinurus.store.factory import open_store
+from palinurus.store.news import StoreNews
 from palinurus.store.port import InboxRow, Store
 
 
@@ -116,7 +117,7 @@ async def test_what_a_run_has_read_ends_with_it_and_is_not_counted_as_dropped(tm
 async def test_a_stop_of_another_message_of_the_session_leaves_the_run_alone(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         run = await begun(w)
-        w.dispatcher._dismisser.hear_stopped("another", MAIN, dismiss.MARK.format("user"))
+        w.dispatcher._dismisser.hear(StoreNews("stopped", "another", MAIN, dismiss.MARK.format("user")))
         w.turns.gate("run").set()
         assert (await w.outcome(run)).outcome == "answered"
 
@@ -168,7 +169,7 @@ async def test_what_was_stopped_early_is_remembered_once_and_not_for_ever(tmp_pa
     async with world(tmp_path) as w:
         dismisser = w.dispatcher._dismisser
         for n in range(dismiss.EARLY + 1):
-            dismisser.hear_stopped(f"m{n}", "agent:main:other", dismiss.MARK.format("user"))
+            dismisser.hear(StoreNews("stopped", f"m{n}", "agent:main:other", dismiss.MARK.format("user")))
         assert dismisser.take_early("m0") is None
         assert dismisser.take_early("m1") == "user" and dismisser.take_early("m1") is None
 
