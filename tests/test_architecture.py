@@ -54,7 +54,7 @@ LINES = {
     "agent": 9_230,
     "app": 3_130,
     "channels": 8_970,
-    "cli": 14_280,
+    "cli": 14_340,
     "config": 9_490,
     "core": 17_400,
     "gateway": 12_330,
