@@ -281,7 +281,7 @@ async def test_an_interrupted_run_is_marked_on_disk_while_it_goes_on(tmp_path: P
 async def test_a_stop_heard_from_another_node_ends_the_run(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         run = await begun(w)
-        w.dispatcher._dismisser.hear_stopped(run, MAIN, dismiss.MARK.format("user"))
+        w.dispatcher._dismisser.hear(StoreNews("stopped", run, MAIN, dismiss.MARK.format("user")))
         assert (await w.outcome(run)).note == "user"
 
 
