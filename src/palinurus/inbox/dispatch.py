@@ -208,8 +208,8 @@ class Dispatcher:
 
     def hear(self, news: StoreNews) -> None:
         """Another node has changed something in the state we share."""
-        if news.what == "stopped":
-            self._dismisser.hear_stopped(news.key, news.session, news.detail)
+        if news.what in ("stopped", "unsaid"):
+            self._dismisser.hear(news)
         elif news.what == "waiting":
             self._pump.kick(news.key, blind=True)
         else:
