@@ -19,6 +19,7 @@ from palinurus.config.rewrite import adjust_config
 from palinurus.config.sections.approvals import APPROVALS_FILE, change_approvals
 from palinurus.core.schedule.job import make_job
 from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, StateBroken
 from palinurus.files import read_plain_file
 from palinurus.inbox.pairing import LET_IN, PairedPerson
@@ -72,7 +73,9 @@ class HomeImporter:
         if await self._has_brought(line, mark):
             return msgspec.structs.replace(line, done=True)
         await do()
+        pass_crashpoint("import.placed")
         await self._store.put_record(KIND, self._mark(line), _digest(mark))
+        pass_crashpoint("import.noted")
         return line
 
     async def _has_brought(self, line: ImportLine, data: bytes) -> bool:

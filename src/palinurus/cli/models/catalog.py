@@ -1,6 +1,6 @@
 """`pal models`: which models there are, and where their keys come from. Shows names of variables, never values.
 
-`thinking`, `pull` and `use`, `add`, `fallbacks` (`choose`) have files of their own.
+`thinking`, `pull` and `use`, `add`, `fallbacks`, `aliases` (`choose`) have files of their own.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ PARTS: dict[str, Callable[[list[str]], int]] = {
     "set": choose.run_models_use,  # OpenClaw's word
     "add": choose.run_models_add,
     "fallbacks": choose.run_models_fallbacks,
+    "aliases": choose.run_models_aliases,
 }
 
 
@@ -78,7 +79,7 @@ def run_models(argv: list[str]) -> int:
         help="list (default); status: the default and where keys come from; "
         "thinking REF: its levels and what each sends; pull [NAME]: fetch a model that runs here; "
         "probe REF: does it call tools? use REF: make it the default; add PROVIDER or ADDRESS; "
-        "fallbacks [add|remove|clear]",
+        "fallbacks [add|remove|clear]; aliases [add|remove]",
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
