@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -10,13 +11,21 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeAlias
 
 import back
 import imported
 import place
 from tally import Tally
+
+from palinurus.clock import SystemClock
+from palinurus.errors import GatewayUnreachable
+from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway, make_identity
+from palinurus.gateway.rpc import MethodError
 
 NEWEST = "2026.9.6"
 PYTHON = {"hermes": "hermes-agent==0.19.0", "nanobot": "nanobot-ai==0.3.5"}
@@ -24,6 +33,7 @@ WORDS = ("hello from before", "and a second line")
 TOOLS = 'TOOL read {"path": "notes.txt"}\nSAY it says $RESULT'
 AFTER = "a new conversation"
 GATE = "token-of-the-test"
+SCOPES = ("operator.admin", "operator.read", "operator.write", "operator.approvals", "operator.pairing")
 # What these two let nobody do from a command line, done with their own code: a job, and somebody who is let in.
 OF_NANOBOT = """
 from pathlib import Path
@@ -55,7 +65,7 @@ def drive(package: str, cache: str, tally: Tally) -> None:
             home = make_openclaw(os.path.join(root, version), where, url)
             imported.check(tally, "openclaw", version, home)
             if version == place.VERSION:
-                back.check(tally, os.path.join(os.path.dirname(home), "pal"), package, url)
+                back.check(tally, os.path.join(os.path.dirname(home), "pal"), partial(serve_openclaw, package=package))
         for program, wheel in PYTHON.items():
             binaries = install_python(os.path.join(cache, "palinurus-compat", wheel), wheel)
             make = make_hermes if program == "hermes" else make_nanobot
@@ -119,7 +129,8 @@ def make_openclaw(home: str, package: str, url: str) -> str:
         "tools": {"exec": {"security": "full", "ask": "off"}},
     }))  # fmt: skip
     put(root, ".env", "GROQ_API_KEY=sk-of-the-environment\n")
-    put(root, "workspace/notes.txt", "buy milk\n")
+    for space in ("workspace", "workspace-work"):
+        put(root, f"{space}/notes.txt", "buy milk\n")
     put(root, "workspace/MEMORY.md", "# Memory\n\nAnn likes tea.\n")
     put(root, "skills/mine/SKILL.md", "---\nname: mine\ndescription: my own\n---\nDo it.\n")
     put(root, "credentials/telegram-allowFrom.json", json.dumps({"version": 1, "allowFrom": ["4711"]}))
@@ -127,21 +138,33 @@ def make_openclaw(home: str, package: str, url: str) -> str:
     profiles = {"version": 1, "profiles": {"anthropic:default": key}}
     put(root, "agents/main/agent/auth-profiles.json", json.dumps(profiles))
     with serve_openclaw(home, package, port) as ask:
-        ask("doctor", "--fix", "--non-interactive")  # later versions take older files into their databases
         for agent in ("main", "work"):
             for words in (*WORDS, TOOLS):
-                ask("agent", "--agent", agent, "-m", words)
-        ask("agent", "--agent", "main", "-m", "/new")
-        ask("agent", "--agent", "main", "-m", AFTER)
-        ask("approvals", "allowlist", "add", "--agent", "main", "/usr/bin/git")
-        job = ["--name", "brief", "--cron", "0 8 * * *", "--message", "morning brief", "--session", "isolated"]
-        ask("cron", "add", "--token", GATE, *job)
+                say(ask, agent, words)
+        ask("sessions.reset", {"key": "agent:main:main"})
+        say(ask, "main", AFTER)
+        rules = ask("exec.approvals.get", {})
+        rules["file"].setdefault("agents", {})["main"] = {"allowlist": [{"pattern": "/usr/bin/git"}]}
+        ask("exec.approvals.set", {"file": rules["file"], "baseHash": rules["hash"]})
+        when, what = {"kind": "cron", "expr": "0 8 * * *"}, {"kind": "agentTurn", "message": "morning brief"}
+        target = {"sessionTarget": "isolated", "wakeMode": "now"}
+        ask("cron.add", {"name": "brief", "schedule": when, "payload": what, **target})
     return root
 
 
+Ask: TypeAlias = Callable[..., Any]
+
+
+def say(ask: Ask, agent: str, words: str) -> None:
+    key = f"agent:{agent}:main"
+    params = {"message": words, "agentId": agent, "sessionKey": key, "idempotencyKey": uuid.uuid4().hex}
+    ask("agent", params, final=True)
+
+
 @contextmanager
-def serve_openclaw(home: str, package: str, port: int) -> Iterator[Callable[..., str]]:
-    """Its gateway on a home; the function asks its command line. Everything it started is ended with it."""
+def serve_openclaw(home: str, package: str, port: int = 0) -> Iterator[Ask]:
+    """Its gateway on a home; the function calls its methods. Everything it started is ended with it."""
+    port = port or place.free_port()
     node = os.path.join(package, "node_modules", "node", "bin")
     environ = {**clean(), "HOME": home, "PATH": node + os.pathsep + os.environ["PATH"], "NO_COLOR": "1"}
     program = [os.path.join(node, "node"), os.path.join(package, "node_modules", "openclaw", "openclaw.mjs")]
@@ -150,15 +173,34 @@ def serve_openclaw(home: str, package: str, port: int) -> Iterator[Callable[...,
             [*program, "gateway", "run", "--port", str(port)],
             env=environ, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
+    loop = asyncio.new_event_loop()
     try:
-        wait_for(port)
-        yield lambda *words: run([*program, *words], environ)
+        link = loop.run_until_complete(connect(port))
+
+        def ask(method: str, params: dict[str, Any], *, final: bool = False) -> Any:
+            return loop.run_until_complete(asyncio.wait_for(link.call(method, params, final=final), PATIENCE))
+
+        yield ask
+        loop.run_until_complete(link.close())
     finally:
+        loop.close()
         os.killpg(gateway.pid, signal.SIGTERM)  # it has children, which would write on
         gateway.wait(60)
         with suppress(ProcessLookupError):
             os.killpg(gateway.pid, signal.SIGKILL)
-        time.sleep(2)
+
+
+async def connect(port: int) -> GatewayLink:
+    """It listens before it answers."""
+    options = LoginOptions(token=GATE, identity=make_identity(), scopes=SCOPES)
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return await connect_gateway(f"ws://127.0.0.1:{port}", SystemClock(), options)
+        except (GatewayUnreachable, MethodError) as error:
+            if time.monotonic() > end:
+                raise SystemExit(f"compat: no OpenClaw on port {port}: {error}") from None
+        await asyncio.sleep(1)
 
 
 def make_nanobot(home: str, binaries: str, url: str) -> str:
@@ -204,11 +246,6 @@ def run(command: list[str], environ: dict[str, str]) -> str:
     if done.returncode:
         print(f"compat: {command[-3:]}: exit {done.returncode}: {(done.stderr or done.stdout).decode()[-300:]}")
     return done.stdout.decode()
-
-
-def wait_for(port: int) -> None:
-    if not place.listens(port, PATIENCE):
-        raise SystemExit(f"compat: nothing listens on port {port}")
 
 
 def clean() -> dict[str, str]:

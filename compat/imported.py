@@ -58,10 +58,11 @@ def check(tally: Tally, program: str, version: str, root: str) -> None:
     tally.note(f"{name}: pal doctor reads it", "Traceback" not in ask_pal(home, "doctor", "--json"), "")
     killed = f"{home}-killed"
     times = bring_with_kills(program, root, killed)
-    same = [part for part, one, other in zip(("files", "sessions", "notes"), state(home), state(killed), strict=True)
+    same = [(part, sorted(set(one) ^ set(other))[:5], [key for key in one if one[key] != other.get(key)][:5])
+            for part, one, other in zip(("files", "sessions", "notes"), state(home), state(killed), strict=True)
             if one != other]  # fmt: skip
     tally.note(
-        f"{name}: killed at each of {times} steps and run again, it is the same", times > 20 and not same, str(same)
+        f"{name}: killed at each of {times} steps and run again, it is the same", times >= 15 and not same, str(same)
     )
     tally.note(f"{name}: the old home is as it was", digest(root) == before, "")
 
@@ -78,20 +79,18 @@ def bring(program: str, root: str, home: str) -> list[dict[str, Any]]:
 def bring_with_kills(program: str, root: str, home: str) -> int:
     """SIGKILL at the first step that is new, again and again until none is: how many times it was killed."""
     assert migrate
-    killed, quiet = 0, 0
-    while quiet < len(POINTS):
-        point = POINTS[(killed + quiet) % len(POINTS)]
+    killed = 0
+    while True:
+        point = POINTS[killed] if killed < 2 else POINTS[2 + killed % 2]  # the config is done once
         child = os.fork()
         if not child:
             be_killed(point, ["--home", home, "import", program, root, "--json"])
         _, status = os.waitpid(child, 0)
-        if os.WIFSIGNALED(status):
-            killed, quiet = killed + 1, 0
-        elif status:
-            raise SystemExit(f"compat: pal import {program}: exit {os.waitstatus_to_exitcode(status)} after {point}")
-        else:
-            quiet += 1
-    return killed
+        if not os.WIFSIGNALED(status):
+            if status:
+                raise SystemExit(f"compat: pal import {program}: exit {os.waitstatus_to_exitcode(status)} at {point}")
+            return killed
+        killed += 1
 
 
 def be_killed(point: str, argv: list[str]) -> None:
@@ -107,12 +106,16 @@ def be_killed(point: str, argv: list[str]) -> None:
         leave(code)
 
 
-def state(home: str) -> tuple[dict[str, str], list[bytes], dict[str, bytes]]:
+def state(home: str) -> tuple[dict[str, Any], ...]:
     files = digest(home)
-    own = {path: found for path, found in files.items() if not path.startswith(("state.db", "gateway."))}
+    own = {
+        path: found
+        for path, found in files.items()
+        if not path.startswith(("state.db", "gateway.")) and not path.endswith((".tmp", ".last-good"))
+    }
     with open_reader(home) as reader:
         notes = {row.key: row.data for row in reader.list_records("import")}
-        return own, sorted(row.data for row in reader.sessions()), notes
+        return own, {row.key: row.data for row in reader.sessions()}, notes
 
 
 def list_talks(program: str, root: str) -> list[list[Any]]:
@@ -187,7 +190,7 @@ def is_told(key: str, told: set[tuple[str, str]]) -> bool:
     names = {
         re.sub(r"[^A-Za-z0-9]+", ".", name).strip(".").lower() for part, name in told if part in ("config", "keys")
     }
-    own = re.sub(r"[^A-Za-z0-9]+", ".", key).strip(".").lower()
+    own = re.sub(r"[^A-Za-z0-9]+", ".", re.sub(r"(\.\d+)+$", "", key)).strip(".").lower()
     last = own.rpartition(".")[2]
     return any(own == name or own.startswith(f"{name}.") or name.startswith(f"{own}.") for name in names) or any(
         RENAMED.get(last, last) in name.split(".") for name in names
@@ -200,12 +203,14 @@ RENAMED = {"apibase": "baseurl", "token": "bottoken", "provider": "primary", "mo
 def is_named(top: str, lines: list[dict[str, Any]]) -> bool:
     """What a line is about, or what many lines come from."""
     sources = {
-        "openclaw.json", "config.json", "config.yaml", ".env", "agents", "state", "credentials", "state.db", "sessions",
+        "openclaw.json", "exec-approvals.json", "config.json", "config.yaml",
+        ".env", "agents", "state", "credentials", "state.db", "sessions",
         "cron", "memories", "pairing.json", "platforms", "pairing",
     }  # fmt: skip
     if top in sources or top.startswith(("openclaw.json.", "state.db-")) or top.endswith(".lock"):
         return True
-    return any(line["name"] == top or line["name"].startswith(f"{top}/") for line in lines)
+    return any(line["name"] == top or line["name"].startswith(f"{top}/") or line["name"].endswith(f"/{top}")
+               for line in lines)  # fmt: skip
 
 
 def ask_pal(home: str, *words: str) -> str:

@@ -234,6 +234,8 @@ class HomeImporter:
 
         if self._store is not None and wanted:
             change_approvals(os.path.join(self._home, APPROVALS_FILE), edit)
+            if added:
+                pass_crashpoint("import.placed")
         for agent, pattern in sorted(wanted):
             done = self._store is not None and (agent, pattern) not in added
             yield ImportLine("approvals", f"{agent}: {pattern}", "kept", done=done)
