@@ -20,8 +20,9 @@ WANTED = ("hello from before", "and a second line", "it says buy milk")
 Serve = Callable[[str], AbstractContextManager[Callable[..., Any]]]
 
 
-def check(tally: Tally, home: str, serve: Serve) -> None:
-    """`home` is one of ours with what was imported; `serve` starts the real gateway for a user's folder."""
+def check(tally: Tally, home: str, serve: Serve, repair: Callable[[str], object]) -> None:
+    """`home` is one of ours with what was imported; `serve` starts the real gateway for a user's folder, `repair` its
+    doctor."""
     user = f"{home}-back"
     root = os.path.join(user, ".openclaw")
     before = imported.digest(home)
@@ -51,6 +52,7 @@ def check(tally: Tally, home: str, serve: Serve) -> None:
     tally.note(
         f"export to openclaw: {len(ours)} transcripts come back byte for byte", bool(ours) and ours == theirs, ""
     )
+    repair(user)  # takes cron/jobs.json into its database
     with serve(user) as ask:
         told = json.dumps(ask("chat.history", {"sessionKey": "agent:work:main"}), ensure_ascii=False)
         tally.has("export to openclaw: the real gateway shows the conversation", told, *WANTED)

@@ -65,7 +65,9 @@ def drive(package: str, cache: str, tally: Tally) -> None:
             home = make_openclaw(os.path.join(root, version), where, url)
             imported.check(tally, "openclaw", version, home)
             if version == place.VERSION:
-                back.check(tally, os.path.join(os.path.dirname(home), "pal"), partial(serve_openclaw, package=package))
+                ours = os.path.join(os.path.dirname(home), "pal")
+                serve, repair = (partial(do, package=package) for do in (serve_openclaw, repair_openclaw))
+                back.check(tally, ours, serve, repair)
         for program, wheel in PYTHON.items():
             binaries = install_python(os.path.join(cache, "palinurus-compat", wheel), wheel)
             make = make_hermes if program == "hermes" else make_nanobot
@@ -137,6 +139,8 @@ def make_openclaw(home: str, package: str, url: str) -> str:
     key = {"type": "api_key", "provider": "anthropic", "key": "sk-ant-of-the-test"}
     profiles = {"version": 1, "profiles": {"anthropic:default": key}}
     put(root, "agents/main/agent/auth-profiles.json", json.dumps(profiles))
+    if NEWEST in package:
+        repair_openclaw(home, package)  # it does not start before it has taken older files into its databases
     with serve_openclaw(home, package, port) as ask:
         for agent in ("main", "work"):
             for words in (*WORDS, TOOLS):
@@ -165,9 +169,7 @@ def say(ask: Ask, agent: str, words: str) -> None:
 def serve_openclaw(home: str, package: str, port: int = 0) -> Iterator[Ask]:
     """Its gateway on a home; the function calls its methods. Everything it started is ended with it."""
     port = port or place.free_port()
-    node = os.path.join(package, "node_modules", "node", "bin")
-    environ = {**clean(), "HOME": home, "PATH": node + os.pathsep + os.environ["PATH"], "NO_COLOR": "1"}
-    program = [os.path.join(node, "node"), os.path.join(package, "node_modules", "openclaw", "openclaw.mjs")]
+    program, environ = find_openclaw(home, package)
     with open(os.path.join(home, "gateway.log"), "ab") as log:
         gateway = subprocess.Popen(
             [*program, "gateway", "run", "--port", str(port)],
@@ -188,6 +190,18 @@ def serve_openclaw(home: str, package: str, port: int = 0) -> Iterator[Ask]:
         gateway.wait(60)
         with suppress(ProcessLookupError):
             os.killpg(gateway.pid, signal.SIGKILL)
+
+
+def repair_openclaw(home: str, package: str) -> str:
+    program, environ = find_openclaw(home, package)
+    return run([*program, "doctor", "--fix", "--non-interactive"], environ)
+
+
+def find_openclaw(home: str, package: str) -> tuple[list[str], dict[str, str]]:
+    """Its command line, and the variables for it with this folder as the user's."""
+    node = os.path.join(package, "node_modules", "node", "bin")
+    environ = {**clean(), "HOME": home, "PATH": node + os.pathsep + os.environ["PATH"], "NO_COLOR": "1"}
+    return [os.path.join(node, "node"), os.path.join(package, "node_modules", "openclaw", "openclaw.mjs")], environ
 
 
 async def connect(port: int) -> GatewayLink:

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from palinurus.app.migrate.found import LARGEST, ImportLine, count_fates, list_folder, read_object, walk_files
 from palinurus.cli.args import CommandParser, load_settings, to_json
-from palinurus.cli.migrate.found import LARGEST, ImportLine, count_fates, list_folder, read_object, walk_files
 from palinurus.clock import SystemClock
 from palinurus.config.include import read_included
 from palinurus.config.keypath import Path, show_path
@@ -203,7 +203,7 @@ class HomeExporter:
                 for name in ("misfire", "misfireWindowMs", "source"):
                     job.pop(name, None)
             self._place("cron/jobs.json", msgspec.json.encode({"version": 1, "jobs": theirs}))
-        yield from (ImportLine("jobs", job.name, "kept") for job in made)
+        yield from (ImportLine("jobs", job.name, "changed", "`openclaw doctor --fix` takes it in") for job in made)
         by: dict[str, list[str]] = {}
         for data in people:
             person = msgspec.json.decode(data, type=PairedPerson)
@@ -256,13 +256,13 @@ def _fits(pattern: str, part: str | int) -> bool:
 
 
 def _print(root: str, lines: list[ImportLine]) -> None:
-    print(f"a home of OpenClaw in {root}\n\n  {'':<11}{'found':>7}{'kept':>7}{'lost':>6}")
-    for part, many, kept, _, lost in count_fates(lines):
-        print(f"  {part:<11}{many:>7}{kept:>7}{lost:>6}")
-    gone = [line for line in lines if line.fate == "lost"]
-    print("\nlost" if gone else "")
+    print(f"a home of OpenClaw in {root}\n\n  {'':<11}{'found':>7}{'kept':>7}{'changed':>9}{'lost':>6}")
+    for part, many, kept, changed, lost in count_fates(lines):
+        print(f"  {part:<11}{many:>7}{kept:>7}{changed:>9}{lost:>6}")
+    gone = [line for line in lines if line.fate != "kept"]
+    print("\nchanged and lost" if gone else "")
     for line in gone[:SHOWN]:
         print(f"  {line.part}: {line.name}: {line.why}")
     if len(gone) > SHOWN:
         print(f"  and {len(gone) - SHOWN} more: --json")
-    print("\nnothing here was changed. next: openclaw doctor, then openclaw gateway")
+    print("\nnothing here was changed. next: openclaw doctor --fix, then openclaw gateway")

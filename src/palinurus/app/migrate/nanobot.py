@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.migrate.chats import REWRITTEN, ChatMessage, read_time, write_transcript
-from palinurus.cli.migrate.found import (
+from palinurus.app.migrate.chats import REWRITTEN, ChatMessage, read_time, write_transcript
+from palinurus.app.migrate.found import (
     FoundFile,
     FoundHome,
     FoundPerson,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from palinurus import late
-from palinurus.cli.migrate.found import (
+from palinurus.app.migrate.found import (
     FoundFile,
     FoundHome,
     FoundPerson,
