@@ -102,6 +102,22 @@ def test_openclaw_comes_over(
     assert "nonsense" not in (home / "palinurus.json").read_text()
 
 
+def test_rows_that_stay_behind_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    homes.make_new_openclaw(tmp_path)
+    told = bring(capsys, "openclaw")
+    assert told["rest", "device_pairing_paired (1)"]["why"] == "pair each device again: pal devices"
+
+
+def test_nanobot_jobs_are_found_where_it_keeps_them(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    homes.make_nanobot(tmp_path)
+    bring(capsys, "nanobot")
+    jobs = records(home, "job")
+    assert jobs.keys() == {"n-1", "n-2"} and jobs["n-2"]["delivery"]["to"] == "4711"
+    assert not (home / "workspace/cron").exists()
+
+
 def test_every_name_of_the_old_home_is_in_the_report(
     tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
