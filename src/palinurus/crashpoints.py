@@ -61,6 +61,8 @@ NAMES: tuple[str, ...] = (
     "import.placed",  # a thing of another program's home is in ours, nothing says that it came over
     "import.noted",  # it does
     "export.placed",  # a file of ours is in another program's home, not all of them are
+    "restore.whole",  # a backup is unpacked, the home is as it was
+    "restore.aside",  # the home is put aside, nothing is in its place
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
 )
