@@ -58,6 +58,9 @@ NAMES: tuple[str, ...] = (
     "undo.marked",  # it says so, the plan is still there
     "copy.rows",  # some rows of a state are copied to another
     "copy.lines",  # a transcript is
+    "import.placed",  # a thing of another program's home is in ours, nothing says that it came over
+    "import.noted",  # it does
+    "export.placed",  # a file of ours is in another program's home, not all of them are
     "restore.whole",  # a backup is unpacked, the home is as it was
     "restore.aside",  # the home is put aside, nothing is in its place
     "config.before",  # a config file is about to be replaced

@@ -30,6 +30,8 @@ PARTS: dict[str, str] = {
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # transcripts that a newer OpenClaw has compressed; the extra `migrate`
     "zstandard": "zstandard",
+    # homes of other agent programs, for a first run on the page
+    "homes": "palinurus.app.migrate:ForeignHomes",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",

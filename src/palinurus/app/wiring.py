@@ -378,14 +378,14 @@ class AppParts:
             fleet=getattr(self.store, "fleet", None),
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock, self.store),
+            homes=lambda: late.load_part("homes")(settings.home, self._environ, self.clock, self.store),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
         )
 
     async def submit(
         self, inbound: Inbound, sink: Sink | None = None, *, message: InboxMessage | None = None
     ) -> Acceptance:
-        """Put a message on disk and start or queue its turn; `sink` sees the turn's events. Raises Draining, QueueFull,
-        BadRequest, DiskFull."""
+        """On disk; its turn starts or queues; `sink` sees events. Raises Draining, QueueFull, BadRequest, DiskFull."""
         message = message or self.reader.read(inbound, self.reader.route(inbound))
         accepted = await self.dispatcher.submit(inbound, sink, message)
         if not accepted.duplicate and self.hooks.has("message_received"):

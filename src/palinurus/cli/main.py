@@ -31,10 +31,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "dashboard": ("palinurus.cli.gateway.dashboard:run_dashboard", "open the web page of the running gateway"),
     "setup": ("palinurus.cli.setup:run_setup", "the first run: choose a model; make config, workspace, token"),
-    "import": ("palinurus.cli.migrate:run_import", "bring over what OpenClaw has: conversations, memory, jobs, config"),
+    "import": ("palinurus.cli.migrate:run_import", "bring over what OpenClaw, hermes or nanobot has"),
+    "export": ("palinurus.cli.migrate.back:run_export", "the way back: this home as one that OpenClaw reads"),
     "status": ("palinurus.cli.look.status:run_status", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run_doctor", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run_sessions", "look at, search, export, branch and clean up sessions"),
+    "agents": ("palinurus.cli.agents:run_agents", "which agents there are: list, add, delete; bind, unbind, bindings"),
     "models": ("palinurus.cli.models.catalog:run_models", "list the models that can be used"),
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
     "prompt": ("palinurus.cli.look.preview:run_prompt", "show the system prompt a run would send"),
@@ -47,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "redo": ("palinurus.cli.look.changes:run_redo", "do again what was undone"),
     "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
+    "system": ("palinurus.cli.access.directory:run_system", "tell the agent something: event, heartbeat, presence"),
     "tasks": (
         "palinurus.cli.look.tasks:run_tasks",
         "what goes on in the background: turns, commands, sub-agents, jobs",
@@ -63,6 +66,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "palinurus.cli.channels:run_channels",
         "chat channels: list, status, add, remove, login, logout, test",
     ),
+    "directory": ("palinurus.cli.access.directory:run_directory", "people and groups that have a conversation here"),
     "message": ("palinurus.cli.message:run_message", "write to a chat, or react, edit, delete, pin, poll, read there"),
     "pairing": (
         "palinurus.cli.access.pairing:run_pairing",
@@ -91,6 +95,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
     "config": "palinurus.config.load:load_config",  # half of the time of a command that only looks at the store
+    "parity": "palinurus.cli.parity:find_verb_answer",  # what a verb of OpenClaw's is called here
     "cache": "palinurus.cli.look.cache:print_cache",  # `pal why cache`
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
     "probe": "palinurus.tools.sandbox.probe:detect_support",  # what holds commands here: tried, in processes
@@ -184,10 +189,10 @@ def _find_and_run(args: list[str]) -> int:
         args = [args[1], "--help"]
     name = args.pop(0) if args and not args[0].startswith("-") else "chat"
     if _is_inside() and not {"-h", "--help"} & set(args) and [name, *args[:1]] not in _HOMELESS:
-        return _run(PARTS["inside"], [name, *args])
+        return _run(PARTS["inside"], [name, *args], [])
     if name not in COMMANDS:
-        return _run(PARTS["other"], [name, *args])
-    return _run(COMMANDS[name][0], args)
+        return _run(PARTS["other"], [name, *args], [name, *args])
+    return _run(COMMANDS[name][0], args, [name, *args])
 
 
 def _is_inside() -> bool:
@@ -228,7 +233,7 @@ def load_part(where: str) -> object:
     return getattr(sys.modules[module], attribute)
 
 
-def _run(where: str, args: list[str]) -> int:
+def _run(where: str, args: list[str], line: list[str]) -> int:
     expected: type[Exception] = load_part("palinurus.errors:PalinurusError")  # type: ignore[assignment]
     if spec := os.environ.get("PALINURUS_CRASH"):  # set by the crash tests only
         load_part("palinurus.crashpoints:arm_crashpoint")(spec)  # type: ignore[operator]
@@ -239,6 +244,8 @@ def _run(where: str, args: list[str]) -> int:
         sys.stdout.flush()
         return int(code)
     except expected as exc:
+        if line and getattr(exc, "exit_code", 1) == 64 and (code := _answer_verb(line)) is not None:
+            return code
         return _say(getattr(exc, "message", str(exc)), getattr(exc, "fix", ""), getattr(exc, "exit_code", 1))
     except KeyboardInterrupt:
         return 130
@@ -255,6 +262,14 @@ def _run(where: str, args: list[str]) -> int:
         return _say(
             f"{exc.filename}: {exc.strerror}", "check owner, mode and free space; PALINURUS_HOME may be elsewhere", 73
         )
+
+
+def _answer_verb(line: list[str]) -> int | None:
+    """A line that made no sense may be one of OpenClaw's: do it under our name, or say what there is instead."""
+    answer = load_part(PARTS["parity"])(line)  # type: ignore[operator]
+    if answer is None:
+        return None
+    return _find_and_run(list(answer.ours)) if answer.ours else _say(answer.why, "", 2)
 
 
 def _finish_restore() -> None:

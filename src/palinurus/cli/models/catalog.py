@@ -1,6 +1,6 @@
 """`pal models`: which models there are, and where their keys come from. Shows names of variables, never values.
 
-`thinking`, `pull` and `use`, `add`, `fallbacks` (`choose`) have files of their own.
+`thinking`, `pull` and `use`, `add`, `fallbacks`, `aliases` (`choose`) have files of their own.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ PARTS: dict[str, Callable[[list[str]], int]] = {
     "fallbacks": choose.run_models_fallbacks,
     "login": lambda argv: main.load_part(main.PARTS["model-login"])(argv),  # type: ignore[operator]
     "logout": lambda argv: main.load_part(main.PARTS["model-logout"])(argv),  # type: ignore[operator]
+    "aliases": choose.run_models_aliases,
 }
 
 
@@ -83,7 +84,7 @@ def run_models(argv: list[str]) -> int:
         help="list (default); status: the default and where keys come from; "
         "thinking REF: its levels and what each sends; pull [NAME]: fetch a model that runs here; "
         "probe REF: does it call tools? use REF: make it the default; add PROVIDER or ADDRESS; "
-        "fallbacks [add|remove|clear]; login VENDOR, logout VENDOR: instead of a key",
+        "fallbacks [add|remove|clear]; aliases [add|remove]; login VENDOR, logout VENDOR: instead of a key",
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)

@@ -7,7 +7,7 @@ of the session's record goes to disk together with the outcome, so a command cut
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -59,6 +59,18 @@ FitReplies: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]
 INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 
 
+class ForeignHomesPort(Protocol):
+    """Homes of other agent programs on this machine."""
+
+    async def look(self) -> list[dict[str, Any]]:
+        """Every one, with counts of what is in it, how much has come over, and the last report."""
+        ...
+
+    async def bring(self, program: str) -> dict[str, Any]:
+        """All of one; the report. Raises PalinurusError."""
+        ...
+
+
 class CommandContext(msgspec.Struct, frozen=True):
     """What commands may use."""
 
@@ -95,6 +107,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     fleet: FleetPort | None = None  # the nodes that share our state
     ears: TranscriberPort | None = None  # who writes down what is spoken
     invoke: DirectToolCaller | None = None  # one tool, without a run
+    homes: Callable[[], ForeignHomesPort] | None = None  # homes of other programs, loaded when somebody asks
     tapes: TapeDeck | None = None  # which runs are recorded
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
