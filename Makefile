@@ -96,7 +96,7 @@ torture-replay: $(VENV)/.dev  # every run of every flow test, recorded and playe
 	@$(MAKE) -s web || true
 	@$(BIN)/python -m pytest --crew $(CREW) -q --replay tests/flow --ignore=tests/flow/test_replay.py $(ARGS)
 
-torture-fleet: $(VENV)/.dev  # three gateways on one PostgreSQL: every harm against every load; ARGS="--harms kill,drop --loads chat --seed 2", --mixed
+torture-fleet: $(VENV)/.dev  # three gateways on one PostgreSQL: every harm against every load; ARGS="--harms kill,drop --loads chat --seeds 1,2", --mixed, --log FILE
 	@$(BIN)/python tests/torture/fleet/run.py $(ARGS)
 
 torture-local: $(VENV)/.dev  # runs of a real model on this machine, recorded and played again offline; ARGS: names of models

@@ -41,6 +41,7 @@ BOUND = 200  # messages of one session that wait, dropped ones included
 DEADLINE = 900.0  # seconds for a run of an agent that is no more
 ACCEPTING = 5.0  # seconds that messages on their way to the disk get at the end
 LOOK = 30.0  # seconds between two looks for running rows that nobody runs
+ANSWERING = 4  # rounds of the event loop: from the store to who waits for it, to the connection, to who writes there
 
 
 class Dispatcher:
@@ -295,9 +296,9 @@ class Dispatcher:
             self._finish(run)
 
     async def _turn(self, run: ActiveRun) -> None:
-        claim = run.claim
-        await self._clock.sleep(0)  # whoever handed it in is answered before the turn takes the loop
-        audience = RunAudience(self.feeds, run, self._absorbed)
+        claim, audience = run.claim, RunAudience(self.feeds, run, self._absorbed)
+        for _ in range(ANSWERING):  # whoever handed it in is answered before the turn takes the loop
+            await self._clock.sleep(0)
         if claim.lane == CONTROL_LANE:
             await self._controls.turn(claim, run.message, audience, run.abort)
         else:
@@ -307,9 +308,8 @@ class Dispatcher:
 
     async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""
-        stopped = run.mark is not None  # by somebody, before it broke
-        outcome: TurnOutcome = "aborted" if stopped else "failed"
-        end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=not stopped)
+        outcome: TurnOutcome = "failed" if run.mark is None else "aborted"  # by somebody, before it broke
+        end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=run.mark is None)
         if end is not None:
             self.feeds.show(run.claim.id, end)
         try:
@@ -362,10 +362,10 @@ class Dispatcher:
     def running(self, session: str) -> bool:
         return session in self._running
 
-    async def stop(self, session: str, reason: str, *, children: bool = True) -> StopReport:
+    async def stop(self, session: str, reason: str, *, item: str = "", children: bool = True) -> StopReport:
         """See the port."""
-        report = await self._dismisser.stop_session(session, reason)
-        if children and self._stop_children is not None:
+        report = await self._dismisser.stop_session(session, reason, item)
+        if children and (report.ran or not item) and self._stop_children is not None:
             report = report._replace(children=await self._stop_children(session))
         return report
 
