@@ -6,6 +6,7 @@ import pytest
 
 from palinurus.core.prompt.facts import HEARTBEAT_PROMPT
 from palinurus.core.spoken import SpokenMessage, read_spoken
+from palinurus.core.structured import write_correction
 from palinurus.core.types.messages import ImageBlock, TextBlock, UserMessage
 from palinurus.core.untrusted import (
     frame_attachment,
@@ -48,6 +49,7 @@ def test_a_person_speaks(text: str, words: str) -> None:
         ("System: sub-agent “x” completed successfully.\n\nResult …", "sub-agent “x” completed successfully."),
         ("[cron:56fb-a150 Ping] say ping\n\nThis was scheduled", "Job: Ping"),
         (HEARTBEAT_PROMPT, "Heartbeat"),
+        (write_correction("it is empty"), write_correction("it is empty").removeprefix("[Palinurus] ")),
         ("[Subagent Task]\nfind the file\nand read it", "Task: find the file"),
     ],
 )

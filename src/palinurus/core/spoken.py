@@ -13,6 +13,7 @@ from palinurus.core.types.messages import TextBlock, UserMessage
 from palinurus.core.untrusted import CONTEXT_HEADING, MESSAGE_HEADING
 from palinurus.patterns import compile_late
 
+OURS = "[Palinurus] "  # … that asks for an answer once more (core/structured.py)
 TOLD = "System: "  # how a message begins that something was told with
 _JOB = compile_late(r"\[cron:[^\s\]]+ ([^\]\n]{0,200})\] ?")
 _CHILD = compile_late(r"\[Subagent (?:Task|Steering)\]\n")
@@ -37,6 +38,8 @@ def read_spoken(message: UserMessage) -> SpokenMessage:
     text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
     if text.startswith(TOLD):
         return SpokenMessage("", _shorten(text.removeprefix(TOLD)))
+    if text.startswith(OURS):
+        return SpokenMessage("", _shorten(text.removeprefix(OURS)))
     if (job := _JOB.match(text)) is not None:
         return SpokenMessage("", f"Job: {job[1]}")
     if text.startswith(HEARTBEAT_PROMPT[:40]):

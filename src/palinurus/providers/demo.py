@@ -16,6 +16,7 @@ import msgspec
 
 from palinurus.abort import Aborted
 from palinurus.clock import Clock, SystemClock
+from palinurus.core.spoken import read_spoken
 from palinurus.core.types.messages import AssistantMessage, StopReason, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import (
     CallDelta,
@@ -110,7 +111,7 @@ def decide_message(request: ModelRequest) -> AssistantMessage:
     """The next message. The same conversation gives the same message."""
     at = max((i for i, m in enumerate(request.messages) if isinstance(m, UserMessage)), default=-1)
     said = request.messages[at] if at >= 0 else None
-    text = said.words if isinstance(said, UserMessage) else ""
+    text = (read_spoken(said).words or said.text) if isinstance(said, UserMessage) else ""
     turn = DemoTurn(frozenset(t.name for t in request.tools), _done(request, at))
     step = _understood(text.strip(), turn)
     model = request.model

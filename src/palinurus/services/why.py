@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from palinurus.core.policy import taint
+from palinurus.core.spoken import read_spoken
 from palinurus.core.types.card import CARD, EVIDENCE, CallCard, EvidenceFinding, read_cards, read_findings
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.patterns import compile_late
@@ -70,7 +71,7 @@ def describe_run(facts: RunFacts) -> dict[str, Any]:
     return {
         "item": row.id,
         "sessionKey": row.session,
-        "asked": next((m.words for m in facts.said if isinstance(m, UserMessage)), "")[:SHOWN],
+        "asked": next((_read_asked(m) for m in facts.said if isinstance(m, UserMessage)), "")[:SHOWN],
         "state": row.state,
         "outcome": row.outcome,
         "note": row.note,
@@ -96,6 +97,11 @@ def describe_run(facts: RunFacts) -> dict[str, Any]:
         "time": _describe_time(facts),
         "calls": [msgspec.to_builtins(card) for card in (*cards, *facts.aside)],
     }
+
+
+def _read_asked(message: UserMessage) -> str:
+    spoken = read_spoken(message)
+    return spoken.words or spoken.program
 
 
 def _read_findings(facts: RunFacts) -> list[EvidenceFinding]:

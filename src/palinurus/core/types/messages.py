@@ -65,11 +65,6 @@ class UserMessage(msgspec.Struct, frozen=True, tag_field="role", tag="user", omi
     def text(self) -> str:
         return self.content if isinstance(self.content, str) else join_text(self.content)
 
-    @property
-    def words(self) -> str:
-        """What was written, without what the program put before it."""
-        return next((block.text for block in reversed(self.blocks) if isinstance(block, TextBlock)), "")
-
 
 class AssistantMessage(msgspec.Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
     content: tuple[TextBlock | ThinkingBlock | ToolCall, ...]
