@@ -60,6 +60,13 @@ NAMES: tuple[str, ...] = (
     "copy.lines",  # a transcript is
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
+    "update.tried",  # another version answered on a copy, nothing of it is in force
+    "update.pointed",  # it is in force, nothing says so
+    "update.switched",  # that is on disk, the gateway of the old one runs
+    "update.stopped",  # no gateway runs
+    "update.fitted",  # the database has the other version's schema
+    "update.lowered",  # … it has the old one's again, the other version is in force
+    "update.moved",  # a checkout's files are the new ones, the pointer is still there
 )
 
 
