@@ -60,6 +60,10 @@ NAMES: tuple[str, ...] = (
     "copy.lines",  # a transcript is
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
+    "learn.proposed",  # proposals are on disk, nothing says that the session was looked at
+    "learn.accepting",  # a yes is on disk, the file is as it was
+    "learn.undoing",  # it is to be taken back, nothing was
+    "learn.written",  # the file is as it should be, the proposal does not say so
     "update.tried",  # another version answered on a copy, nothing of it is in force
     "update.pointed",  # it is in force, nothing says so
     "update.switched",  # that is on disk, the gateway of the old one runs

@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("palinurus.cli.plugins:run_plugins", "list, enable, check, make and test plugins"),
     "mcp": ("palinurus.cli.mcp:run_mcp", "tool servers: list, test, add, remove; serve ours to others"),
     "memory": ("palinurus.cli.memory:run_memory", "search what the agent remembers, see where it came from, undo"),
+    "learn": ("palinurus.cli.look.learn:run_learn", "what the agent would like to remember: decide, undo"),
     "approvals": (
         "palinurus.cli.access.approvals:run_approvals",
         "decide about what the agent asks leave for, and the rules for it",

@@ -231,7 +231,7 @@ def test_what_is_no_wheel_of_ours(place: Place) -> None:
     assert "is no wheel of Palinurus" in place.pal(
         "update", "--to", str(place.root / "palinurus-9-py3-none-any.whl"), code=64
     )
-    assert "no package index has Palinurus" in place.pal("update", "--to", "7.7", code=1)
+    assert "no package index has Palinurus" in place.pal("update", "--to", "7.7", code=66)
     stranger = place.root / "palinurus-9.1-py3-none-any.whl"
     with zipfile.ZipFile(stranger, "w") as packed:
         packed.writestr("sitecustomize.py", "")

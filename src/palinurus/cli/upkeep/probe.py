@@ -29,9 +29,7 @@ from palinurus.store.sqlite.lock import take_lock
 from palinurus.store.sqlite.schema import MIGRATIONS, lower_schema, migrate_schema
 
 SECONDS = 120.0  # for a gateway that comes up on a busy machine
-_CONFIG = (
-    '{agents: {defaults: {model: "builtin/demo"}}, cron: {enabled: false}, gateway: {port: 0, bind: "loopback"}}\n'
-)
+_CONFIG = '{agents: {defaults: {model: "builtin/demo"}}, cron: {enabled: false}, gateway: {bind: "loopback"}}\n'
 _WORDS = "Are you there?"
 
 
@@ -89,7 +87,7 @@ def try_version(path: str, database: str, clock: Clock) -> None:
         log = os.path.join(home, "probe.log")
         with open(log, "wb") as said:
             child = subprocess.Popen(
-                [sys.executable, "-m", "palinurus", "--home", home, "gateway"],
+                [sys.executable, "-m", "palinurus", "--home", home, "gateway", "--port", "0"],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
