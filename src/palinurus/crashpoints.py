@@ -60,6 +60,7 @@ NAMES: tuple[str, ...] = (
     "copy.lines",  # a transcript is
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
+    "restart.said",  # that we are back is on its way, nothing says so
     "learn.proposed",  # proposals are on disk, nothing says that the session was looked at
     "learn.accepting",  # a yes is on disk, the file is as it was
     "learn.undoing",  # it is to be taken back, nothing was

@@ -32,6 +32,7 @@ from palinurus.providers.thinking import resolve_thinking_policy
 from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
+from palinurus.services.wake import tell_restarted
 from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.factory import StoreOpener, open_fleet_store, open_store
 from palinurus.store.port import InboxRow
@@ -146,6 +147,7 @@ class App(AppParts):
         await self.pipeline.load(self.approvals, take_up=first)
         self.deliverer.start()
         if first:
+            await tell_restarted(self.store, self.post.say, self.channels)
             await resume_accepted(self.store, self.scheduler, self.clock.now())
         await self.dispatcher.resume()
         self.subagents.resume(alone=first)

@@ -194,8 +194,7 @@ class AppParts:
             model = parts.wrap_with_cassette(self._models, self._environ)
         budgets = parts.make_budgets(self.settings, self.store, self.clock)
         self.pictures = parts.make_pictures(self.settings, self.catalog, budgets)
-        model = self.wrap_model(model)
-        told = (model, self.settings, budgets, self.store)
+        told = (self.wrap_model(model), self.settings, budgets, self.store)
         self._model, self._watch = parts.add_budgets_and_watch(*told, clock=self._clock, defer=write_later)
         return self._model
 
@@ -369,6 +368,7 @@ class AppParts:
             embed=self._memory.embed,
             look=self._watch.last,
             learn=(self._model, preparer.marks.add),
+            restart=self.restart,
             tapes=self.tapes,
             invoke=self.invoke,
             voices=self.voices,

@@ -91,6 +91,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profiles": ("palinurus.cli.upkeep.profiles:run_profiles", "state directories of this user, side by side"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
+    "logs": ("palinurus.cli.look.logs:run_logs", "what the gateway logged; --follow goes on"),
     "trace": ("palinurus.cli.look.why:run_trace", "follow one message from arrival to receipt"),
 }
 

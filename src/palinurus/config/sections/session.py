@@ -255,6 +255,7 @@ class LoggingSettings(Section, frozen=True):
     console_level: LogLevel | None = option(None, "How much the gateway shows; by default as much as it writes.")
     console_style: Literal["pretty", "compact", "json"] | None = None
     file_bytes: Count = option(20 << 20, "How large the log grows before a new one is begun.", "maxFileBytes")
+    files: Size = option(2, "How many old log files are kept besides; 0: none.", "maxFiles")
     redact: Literal["off", "tools"] = option(
         "tools", "off blanks only the secrets of the config, not what looks like one.", "redactSensitive"
     )

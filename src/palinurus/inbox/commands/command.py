@@ -99,6 +99,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     invoke: DirectToolCaller | None = None  # one tool, without a run
     tapes: TapeDeck | None = None  # which runs are recorded
     learn: tuple[Model, MarkFile] | None = None  # who is asked what to remember, and who marks files as tainted
+    restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
 

@@ -94,6 +94,7 @@ _ROWS: tuple[ChatCommand, ...] = (
         "owner",
     ),
     ChatCommand("send", "whether replies are sent here", owner.run_send, "[on|off|inherit]", (), "owner"),
+    ChatCommand("restart", "let runs end, start again, and say so here", owner.run_restart, scope="owner"),
     ChatCommand("compact", "make the conversation shorter", compact.run_compact, "[WISHES|show|list|undo|branch N]"),
     ChatCommand(
         "tts",
