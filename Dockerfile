@@ -3,7 +3,8 @@
 FROM python:3.11 AS build
 WORKDIR /source
 COPY . .
-RUN python web/build.py && python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
+RUN python -m pip install --disable-pip-version-check -c constraints.txt markdown-it-py pygments \
+ && python web/build.py && python web/docs.py && python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
 
 FROM python:3.11-slim
 # What `pal extras` lists; more of them later need a new image: --build-arg EXTRAS="telegram pdf"

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: web wheel screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-replay torture-fleet torture-local torture-gate compat dojo clean
+.PHONY: web docs wheel release screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-replay torture-fleet torture-local torture-gate compat dojo clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -22,11 +22,22 @@ $(VENV)/.web: $(VENV)/.core $(shell find web -path web/node_modules -prune -o -p
 
 web: $(VENV)/.web  ## build the web page (npm, or the Node that the package index carries)
 
-wheel: web  ## dist/palinurus-VERSION-py3-none-any.whl, with the page and the docs inside: needs no npm where it is installed
+$(VENV)/.docs: $(VENV)/.core web/docs.py $(wildcard web/docs/*) $(shell find docs -name '*.md' -o -name nav.txt)
+	@$(BIN)/python web/docs.py && touch $@
+
+docs: $(VENV)/.docs  ## the site of the docs, which the gateway serves at /docs; says what leads nowhere
+
+wheel: web docs  ## dist/palinurus-VERSION-py3-none-any.whl, with the page and the docs inside: needs no npm where it is installed
 	@rm -rf dist && $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist . && ls dist/*.whl
 
+$(VENV)/release/.ready: $(VENV)/.core
+	@$(PYTHON) -m venv $(VENV)/release && $(VENV)/release/bin/python -m pip install -q --disable-pip-version-check hatchling==1.33.0 && touch $@
+
+release: web docs $(VENV)/release/.ready  ## dist/: sdist, wheel, bill of materials, checksums; built twice, compared, installed and tried
+	@$(VENV)/release/bin/python packaging/release.py
+
 run: $(VENV)/.core  ## set up and start the gateway
-	@$(MAKE) -s web || true
+	@$(MAKE) -s web docs || true
 	@$(BIN)/python -m compileall -q src  # a running gateway keeps no compiled module: its disk may be full
 	@$(BIN)/pal setup --non-interactive
 	@exec $(BIN)/pal gateway
@@ -40,8 +51,8 @@ quick: $(VENV)/.dev  ## the inner loop: rules of the tree, pure cores, one flow 
 	@$(BIN)/python -m pytest --crew $(CREW) --tables --aim 30 @tests/quick.txt $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types, architecture
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench web packaging
+	$(BIN)/ruff check src tests bench web packaging
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_architecture.py
 
@@ -85,7 +96,7 @@ torture-replay: $(VENV)/.dev  # every run of every flow test, recorded and playe
 	@$(MAKE) -s web || true
 	@$(BIN)/python -m pytest -n 2 -q --replay tests/flow --ignore=tests/flow/test_replay.py $(ARGS)
 
-torture-fleet: $(VENV)/.dev  # three gateways on one PostgreSQL: every harm against every load; ARGS="--harms kill,drop --loads chat --seed 2", --mixed
+torture-fleet: $(VENV)/.dev  # three gateways on one PostgreSQL: every harm against every load; ARGS="--harms kill,drop --loads chat --seeds 1,2", --mixed, --log FILE
 	@$(BIN)/python tests/torture/fleet/run.py $(ARGS)
 
 torture-local: $(VENV)/.dev  # runs of a real model on this machine, recorded and played again offline; ARGS: names of models
@@ -104,4 +115,4 @@ compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; 
 	@$(BIN)/python compat/run.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis web/node_modules web/.node src/palinurus/gateway/static dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis web/node_modules web/.node src/palinurus/gateway/static src/palinurus/gateway/site dist

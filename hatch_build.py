@@ -1,4 +1,5 @@
-"""What a wheel holds besides the package: the web page (built if `make web` has not), the docs, the versions we test with.
+"""What a wheel holds besides the package: the web page and the site of the docs (built
+if `make` has not), the docs themselves, the versions we test with.
 
 An editable install goes without: it finds docs and constraints.txt in its checkout, and `make` sees to the page.
 """
@@ -22,5 +23,7 @@ class WheelContent(BuildHookInterface):  # type: ignore[type-arg]
             return
         if not (root / "src/palinurus/gateway/static/index.html").is_file() and (root / "web/build.py").is_file():
             subprocess.run([sys.executable, str(root / "web/build.py")], check=False)
+        if not (root / "src/palinurus/gateway/site/index.html").is_file() and (root / "web/docs.py").is_file():
+            subprocess.run([sys.executable, str(root / "web/docs.py")], check=False)
         for page in (*root.glob("docs/**/*.md"), root / "constraints.txt"):  # the docs' pictures are for people
             build_data["force_include"][str(page)] = f"palinurus/{page.relative_to(root)}"

@@ -47,6 +47,49 @@ def test_the_embedding_example_runs(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.endswith("[answered]\n"), done.stderr
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("brief/brief.py", "take a coat"),
+        ("triage/triage.py", "1.eml: urgent (draft: I will be there at nine.)\n2.eml: noise"),
+        ("reviewer/review.py", "boat.py:2: the file is never closed"),
+        ("homelog/homelog.py", "> When did I change the filter?\nToday."),
+        ("folder/ask.py", "At 06:40 (tides.md:1)."),
+        ("team/team.py", "bob: The yard at nine.  [answered]"),
+    ],
+)
+def test_small_programs_run(tmp_path: Path, program: str, said: str) -> None:
+    done = python([str(EXAMPLES / program)], tmp_path, tmp_path)
+    assert done.returncode == (program == "reviewer/review.py") and said in done.stdout, done.stdout + done.stderr
+
+
+def test_the_tools_of_the_examples_do_what_their_scripts_assume(tmp_path: Path) -> None:
+    """A script says what its model was told to say; here is that the tools' results would have led to it."""
+    found = python(
+        ["-c", f"import sys; sys.path.insert(0, {str(EXAMPLES / 'folder')!r}); import ask\n" + _SEARCH], tmp_path
+    )
+    assert found.stdout.split() == ["tides.md:1", "19:05."], found.stderr
+    (tmp_path / "log").mkdir()
+    code = f"import sys; sys.path.insert(0, {str(EXAMPLES / 'homelog')!r}); import homelog\n" + _NOTE
+    assert "the boiler" in python(["-c", code], tmp_path, tmp_path).stdout
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "team" / "team.py")],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TOKENS": "1"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout.count("budgets.day.hardTokens") == 2, done.stderr
+
+
+_SEARCH = "best = ask.search('high water in Brest')\nprint(next(iter(best)), best['tides.md:1'].split()[-1])"
+_NOTE = "homelog.HOME.mkdir(exist_ok=True)\nhomelog.note('the boiler')\nprint(homelog.look('BOILER'))"
+
+
+def test_the_telegram_example_is_a_config_that_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "palinurus.json").write_bytes((EXAMPLES / "telegram" / "palinurus.json").read_bytes())
+    loaded = load_config(str(tmp_path), {"TELEGRAM_BOT_TOKEN": "1:x", "TELEGRAM_OWNER": "123"})
+    assert not loaded.problems and loaded.settings.budgets
+
+
 def test_the_harbour_example_passes_its_tests(tmp_path: Path) -> None:
     done = python(["-m", "unittest", "discover", "-s", ".", "-t", "."], tmp_path, EXAMPLES / "harbour")
     assert done.returncode == 0 and "Ran 3 tests" in done.stderr, done.stderr

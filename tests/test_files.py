@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.files import NotPlainFile, read_plain_file, write_whole_file
+from palinurus.files import NotPlainFile, find_real_path, read_plain_file, write_whole_file
 
 
 @pytest.mark.parametrize("sync", [True, False])
@@ -58,3 +58,15 @@ def test_a_folder_is_not_read_and_leaves_no_handle_open(tmp_path: Path) -> None:
     with pytest.raises(NotPlainFile, match="not a regular file"):
         read_plain_file(str(tmp_path), 9)
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_real_path_by_handle_is_the_one_by_names(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to("real")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "away (deleted)").mkdir()
+    os.mkfifo(real / "pipe")
+    named = ("link", "link/pipe", "link/../link", "loop", "none/below", "away (deleted)", "link/\udcff")
+    for path in (*(str(tmp_path / name) for name in named), "/", "/proc/self/fd", "/dev/null"):
+        assert find_real_path(path) == os.path.realpath(path)

@@ -39,7 +39,7 @@ print(json.dumps(found))
     assert held == pages | {"palinurus/constraints.txt"} and "palinurus/docs/operations.md" in held
     assert not found["editable"]["force_include"]
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
-    assert build["wheel"]["artifacts"] == ["src/palinurus/gateway/static/*"]
+    assert build["wheel"]["artifacts"] == ["src/palinurus/gateway/static/*", "src/palinurus/gateway/site/**"]
 
 
 def test_the_image_is_made_of_what_is_here() -> None:

@@ -58,6 +58,8 @@ NAMES: tuple[str, ...] = (
     "undo.marked",  # it says so, the plan is still there
     "copy.rows",  # some rows of a state are copied to another
     "copy.lines",  # a transcript is
+    "restore.whole",  # a backup is unpacked, the home is as it was
+    "restore.aside",  # the home is put aside, nothing is in its place
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
     "restart.said",  # that we are back is on its way, nothing says so

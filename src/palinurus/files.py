@@ -11,9 +11,31 @@ import stat
 from collections.abc import Callable
 from typing import BinaryIO
 
+_PATH_ONLY = getattr(os, "O_PATH", 0)  # Linux: a handle that opens nothing
+
 
 class NotPlainFile(OSError):
     """What is there is a folder, a device, a pipe or a link, or is larger than the reader takes."""
+
+
+def find_real_path(path: str) -> str:
+    """What `os.path.realpath` says, for folders that are asked about with every call: where the kernel tells the name
+    of a handle, that is three questions instead of one for every folder on the way. Not for what a model names: links
+    of /proc lead elsewhere by handle than by name."""
+    try:
+        handle = os.open(path, _PATH_ONLY | os.O_CLOEXEC) if _PATH_ONLY else -1
+    except (OSError, ValueError):
+        handle = -1
+    if handle < 0:
+        return os.path.realpath(path)
+    try:
+        found = os.readlink(f"/proc/self/fd/{handle}")
+    except OSError:
+        found = ""
+    finally:
+        os.close(handle)
+    # a folder that went meanwhile, one that cannot be reached from our root, a pipe without a name
+    return found if found.startswith("/") and not found.endswith(" (deleted)") else os.path.realpath(path)
 
 
 def write_whole_file(

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from palinurus.agent.plan.opening import STARTUP_FLAG
 from palinurus.agent.settle import (
     PRICED,
     build_settlement,
@@ -51,7 +52,7 @@ def said(text: str) -> AssistantMessage:
 
 
 def ended(
-    answer: str, *, asked: str = "Look.", steered: str = "", condensed: bool = False, **beat: Any
+    answer: str, *, asked: str = "Look.", steered: str = "", condensed: bool = False, updated: int = 42, **beat: Any
 ) -> tuple[list[str], Settlement]:
     """What the next turn sees after such a beat, and the settlement."""
     transcript = Transcript("t.jsonl")
@@ -68,7 +69,7 @@ def ended(
     plan: Any = SimpleNamespace(item="i2", inbound=inbound)
     end = AgentEnd((said(answer),), beat.pop("end", "stop"), TokenUsage(), ended=99)
     row = SessionRow("agent:main:main", "main", "s", 99, msgspec.json.encode(FIELDS))
-    record = SessionRecord(sessionId="s", updatedAt=42)
+    record = SessionRecord(sessionId="s", updatedAt=updated)
     made = forget_quiet_heartbeat(Settlement("answered", touch=row), plan, end, record, transcript)
     return [message.text for message in transcript.messages()], made
 
@@ -77,6 +78,11 @@ def test_it_goes_back_and_leaves_the_row_as_it_was() -> None:
     seen, made = ended("HEARTBEAT_OK all dry")
     assert seen == ["hello", "hi"] and len(made.lines) == 1 and made.touch is not None
     assert msgspec.json.decode(made.touch.data) == {**HELD, "updatedAt": 42} and made.touch.updated == 42
+
+
+def test_a_session_that_nobody_has_touched_was_touched_by_it() -> None:
+    made = ended("HEARTBEAT_OK", updated=0)[1]
+    assert made.touch is not None and made.touch.updated == 99 == msgspec.json.decode(made.touch.data)["updatedAt"]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +198,16 @@ def test_an_answer_that_has_a_form_is_the_json_alone() -> None:
     assert get_final_text(over(answered("Well."), answered('Here: {"n": 1}')), FORM) == '{"n": 1}'
     assert get_final_text(over(answered("Well."), answered("no")), FORM) == "Well.\n\nno"
     assert get_final_text(over(), FORM) == ""
+
+
+def test_json_that_nobody_asked_for_is_an_answer_like_any_other() -> None:
+    assert get_final_text(over(said('{"a": 1}'))) == '{"a": 1}'
+
+
+@pytest.mark.parametrize("startup", [True, False])
+def test_what_a_session_begins_with_is_told_once(startup: bool) -> None:
+    fields = settled(over(said("yes")), startup=startup)[1]
+    assert (STARTUP_FLAG in fields) is startup and fields.get(STARTUP_FLAG) is None
 
 
 def test_what_the_agent_said_in_a_settled_turn() -> None:

@@ -152,6 +152,9 @@ async def test_tools_of_the_program_are_gated_and_the_program_may_answer() -> No
         asked.append(row.ask.tool)
         return False
 
+    model = ScriptedModel([call_tools(("read_mail", {})), call_tools(("send_mail", {"to": "m@example.org"})), say("x")])
+    async with Agent(model, tools=[read_mail, send_mail]) as agent:  # nobody could answer: refused, not waited for
+        assert (await agent.run("send nothing, read my mail")).text == "x" and not sent
     for answer, times in ((refuse, 0), (lambda row: True, 1)):
         model = ScriptedModel(
             [call_tools(("read_mail", {})), call_tools(("send_mail", {"to": "mallory@example.org"})), say("x")]

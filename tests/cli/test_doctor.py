@@ -62,6 +62,14 @@ def test_a_broken_database(sound: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "fail  database:" in capsys.readouterr().out
 
 
+def test_what_runs_changed_is_no_transcript(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = sound / "changes" / "runs"
+    folder.mkdir(parents=True)
+    (folder / "01m7.jsonl").write_text('{"at": 1}\n')
+    run_doctor([])
+    assert "broken" not in capsys.readouterr().out
+
+
 def test_a_broken_transcript_is_a_warning(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = sound / "agents" / "main" / "sessions"
     folder.mkdir(parents=True)

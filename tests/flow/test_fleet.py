@@ -12,8 +12,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import nursery as nurseries
-from palinurus.testing.home import make_provider_entry
+from palinurus.testing.home import check_snapshot, make_provider_entry
 from palinurus.testing.server import ModelServer
+from palinurus.testing.telegram.server import CHATS, FakeTelegram
 from store.postgres.server import connected, empty_tables, read_fleet
 from torture.fleet.history import Ack, Death, FleetStory, Mark, judge_fleet
 from torture.fleet.world import Fleet, now_ms
@@ -21,6 +22,10 @@ from torture.fleet.world import Fleet, now_ms
 LEASE = 10.0  # a machine that is busy with other tests starts a gateway in seconds
 SESSIONS, EACH = 60, 2
 LONG = "agent:main:long"
+RUNNING = "SELECT node FROM inbox WHERE state = 'running' AND lane = $1"
+OPEN = """SELECT 1 FROM inbox WHERE state IN ('queued', 'running') UNION ALL SELECT 1 FROM outbox
+  WHERE state IN ('pending', 'sending') UNION ALL SELECT 1 FROM kept WHERE kind = 'draft' UNION ALL SELECT 1 FROM kept
+  WHERE kind = 'child' AND convert_from(data, 'UTF8')::jsonb ->> 'state' <> 'told'"""
 
 
 async def test_a_killed_and_a_frozen_gateway_lose_and_double_nothing(server: str, tmp_path: Path) -> None:
@@ -34,8 +39,6 @@ async def test_a_killed_and_a_frozen_gateway_lose_and_double_nothing(server: str
         agents = {"workspace": str(marks.parent), "model": {"primary": "fake/model"}, "maxConcurrent": 8}
         config = {"models": {"providers": {"fake": make_provider_entry(model.url)}}, "agents": {"defaults": agents}}
         await fleet.begin(config)
-        for node in fleet.nodes:  # one after the other: a device that is new on several at once is told to ask again
-            await fleet.call(node, "health", {}, 60)
         acks: list[Ack] = []
         for first in range(0, SESSIONS * EACH, SESSIONS):
             acks += await asyncio.gather(*(_send(fleet, first + n) for n in range(SESSIONS)))
@@ -65,6 +68,42 @@ async def test_a_killed_and_a_frozen_gateway_lose_and_double_nothing(server: str
     assert Counter(row["outcome"] for row in story.rows.inbox if row["state"] == "done").keys() == {"answered"}
     assert any(step["what"] == f"node {frozen.name} lost" for step in story.steps)
     assert [mark.token for mark in story.marks] == ["h00001"]
+
+
+async def test_a_sub_agent_and_a_draft_of_a_killed_gateway_are_taken_up(server: str, tmp_path: Path) -> None:
+    """Killed while its answer grows on a screen and its sub-agent works: the answer stands there once, whole, and what
+    the sub-agent found is told once."""
+    await empty_tables(server)
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(ModelServer(remember=False))
+        telegram = await stack.enter_async_context(FakeTelegram())
+        fleet = Fleet(tmp_path, server, nurseries.nursery(), lease=LEASE, size=2)
+        stack.callback(fleet.kill)
+        agents = {"workspace": str(tmp_path), "model": {"primary": "fake/model"}, "heartbeat": {"every": "0m"}}
+        known = {"dmPolicy": "allowlist", "allowFrom": [str(CHATS["ann"])], "streaming": "partial"}
+        config = {
+            "models": {"providers": {"fake": make_provider_entry(model.url)}},
+            "agents": {"defaults": agents},
+            "channels": {"telegram": {"enabled": True, **known, **telegram.section}},
+        }
+        await fleet.begin(config)
+        task = "SLOW 100\n" + f"TOOL exec {json.dumps({'command': 'sleep 3'})}\nSAY SAY the child is done"
+        await telegram.say(f"TOOL sessions_spawn {json.dumps({'task': task})}\nSLOW 300\nWORDS 40", chat="ann")
+        async with asyncio.timeout(120):
+            while not (any("w3" in text for text in telegram.read("ann")) and await fleet.read(RUNNING, "subagent")):
+                await asyncio.sleep(0.05)
+        ((busy,),) = await fleet.read(RUNNING, "main")
+        killed = next(node for node in fleet.nodes if node.name == busy)
+        killed.wanted = False
+        killed.signal(signal.SIGKILL)
+        assert not any("w39" in text for text in telegram.read("ann"))  # it was in the middle
+        async with asyncio.timeout(180):
+            while "the child is done" not in " ".join(telegram.read("ann")) or await fleet.read(OPEN):
+                await asyncio.sleep(0.2)
+        assert await fleet.end() == []
+    words = " ".join(telegram.read("ann")).split()  # what the child found is said with the answer, or after it
+    assert words == [*(f"w{n}" for n in range(40)), *"the child is done".split()]
+    assert check_snapshot(await read_fleet(server)) == []
 
 
 async def _send(fleet: Fleet, number: int) -> Ack:

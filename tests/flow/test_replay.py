@@ -7,12 +7,16 @@ import asyncio
 import gzip
 import os
 import socket
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.runtimes.kit import running as foreign
+from agent.test_turn_shell import wrapped
 from flow.replays import FROZEN
 from flow.test_app import running, settings
 from flow.test_directives import OWNER
@@ -20,11 +24,12 @@ from palinurus.agent.tapes.compare import TapeVerdict, compare_tapes
 from palinurus.agent.tapes.tape import list_tapes, read_tape
 from palinurus.app import App
 from palinurus.app.replay import ReplayBranch, ReplayWorld, close_sockets, play_tape
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import TurnOptions
 from palinurus.errors import BadRequest, NotFound
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptStep, StreamGate, call_tools, fail, hold_at, say
-from support import inbound
+from support import inbound, kinds
 
 RECORD = {"record": {"enabled": True}}
 NOW = ReplayBranch()
@@ -161,3 +166,39 @@ async def test_sessions_are_recorded_apart_and_nothing_is_without_being_asked_fo
         await ask(app, "four")
         assert app.tapes.describe()["count"] == 1 and app.tapes.is_recorded("any")
         assert app.tapes.thin(0.0) == 0 and app.tapes.thin(4e9) == 1  # they go with their messages
+
+
+async def test_who_watches_a_run_that_is_recorded_sees_all_of_it_and_what_is_steered_in_ends(tmp_path: Path) -> None:
+    gate, seen, also = StreamGate(), list[RunEvent](), list[RunEvent]()
+    script = [hold_at(say("first part, then more"), gate), say("Both.")]
+    async with running(tmp_path / "h", ScriptedModel(script), **RECORD) as app:
+        first = await app.submit(inbound("go", sender=OWNER, event="1"), seen.append)
+        await gate.wait_reached(60)
+        steered = inbound("and", sender=OWNER, event="2", options=TurnOptions(queue="steer"))
+        await app.submit(steered, also.append)
+        gate.open()
+        assert (await app.wait(first.id)).note == "first part, then more\n\nBoth."
+    assert kinds(seen).count("agent_end") == 1 == kinds(seen).count("agent_start")
+    assert seen[-1] == also[-1]  # who had written that watches the run, too
+
+
+@pytest.mark.parametrize("why", ["too often", "the store", "another program"])
+async def test_what_cannot_be_played_again_is_not_on_tape(tmp_path: Path, why: str) -> None:
+    home = tmp_path / "h"
+    if why == "another program":
+        home.mkdir()
+        async with foreign(home, "claude-cli/claude-opus-4-8", RECORD) as app:
+            outcome = (await app.wait(await ask(app, "hello"))).outcome
+    elif why == "the store":
+        async with wrapped(home, ScriptedModel([READS, say("Done.")]), **RECORD) as (app, store):
+            store.fails["append"] = 1
+            outcome = (await app.wait(await ask(app, "go"))).outcome
+    else:
+        async with running(home, ScriptedModel([hold_at(say("never"), StreamGate(), 0)])) as app:
+            item = (await app.submit(inbound("go", sender=OWNER))).id
+        with closing(sqlite3.connect(home / "state.db")) as conn, conn:
+            conn.execute("UPDATE inbox SET attempts = 99")
+        async with running(home, ScriptedModel([]), **RECORD) as app:
+            outcome = (await app.wait(item)).outcome
+    assert outcome == {"too often": "dead", "the store": "failed"}.get(why, "answered")
+    assert list_tapes(str(home)) == []

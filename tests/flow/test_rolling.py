@@ -32,6 +32,7 @@ from store.postgres.server import empty_tables, read_fleet
 
 SESSIONS, MESSAGES = 6, 24
 NAMES = ("a", "b", "c")
+LEASE = 40  # seconds: nobody waits for its end here, and a busy machine may keep a node from renewing one for long
 TROUBLE = (PalinurusError, MethodError, OSError, EOFError, RuntimeError, TimeoutError)
 
 
@@ -40,7 +41,7 @@ class Node:
 
     def __init__(self, root: Path, name: str, fleet: str, model: str) -> None:
         root.mkdir()
-        told = {"store": {"node": name, "leaseSeconds": 4, "sharedWorkspaces": True}}
+        told = {"store": {"node": name, "leaseSeconds": LEASE, "sharedWorkspaces": True}}
         self.home, self.name, self.port = make_home(root, told, url=model), name, reserve_port()
         self.environ = {**os.environ, "PALINURUS_HOME": self.home, "PALINURUS_STORE": fleet, "PYTHONPATH": SRC}
 

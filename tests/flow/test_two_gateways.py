@@ -19,8 +19,9 @@ from palinurus.app import App
 from palinurus.config.sections.approvals import APPROVALS_FILE, read_approvals
 from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.core.types.model import Model
-from palinurus.gateway.client import GatewayLink, make_identity
+from palinurus.gateway.client import DeviceIdentity, GatewayLink, make_identity
 from palinurus.gateway.rpc import MethodError
+from palinurus.gateway.runs import RunView
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.client import connect_to_gateway
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
@@ -46,6 +47,10 @@ class Pair:
         async with connect_to_gateway(server.port, app.clock, token=TOKEN, caps=("tool-events",)) as link:
             await link.call("sessions.subscribe", {})
             yield link
+
+    def shown(self) -> list[RunView]:
+        """What B believes to run."""
+        return self._servers[1].clients.context.broadcaster.running(MAIN)
 
     async def know(self, watched: bool = True) -> None:
         """A has heard whether somebody watches on B."""
@@ -225,6 +230,28 @@ async def test_a_chat_is_stopped_from_a_client_elsewhere(tmp_path: Path) -> None
         assert (await end(pair.b, row.id))[0] == "aborted"
 
 
+async def test_a_stop_by_name_stops_no_other_message(tmp_path: Path) -> None:
+    """B has not heard that the first is over, nor that the second has begun."""
+    gate, after = StreamGate(), StreamGate()
+    model = ScriptedModel([hold_at(say("first answer"), gate, 1), hold_at(say("second answer"), after, 1)], chunk=5)
+    async with gateways(tmp_path / "h", model) as pair, pair.client(0) as here, pair.client(1) as there:
+        await pair.know()
+        await send(here, "hello", "r1")
+        await gate.wait_reached()
+        await until(lambda: [run.id for run in pair.shown()] == ["r1"])
+        relay(pair.b)._bus._heard = lambda node, said: None
+        relay(pair.b).wait_ended = asyncio.Event().wait  # its last event is on its way, for ever
+        gate.open()
+        await until_over(here, "r1")
+        await send(here, "more", "r2")
+        await after.wait_reached()
+        assert [run.id for run in pair.shown()][:1] == ["r1"]
+        stopped = await there.call("chat.abort", {"sessionKey": "main", "runId": "r1"})
+        assert stopped == {"ok": True, "aborted": False, "runIds": []}
+        after.open()
+        assert ("final", "second answer") in shapes(await until_over(here, "r2"))
+
+
 async def keys(app: App) -> list[str]:
     rows = await app.store._link.read(lambda conn: conn.fetch("SELECT dedupe FROM inbox"))  # type: ignore[attr-defined]
     return [str(row["dedupe"]) for row in rows]
@@ -296,3 +323,19 @@ async def test_a_device_revoked_elsewhere_is_refused_at_once_though_no_news_came
         with pytest.raises(MethodError):
             async with connect_to_gateway(b.port, pair.b.clock, token=TOKEN, identity=identity):
                 pass
+
+
+async def test_a_new_device_may_come_to_several_nodes_at_once(tmp_path: Path) -> None:
+    """A client with a line to each: one of them makes the device known, the other takes it as it is."""
+    async with gateways(tmp_path / "h", nobody()) as pair:
+        for _ in range(5):
+            identity = make_identity()
+
+            async def enter(node: int, identity: DeviceIdentity = identity) -> str:
+                async with connect_to_gateway(
+                    pair._servers[node].port, pair.a.clock, token=TOKEN, identity=identity
+                ) as link:
+                    return str((await link.call("device.pair.list", {}))["paired"][0]["deviceId"])
+
+            ours = [await done for done in asyncio.as_completed([enter(0), enter(1), enter(0)])]
+            assert len(set(ours)) == 1

@@ -44,6 +44,7 @@ from store.postgres.server import empty_tables, read_fleet
 from support import inbound
 
 MAIN = "agent:main:main"
+LEASE = 40.0  # seconds: nothing here waits for its end, and a busy machine may hold up the loop for long
 LATER = TurnOptions(queue="followup")
 Slow: TypeAlias = int | str | None
 SEEDS = pytest.mark.parametrize("slow", [None, 1, 2, 3, "fleet"])
@@ -88,7 +89,7 @@ async def empty_fleet() -> str:
 
 
 async def open_node(url: str, name: str, home: str, clock: Clock) -> Store:
-    return await open_postgres_store(url, home, clock, FleetMember(name, 6.0))
+    return await open_postgres_store(url, home, clock, FleetMember(name, LEASE))
 
 
 async def check(home: Path, slow: Slow) -> list[str]:

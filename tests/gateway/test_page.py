@@ -51,6 +51,24 @@ async def test_what_is_not_there_is_not_there(browser: aiohttp.ClientSession, pa
     assert (await browser.get(path)).status == 404
 
 
+async def test_the_docs_are_served_beside_it(
+    server: GatewayServer, browser: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    server.page.site = str(tmp_path / "docs")
+    missing = await browser.get("/docs/")
+    assert missing.status == 404 and "make docs" in (await missing.read()).decode()
+    (tmp_path / "docs" / "channels").mkdir(parents=True)
+    (tmp_path / "docs" / "index.html").write_text("<p>all pages")
+    (tmp_path / "docs" / "channels" / "irc.html").write_text("<p>IRC")
+    (tmp_path / "docs" / "away.html").symlink_to(tmp_path / "secret.key")
+    answer = await browser.get("/docs")  # sent on to /docs/: links on its pages are relative
+    assert (answer.status, answer.url.path, await answer.read()) == (200, "/docs/", b"<p>all pages")
+    assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert await (await browser.get("/docs/channels/irc.html")).read() == b"<p>IRC"
+    for path in ("/docs/away.html", "/docs/..%2Findex.html", "/docs/a/b/c.html", "/docs/none.html"):
+        assert (await browser.get(path)).status == 404, path
+
+
 async def test_without_a_build_the_page_says_how_to_make_one(server: GatewayServer, tmp_path: Path) -> None:
     server.page = WebPage(str(tmp_path / "none"))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:

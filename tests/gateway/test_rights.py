@@ -38,6 +38,7 @@ CLAIMS = {
 REQUESTS = {  # a request for each route, where its pattern alone does not say it
     "hook": "/hooks/x", "channel": "/channels/a/b", "model": "/v1/models/openclaw", "avatar": "/avatar/main",
     "history": "/sessions/agent:main:main/history", "kill": "/sessions/agent:main:main/kill", "page": "/",
+    "docs": "/docs/",
     "canvas": f"/__openclaw__/cap/{'0' * 64}/__openclaw__/canvas/",
 }  # fmt: skip
 TABLE_FILE = Path(__file__).with_name("rights.txt")

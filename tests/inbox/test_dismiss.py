@@ -12,11 +12,14 @@ from inbox.test_dispatch import MAIN, Turns, World, until, world
 from inbox.test_dispatch_shell import FOLLOW, flaky, row
 from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
+from palinurus.agent.settle import to_outgoing_rows
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import SystemClock
 from palinurus.config.sections.session import QueueSettings
 from palinurus.config.settings import LaneSettings
-from palinurus.core.types.inbound import Route, TurnOptions
+from palinurus.core.types.inbound import Route, Target, TurnOptions
+from palinurus.core.types.outbound import Reply
+from palinurus.errors import StateError
 from palinurus.inbox import dismiss, queue
 from palinurus.store.factory import open_store
 from palinurus.store.port import InboxRow, Store
@@ -108,9 +111,20 @@ async def test_what_a_run_has_read_ends_with_it_and_is_not_counted_as_dropped(tm
         run, read = await w.send("run"), await w.send("more")
         w.turns.gate("take").set()
         await until(lambda: w.turns.began == [f"read {read}", "run"])
+        assert not await w.dispatcher.stop_item(read)
         waits = await w.send("last", options=TurnOptions(queue="followup"))
         assert await w.dispatcher.stop(MAIN, "user") == (True, 1, 0)
-        assert (await w.outcome(waits)).outcome == "aborted" == (await w.outcome(run)).outcome
+        assert (await row_of(w.store, read)).outcome is None
+        assert (await row_of(w.store, waits)).outcome == "aborted" == (await w.outcome(run)).outcome
+
+
+async def test_what_a_run_has_read_is_not_counted_either_where_nothing_else_waits(tmp_path: Path) -> None:
+    async with flaky(tmp_path, Reading, queue=QueueSettings("steer")) as (w, _):
+        await w.send("run")
+        read = await w.send("more")
+        w.turns.gate("take").set()
+        await until(lambda: w.turns.began == [f"read {read}", "run"])
+        assert await w.dispatcher.stop(MAIN, "user") == (True, 0, 0)
 
 
 async def test_a_stop_of_another_message_of_the_session_leaves_the_run_alone(tmp_path: Path) -> None:
@@ -119,16 +133,6 @@ async def test_a_stop_of_another_message_of_the_session_leaves_the_run_alone(tmp
         w.dispatcher._dismisser.hear_stopped("another", MAIN, dismiss.MARK.format("user"))
         w.turns.gate("run").set()
         assert (await w.outcome(run)).outcome == "answered"
-
-
-async def test_whose_stopped_run_did_not_live_to_say_so_is_told_unless_somebody_else_does(tmp_path: Path) -> None:
-    before = await open_store(str(tmp_path / "h"), SystemClock())
-    for reason in ("user", "stop", "interrupt"):
-        await before.accept(row(reason, reason, f"agent:main:{reason}"), claim=True)
-        await before.stop(f"agent:main:{reason}", dismiss.MARK.format(reason))
-    await before.close()
-    async with flaky(tmp_path) as (w, _):
-        assert [reply.client_id for reply in w.told] == ["user.end"] and w.turns.began == []
 
 
 class Absorbing(Turns):
@@ -182,9 +186,43 @@ class Closing(Turns):
         self.closed.append((item, idle))
 
 
+async def test_whose_stopped_run_did_not_live_to_say_so_is_told_unless_somebody_else_does(tmp_path: Path) -> None:
+    before, stopped = await open_store(str(tmp_path / "h"), SystemClock()), ("user", "stop", "interrupt")
+    for reason in stopped:
+        await before.accept(row(reason, reason, f"agent:main:{reason}"), claim=True)
+        await before.stop(f"agent:main:{reason}", dismiss.MARK.format(reason))
+    await before.accept(row("killed", "killed", "agent:main:killed"), claim=True)  # nobody stopped this one
+    await before.close()
+    async with flaky(tmp_path, Closing) as (w, _):
+        assert isinstance(w.turns, Closing)
+        assert [reply.client_id for reply in w.told] == ["user.end"]
+        assert sorted(w.turns.closed) == sorted((reason, False) for reason in stopped)
+        await until(lambda: w.turns.began == ["killed"])
+
+
 class Breaking(Closing):
     async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
         raise RuntimeError("broken")
+
+
+class BreakingLate(Turns):
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        self.began.append(claimed.inbound.text)
+        try:
+            await abort.wait(self.gate("never").wait())
+        finally:
+            raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("how", ["stop_item", "interrupt"])
+async def test_a_stopped_run_that_breaks_was_stopped_and_nobody_hears_that_it_broke(tmp_path: Path, how: str) -> None:
+    async with flaky(tmp_path, BreakingLate) as (w, _):
+        run = await begun(w)
+        if how == "stop_item":
+            assert await w.dispatcher.stop_item(run)
+        else:
+            w.dispatcher._dismisser.abort(w.dispatcher._running[MAIN], how)
+        assert (await w.outcome(run)).outcome == "aborted" and w.told == []
 
 
 async def test_tool_calls_that_a_broken_turn_left_open_are_answered(tmp_path: Path) -> None:
@@ -226,3 +264,96 @@ async def test_tool_calls_are_answered_of_messages_that_had_begun_and_of_no_othe
         assert await w.dispatcher.stop(MAIN, "user") == (False, 2, 0)
         await w.dispatcher._dismisser.close(60)
         assert w.turns.closed == [("again", True)]
+
+
+# --- what is on disk, and who is told
+
+
+async def test_an_interrupted_run_is_marked_on_disk_while_it_goes_on(tmp_path: Path) -> None:
+    async with flaky(tmp_path, Deaf) as (w, _):
+        run = await begun(w)
+        w.dispatcher._dismisser.abort(w.dispatcher._running[MAIN], "interrupt")
+        await w.dispatcher._dismisser.settle(MAIN)
+        assert (await row_of(w.store, run)).note == "stopped (interrupt)"
+
+
+async def test_a_stop_heard_from_another_node_ends_the_run(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        run = await begun(w)
+        w.dispatcher._dismisser.hear_stopped(run, MAIN, dismiss.MARK.format("user"))
+        assert (await w.outcome(run)).note == "user"
+
+
+async def post_one(w: World, item: str) -> None:
+    """As if the run had said something already."""
+    await w.store.post_replies(to_outgoing_rows([Reply(Target("fake", "chat"), "hm", "r1")], item, 0))
+
+
+async def state_of_reply(w: World) -> str:
+    found = await w.store.reply("r1")
+    assert found is not None
+    return found.state
+
+
+@pytest.mark.parametrize("fails", [0, 2])
+@pytest.mark.parametrize(("reason", "kept"), [("stop", "cancelled"), ("user", "pending")])
+async def test_what_a_run_has_said_is_taken_back_by_a_stop_in_the_chat_only(
+    tmp_path: Path, reason: str, kept: str, fails: int
+) -> None:
+    """Also when the disk was full at first; and of two stops the first one counts."""
+    async with flaky(tmp_path, Deaf) as (w, store):
+        run = await begun(w)
+        await post_one(w, run)
+        store.fails["stop"] = fails
+        for each in (reason, "budget")[:fails]:
+            with pytest.raises(StateError):
+                await w.dispatcher.stop_item(run, each)
+        if not fails:
+            assert await w.dispatcher.stop_item(run, reason)
+        async with asyncio.timeout(60):
+            while (found := await row_of(w.store, run)).outcome is None:
+                await asyncio.sleep(0.02)
+        assert found.note == dismiss.MARK.format(reason) and await state_of_reply(w) == kept
+
+
+async def test_what_only_the_store_knew_is_remembered_as_stopped_and_nothing_else(tmp_path: Path) -> None:
+    """Its dispatcher is told of a commit a moment after it."""
+    async with world(tmp_path, queue=FOLLOW) as w:
+        run, waits = await begun(w), await w.send("waits")
+        await w.store.accept(row("unheard", "unheard"), claim=False)
+        assert await w.dispatcher.stop(MAIN, "user") == (True, 2, 0)
+        early = w.dispatcher._dismisser.take_early
+        assert (early("unheard"), early(run), early(waits)) == ("user", None, None)
+
+
+async def test_a_message_that_is_stopped_waits_no_more_and_is_not_remembered(tmp_path: Path) -> None:
+    async with world(tmp_path, queue=FOLLOW) as w:
+        _, waits = await begun(w), await w.send("waits")
+        assert await w.dispatcher.stop_item(waits)
+        assert w.dispatcher._book.row(MAIN, waits) is None and w.dispatcher._dismisser.take_early(waits) is None
+
+
+@pytest.mark.parametrize(("drop", "told"), [("old", True), ("summarize", False)])
+async def test_who_was_one_too_many_is_told_unless_the_next_run_says_so(tmp_path: Path, drop: Any, told: bool) -> None:
+    """Another session has the only slot: there is no run to be marked."""
+    async with world(tmp_path, queue=QueueSettings("followup", cap=1, drop=drop), lanes=LaneSettings(main=1)) as w:
+        await w.send("busy", session="other")
+        await until(lambda: w.turns.began == ["busy"])
+        gone = await w.send("one", push=True)
+        await w.send("two", push=True)
+        assert (await w.outcome(gone)).outcome == "refused"
+        assert [reply.client_id for reply in w.told] == [f"{gone}.end"] * told
+        assert (await w.store.reply(f"{gone}.end") is not None) == told
+
+
+async def test_one_that_was_claimed_meanwhile_is_marked_once(tmp_path: Path) -> None:
+    async with flaky(tmp_path, queue=FOLLOW, lanes=LaneSettings(main=1)) as (w, store):
+        await w.send("busy", session="other")
+        await until(lambda: w.turns.began == ["busy"])
+        waits = await w.send("waits")
+        assert await store.inner.claim("main", 1)  # another node takes it
+        w.dispatcher._step(MAIN, "main", queue.QueueStopEvent((waits,)))
+        w.dispatcher._dismisser.begin(MAIN)
+        await w.dispatcher._dismisser.settle(MAIN)
+        steps = [step.what for step in await w.store.trace(waits)]
+        assert steps.count("stopped") == 1 and w.dispatcher._book.row(MAIN, waits) is not None

@@ -329,6 +329,22 @@ async def test_a_submit_whose_caller_goes_away_runs_all_the_same(tmp_path: Path)
         assert w.turns.began == ["first", "second"]
 
 
+async def test_whoever_handed_it_in_has_been_answered_when_the_turn_begins(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        wakes, began = asyncio.Event(), list[str]()
+
+        async def write() -> None:  # as a connection does: what is answered wakes a task that writes
+            await wakes.wait()
+            began.extend(w.turns.began)
+
+        writer = asyncio.create_task(write())
+        await w.send("first")
+        wakes.set()
+        await writer
+        assert began == []
+        await until(lambda: w.turns.began == ["first"])
+
+
 async def test_a_running_row_that_nobody_runs_is_given_back(tmp_path: Path) -> None:
     async with world(tmp_path, queue=QueueSettings("followup")) as w:
         item = InboxItem("0lost", "fake//lost", MAIN, "main", msgspec.json.encode(inbound("lost")), 0)

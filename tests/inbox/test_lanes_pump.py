@@ -23,10 +23,15 @@ class Shelf:
         self.left = [RunClaim(f"m-{s}", s, "main", b"", at=0, attempts=1, fence=1) for s in sessions]
         self.asked: list[tuple[int, tuple[str, ...]]] = []
         self.held: set[str] = set()
+        self.holds: list[float] = []  # for how long, each time
+        self.gate = asyncio.Event()  # a hold takes until then
+        self.gate.set()
         self.before: Callable[[], None] = lambda: None
         self.after: Callable[[], None] = lambda: None
 
     async def hold(self, session: str, seconds: float) -> None:
+        self.holds.append(seconds)
+        await self.gate.wait()
         self.held.discard(session)
         if seconds > 0:
             self.held.add(session)
@@ -130,7 +135,41 @@ async def test_a_session_that_is_held_starts_when_its_time_has_come() -> None:
     await rig.quiet()
     assert rig.started == ["b"]
     await until(lambda: rig.started == ["b", "a"])
-    assert rig.shelf.asked[-1] == (1, ())
+    assert rig.shelf.asked[-1] == (1, ()) and not rig.pump._timers
+    rig.pump.hold("a", "main", 0.0)
+    await rig.quiet()
+    assert len(rig.shelf.holds) == 2 and 0 < rig.shelf.holds[0] <= 0.2  # the store holds it no more, and is not told so
+
+
+async def test_the_last_hold_counts_and_is_in_the_store_before_anything_is_claimed() -> None:
+    rig = Rig("a")
+    now = asyncio.get_running_loop().time()
+    rig.shelf.gate.clear()
+    rig.pump.hold("a", "main", now + 0.01)
+    rig.pump.hold("a", "main", now + 3600)
+    rig.pump.kick("main")
+    await asyncio.sleep(0.1)
+    assert rig.shelf.asked == []
+    rig.shelf.gate.set()
+    await rig.quiet()
+    assert rig.started == [] and rig.shelf.asked == [(1, ("a",))]
+
+
+async def test_a_look_although_nothing_is_known_to_wait_is_one_look() -> None:
+    rig = Rig()
+    rig.shelf.left = Shelf("theirs").left  # another node has accepted it
+    rig.pump.kick("main")
+    await rig.quiet()
+    assert rig.shelf.asked == []
+    rig.pump.kick("main", blind=True)
+    await rig.quiet()
+    assert rig.started == ["theirs"]
+    asked = len(rig.shelf.asked)
+    rig.lanes.give("main")
+    rig.lanes.add_backlog("main", 1)
+    rig.pump.kick("main")
+    await rig.quiet()
+    assert len(rig.shelf.asked) == asked + 1
 
 
 async def test_a_hold_that_is_over_takes_the_one_before_away() -> None:
@@ -210,6 +249,17 @@ def test_a_queue_is_in_the_book_as_long_as_something_runs_or_waits() -> None:
     assert lanes.backlog("cron") == 0
     book.step("s", "cron", queue.RunEndEvent("m2"))
     assert "s" not in book and book.lane("s") == "main" and book.find("m2") is None and book.row("s", "m2") is None
+
+
+def test_what_is_to_be_done_is_said_and_what_was_dropped_is_not_forgotten() -> None:
+    book = SessionQueues(Lanes({}))
+    policy = QueuePolicy("followup", cap=1, drop="summarize")
+    for ident in ("m1", "m2"):
+        row = queue.make_row(ident, inbound(ident), policy, 0.0)
+        effects = book.step("s", "main", queue.ArrivalEvent(row, policy))
+    assert effects == (queue.SweepEffect(),) and book.state("s").dropped == 1
+    book.step("s", "main", queue.RecountEvent(frozenset()))
+    assert "s" in book and book.state("s").lines == ("m1",)
 
 
 def test_what_changes_nothing_asks_for_nothing() -> None:

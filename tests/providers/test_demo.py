@@ -90,10 +90,10 @@ def test_remember_and_recall(tools: tuple[str, ...], tmp_path: Path) -> None:
 
 def test_what_the_gate_undid_is_not_told_as_done() -> None:
     messages: list[Message] = [UserMessage("remember that I like tea")]
-    asked = decide_message(request(*messages, tools=specs(*ALL)))
+    asked = decide_message(request(*messages, tools=specs("exec", "read")))
     undone = "[Undone: MEMORY.md. Commands do not change these files.]"
     messages += [asked, ToolResult(asked.calls[0].id, "exec", (TextBlock(undone),))]
-    said = decide_message(request(*messages, tools=specs(*ALL))).text
+    said = decide_message(request(*messages, tools=specs("exec", "read"))).text
     assert "did not stay" in said and undone in said and "wrote" not in said
 
 
@@ -113,6 +113,7 @@ def test_files_and_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "tool", "args"),
     [
+        ("System: The owner has undone a file.\n\nread a.txt", "read", {"path": "a.txt"}),
         ("list files", "ls", {"path": "."}),
         ("Please list the files.", "ls", {"path": "."}),
         ("ls src", "ls", {"path": "src"}),

@@ -50,6 +50,7 @@ class FakeContext:
         return 1234
 
     tainted_at = 0
+    has_marks = True
     messages: tuple[Any, ...] = ()
     read: tuple[str, ...] = ()
 

@@ -43,7 +43,8 @@ TARGETS: dict[str, Target] = {
     "inbox/running.py": Target(("inbox/test_running.py", *SHELL), FLOWS),
     "inbox/feed.py": Target(("inbox/test_feed.py", "inbox/test_relay.py", *SHELL), FLOWS),
     "agent/turn.py": Target(
-        TURN, (*FLOWS, "flow/test_hooks.py", "flow/test_directives.py", "flow/test_replay.py", "flow/test_delivery.py")
+        (*TURN, "flow/test_replay.py"),
+        (*FLOWS, "flow/test_hooks.py", "flow/test_directives.py", "flow/test_delivery.py"),
     ),
     "agent/recorder.py": Target(("agent/test_recorder.py", *TURN)),
     "agent/settle.py": Target(("agent/test_settle.py", *TURN), (*FLOWS, "flow/test_heartbeat.py")),
@@ -114,6 +115,8 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("inbox/lanes.py", "Gt swapped in `if left > 0", "what is due now is due with the next turn of the loop"),
     ("inbox/feed.py", "LtE swapped in `if left is not None", "no time left, or none at all"),
     ("inbox/dismiss.py", "dropped in `run.marked = True", "it is marked once more, in the same way"),
+    ("inbox/dismiss.py", "without `run is not None` in `if run is not None and mark", "only a run has a mark"),
+    ("inbox/dismiss.py", "without `row is not None` in `if row", "what has just ended has a row"),
     ("inbox/dismiss.py", "without `row.verdict is not None`", "whoever is doomed has a verdict"),
     ("store/sqlite/store.py", "Gt swapped in `return await asyncio.to_thread", "a file of exactly that size"),
     ("store/sqlite/store.py", "LtE swapped in `if after and", "the rest of nothing is nothing"),

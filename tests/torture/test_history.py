@@ -88,6 +88,10 @@ WRONG: dict[str, tuple[str, FleetStory]] = {
         "late",
         story(row("1"), steps=steps((1, "1", "claimed"), (9000, "1", "node a lost")), deaths=(Death("a", 10),)),
     ),
+    "a budget that was overspent": (
+        "overspent",
+        story(spent=(("thrifty", 60),) * 3, limits=(("thrifty", 100),), nodes=1),
+    ),
     "a message that waits in a free session": (
         "late",
         story(row("1", "c00001"), acks=ONE, steps=steps((9000, "1", "claimed"), (9001, "1", "settled"))),

@@ -38,9 +38,16 @@ class TaintMarks:
             rows = await self._store.list_records(KIND)
             self._known = {row.key: _sources(row.data) for row in rows}
 
+    @property
+    def has_any(self) -> bool:
+        """Is there a mark at all?"""
+        return bool(self._known)
+
     def of(self, path: str) -> tuple[str, ...]:
         """Where words in this file came from; () if nobody wrote in it under taint, or it is gone."""
-        marks = self._known or {}
+        marks = self._known
+        if not marks:
+            return ()
         at, known = path, marks.get(path, ())
         while not known and len(at) > 1:  # a folder's mark is that of all in it
             at = os.path.dirname(at)

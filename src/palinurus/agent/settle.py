@@ -59,9 +59,10 @@ def forget_quiet_heartbeat(
     ]
     if not _quiet(plan, end) or len(asked) != 1 or asked[0].text.startswith(TOLD):
         return made
-    before = lines[0].parentId
-    if before is UNSET or any(isinstance(entry, CompactionEntry) for entry in lines):
+    if any(isinstance(entry, CompactionEntry) for entry in lines):
         return made
+    before = lines[0].parentId
+    assert before is not UNSET, plan.item  # lines of ours name what they follow
     back = transcript.branch_line(before, end.ended)
     return msgspec.structs.replace(made, lines=(*made.lines, *back), touch=_untouched(made, session))
 

@@ -180,6 +180,10 @@ class RunToolContext:
     def file_taint(self, path: str) -> tuple[str, ...]:
         return self._seen.marks.of(path) if self._seen.marks else ()
 
+    @property
+    def has_marks(self) -> bool:
+        return self._seen.marks is not None and self._seen.marks.has_any
+
     async def mark(self, path: str) -> None:
         if self._seen.marks:
             await self._seen.marks.add(path, self._seen.taint)

@@ -123,11 +123,11 @@ class TurnServices(msgspec.Struct, frozen=True):
     speaker: SpeakerFactory
     replied: Callable[[tuple[Reply, ...]], None]  # replies are in the outbox: wake the deliverer
     switched: dict[str, SessionRecord]  # records that commands changed while a run of that session is going
-    approver: Approver | None = None  # who puts questions to people
-    compactions: CompactionCoordinator | None = None  # who makes room in long conversations
-    runtimes: Runtimes | None = None  # programs that do runs in the loop's place
-    look: CacheLook | None = None  # what was seen of a session's last request
-    tapes: TapeDeck | None = None  # which runs are recorded
+    approver: Approver  # who puts questions to people
+    compactions: CompactionCoordinator  # who makes room in long conversations
+    runtimes: Runtimes  # programs that do runs in the loop's place
+    look: CacheLook  # what was seen of a session's last request
+    tapes: TapeDeck  # which runs are recorded
 
 
 class TurnRunner:
@@ -137,13 +137,13 @@ class TurnRunner:
 
     async def turn(self, message: ClaimedMessage, abort: Abort, mailbox: SteeringPort, audience: Audience) -> None:
         """Run and settle one message. Returns when its outcome is on disk, or it was handed back (drain)."""
-        tapes = self._s.tapes
-        if tapes is None or (tape := tapes.begin(message, abort)) is None:
+        tape = self._s.tapes.begin(message, abort)
+        if tape is None:
             await self._turn(message, abort, mailbox, audience)
             return
         with tape.record():
             await self._turn(message, abort, tape.steer(mailbox), TapedAudience(audience, tape))
-        tapes.keep(tape)
+        self._s.tapes.keep(tape)
 
     async def _turn(self, message: ClaimedMessage, abort: Abort, mailbox: SteeringPort, audience: Audience) -> None:
         claim, inbound = message.claim, message.inbound
@@ -214,7 +214,7 @@ class TurnRunner:
         price = partial(make_usage_row, plan)
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed, price=price)
         where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
-        compactor = Compactor(s.compactions, where) if s.compactions is not None else None
+        compactor = Compactor(s.compactions, where)
         speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan, tape))
         limit = plan.limits.timeout if tape is None or not tape.plays else PLAYED  # the tape says when it was stopped
         timer = asyncio.get_running_loop().call_later(limit, abort.set, "timeout")
@@ -258,7 +258,7 @@ class TurnRunner:
             end, replies = _stop_end(end, str(abort.reason)), ()  # it was stopped as it ended
         made = build_settlement(plan, end, prepared.session, replies, lines=record.unwritten_lines())
         made = msgspec.structs.replace(made, spent=record.unwritten_costs(), steps=record.unwritten_steps())
-        made = compactor.extend_settlement(made) if compactor is not None else made
+        made = compactor.extend_settlement(made)
         made = forget_quiet_heartbeat(made, plan, end, prepared.session, transcript=prepared.transcript)
         if not await self._settle(claim, made, abort, record):
             return False
@@ -272,7 +272,7 @@ class TurnRunner:
         given = await hookcalls.ask_plugin_reply(self._s.hooks, plan)
         if given is not None:
             return hookcalls.speak_plugin_reply(plan, ports, given)
-        other = self._s.runtimes.of(plan) if self._s.runtimes is not None else None
+        other = self._s.runtimes.of(plan)
         if other is not None:
             _spoil(tape, "another program did it")
         events: AsyncIterator[RunEvent] = (other or load_part("loop"))(plan, ports)

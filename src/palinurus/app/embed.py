@@ -89,8 +89,8 @@ class Agent:
         self._runner: asyncio.Runner | None = None
 
     def answer_with(self, approve: ApproveCall) -> Self:
-        """Let the program answer what the gate asks (docs/security.md), before `start`. Without it nobody does, and
-        what needs an answer is not done."""
+        """Let the program answer what the gate asks (docs/security.md), before `start`. Without it what
+        needs an answer is refused at once: nobody else could give one."""
         self._approve = approve
         return self
 
@@ -121,8 +121,7 @@ class Agent:
             await app.stop("failed")
             raise
         self._app = app
-        if self._approve is not None:
-            app.approvals.listen(self._heard)
+        app.approvals.listen(self._heard)
         return self
 
     def _heard(self, what: str, row: ApprovalRow) -> None:
@@ -130,8 +129,7 @@ class Agent:
             self._tasks.start(self._answer(row))
 
     async def _answer(self, row: ApprovalRow) -> None:
-        assert self._approve is not None
-        told = self._approve(row)
+        told = self._approve(row) if self._approve is not None else False
         said = await told if inspect.isawaitable(told) else told
         await self.app.approvals.answer(row.id, "allow-once" if said else "deny", "the program")
 

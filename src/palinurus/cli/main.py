@@ -125,6 +125,7 @@ PARTS: dict[str, str] = {
     "node-state": "palinurus.cli.nodes.serve:read_state",
     "node-service": "palinurus.cli.gateway.daemon:run_node_service",
     "qr": "palinurus.cli.nodes.qr:draw_terminal_qr",  # needs segno
+    "restored": "palinurus.cli.backup:finish_restore",  # one that was killed
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
 _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home
@@ -238,6 +239,7 @@ def _run(where: str, args: list[str]) -> int:
         load_part("palinurus.crashpoints:arm_crashpoint")(spec)  # type: ignore[operator]
     load_part("palinurus.late:postpone_package")("aiohttp")  # type: ignore[operator]
     try:
+        _finish_restore()
         code = load_part(where)(args)  # type: ignore[operator]
         sys.stdout.flush()
         return int(code)
@@ -258,6 +260,12 @@ def _run(where: str, args: list[str]) -> int:
         return _say(
             f"{exc.filename}: {exc.strerror}", "check owner, mode and free space; PALINURUS_HOME may be elsewhere", 73
         )
+
+
+def _finish_restore() -> None:
+    home = str(load_part("palinurus.config.paths:find_home")(os.environ))  # type: ignore[operator]
+    if os.path.isdir(home + str(load_part("palinurus.config.paths:RESTORED"))):
+        load_part(PARTS["restored"])(home)  # type: ignore[operator]
 
 
 def _say(message: str, fix: str, code: int) -> int:

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from palinurus.errors import PalinurusError
 
 PAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "gateway", "static")  # what `make web` builds
+SITE_FOLDER = os.path.join(os.path.dirname(PAGE_FOLDER), "site")  # what `make docs` builds
 
 PROFILES = ".palinurus-"  # with a name behind it, in the user's home
+RESTORED = ".restored"  # after the home's name: a backup, unpacked, that is about to take its place
 STORE_VARIABLE = "PALINURUS_STORE"  # where the state is, if it is a fleet's
 
 

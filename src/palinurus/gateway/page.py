@@ -17,7 +17,7 @@ from aiohttp.web_response import Response
 
 from palinurus import __version__
 from palinurus.beneath import read_file_beneath, resolve_beneath
-from palinurus.config.paths import PAGE_FOLDER
+from palinurus.config.paths import PAGE_FOLDER, SITE_FOLDER
 from palinurus.config.sections.gateway import PageLook
 from palinurus.config.settings import Settings
 from palinurus.gateway import http
@@ -125,6 +125,11 @@ MISSING = b"""<!doctype html>
 """
 
 
+DOCS_PATHS = compile_late(r"/docs(?:/(?P<page>(?:[a-z0-9-]+/)?[\w-]+\.(?:html|css|js|json))?)?")
+DOCS_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'"
+DOCS_MISSING = b"the docs have not been built here: run `make docs` in the source folder; as Markdown they are in docs/"
+
+
 class PageFile(msgspec.Struct, frozen=True):
     """One file in memory, plain and packed."""
 
@@ -143,6 +148,7 @@ class WebPage:
         self._base = base
         self._look = look
         self._folder = folder
+        self.site = SITE_FOLDER
         self._files: dict[str, PageFile] | None = None
 
     def answer(self, visit: RouteRequest) -> Response:
@@ -166,6 +172,18 @@ class WebPage:
         if packed:
             headers["Content-Encoding"] = "gzip"
         return Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)
+
+    async def answer_docs(self, visit: RouteRequest) -> Response:
+        """The site that `make docs` has built, from disk: nobody reads it often enough to keep it in memory."""
+        if visit.request.path.endswith("/docs"):  # its links are relative
+            return Response(status=302, headers={**http.HEADERS, "Location": "docs/"})
+        name = visit.match["page"] or "index.html"
+        try:
+            body = await asyncio.to_thread(read_file_beneath, self.site, name, MEDIA_BYTES)
+        except OSError:
+            return http.reply_bytes(DOCS_MISSING, "text/plain", 404)
+        kind = TYPES.get(os.path.splitext(name)[1], "application/json")
+        return http.reply_bytes(body, kind, Content_Security_Policy=DOCS_POLICY, Cache_Control="no-cache")
 
 
 def _read(folder: str, base: str, look: PageLook) -> dict[str, PageFile]:

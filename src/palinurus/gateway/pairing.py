@@ -12,8 +12,8 @@ import hashlib
 import hmac
 import secrets
 import uuid
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,9 @@ from palinurus.gateway.auth import TokenHolder
 from palinurus.gateway.rpc import MethodError
 from palinurus.store.records import Records, RecordStore
 
+T = TypeVar("T")
+
+TRIES = 5  # of a login that others change at the same moment
 DEVICE, REQUEST = "device", "pairing"  # kinds of records
 WAITING = 64  # requests that may wait for a person
 EXPIRES_MS = 24 * 3600 * 1000
@@ -88,6 +91,10 @@ def describe_device(device: PairedDevice) -> dict[str, Any]:
     return out
 
 
+class DeviceChanged(MethodError):
+    """Another node has written the device meanwhile. Nothing was changed."""
+
+
 class DevicePairing:
     """All devices and requests. `said(event, payload)` is called for what others should hear, `closed(device)` when
     a device's live connections must end."""
@@ -119,16 +126,29 @@ class DevicePairing:
     async def reread(self, ident: str) -> None:
         """Another node has changed a device: what it took away is gone here, too, and its connections end."""
         async with self._turn:
-            old, now = self._devices.get(ident), await self._device_records.get(ident)
-            if now is None or now == old:
-                return
-            stay = () if now.blocked else tuple(token.digest for token in now.tokens)
-            gone = [token.digest for token in (old.tokens if old else ()) if token.digest not in stay]
-            for digest in gone:
-                self._holders.pop(digest, None)
-            self._know(now)
-            if gone or now.blocked:
-                self._cut(ident)
+            await self._refresh(ident)
+
+    async def _refresh(self, ident: str) -> None:
+        old, now = self._devices.get(ident), await self._device_records.get(ident)
+        if now is None or now == old:
+            return
+        stay = () if now.blocked else tuple(token.digest for token in now.tokens)
+        gone = [token.digest for token in (old.tokens if old else ()) if token.digest not in stay]
+        for digest in gone:
+            self._holders.pop(digest, None)
+        self._know(now)
+        if gone or now.blocked:
+            self._cut(ident)
+
+    async def _repeat(self, ident: str, change: Callable[[], Awaitable[T]]) -> T:
+        """A login is no change that a person made: if another node writes the same device at that moment (the client of
+        a fleet comes to several at once), it is judged anew by what is there then."""
+        for _ in range(TRIES):
+            try:
+                return await change()
+            except DeviceChanged:
+                await self._refresh(ident)
+        return await change()
 
     async def reread_request(self, ident: str) -> None:
         """Another node has put a request, or decided about it."""
@@ -171,29 +191,30 @@ class DevicePairing:
         Raises MethodError if it is blocked.
         """
         async with self._turn:
-            known = self._devices.get(fresh.device_id)
-            if known is not None and known.blocked:
-                raise MethodError("device is not approved", code="NOT_PAIRED")
-            device = fresh if known is None else replace(known, scopes=_union(known.scopes, fresh.scopes))
-            row = _row(device, fresh.role)
-            same = known is not None and device.scopes == known.scopes and not anew
-            if same and row is not None and row.digest:
-                await self._seen(device)
-                return device, ""
-            device, token = self._issued(device, fresh.role, device.scopes)
-            device = replace(device, last_seen_at_ms=self._clock.now(), last_seen_reason="connect")
-            await self._save(device)
-            return device, token
+            return await self._repeat(fresh.device_id, lambda: self._enrol(fresh, anew))
+
+    async def _enrol(self, fresh: PairedDevice, anew: bool) -> tuple[PairedDevice, str]:
+        known = self._devices.get(fresh.device_id)
+        if known is not None and known.blocked:
+            raise MethodError("device is not approved", code="NOT_PAIRED")
+        device = fresh if known is None else replace(known, scopes=_union(known.scopes, fresh.scopes))
+        row = _row(device, fresh.role)
+        same = known is not None and device.scopes == known.scopes and not anew
+        if same and row is not None and row.digest:
+            await self._seen(device)
+            return device, ""
+        device, token = self._issued(device, fresh.role, device.scopes)
+        device = replace(device, last_seen_at_ms=self._clock.now(), last_seen_reason="connect")
+        await self._save(device)
+        return device, token
 
     async def note_connected(self, ident: str) -> None:
         """It connected. Written at most once an hour."""
         async with self._turn:
-            device = self._devices.get(ident)
-            if device is not None:
-                await self._seen(device)
+            await self._repeat(ident, lambda: self._seen(self._devices.get(ident)))
 
-    async def _seen(self, device: PairedDevice) -> None:
-        if (device.last_seen_at_ms or 0) < self._clock.now() - SEEN_MS:
+    async def _seen(self, device: PairedDevice | None) -> None:
+        if device is not None and (device.last_seen_at_ms or 0) < self._clock.now() - SEEN_MS:
             await self._save(replace(device, last_seen_at_ms=self._clock.now(), last_seen_reason="connect"))
 
     async def ask(self, fresh: PairedDevice) -> DevicePairingRequest:
@@ -311,7 +332,7 @@ class DevicePairing:
 
         def write(kept: PairedDevice | None) -> PairedDevice:
             if kept != old:
-                raise MethodError("the device was changed meanwhile; ask again")
+                raise DeviceChanged("the device was changed meanwhile; ask again")
             return device
 
         await self._device_records.update(device.device_id, write)

@@ -31,7 +31,7 @@ from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.health import GatewayMetrics, list_fleet_metrics
 from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.listener import OTHER_LOOPBACK, ConnectionListener, bind_sockets, explain_bind_failure
-from palinurus.gateway.page import PAGE_PATHS, WebPage
+from palinurus.gateway.page import DOCS_PATHS, PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.tls import load_certificate
 from palinurus.gateway.token import PROOF_HEADER, PROVE_HEADER, make_gateway_proof
@@ -369,7 +369,9 @@ _LATER: dict[str, RouteHandler] = {  # loaded when somebody asks
 }
 CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
-PAGE_ROUTES = frozenset({"config", "avatar", "media", "canvas", "page"})  # served for the page, and under its base path
+PAGE_ROUTES = frozenset(
+    {"config", "avatar", "media", "canvas", "docs", "page"}
+)  # served for the page, and under its base path
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/health|/healthz"), "health", None, _health),
     HttpRoute("GET", compile_late(r"/ready|/readyz"), "ready", None, _ready),
@@ -392,5 +394,6 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/__openclaw__/assistant-media"), "media", READ, page.serve_workspace_media),
     HttpRoute("POST", compile_late(r"/sessions/(?P<key>[^/]+)/kill"), "kill", ADMIN, _kill),
     HttpRoute("GET", compile_late(CANVAS), "canvas", None, lambda visit: late.load_part("canvas-http")(visit)),
+    HttpRoute("GET", DOCS_PATHS, "docs", None, lambda visit: visit.gateway.page.answer_docs(visit)),
     HttpRoute("GET", PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),
 )

@@ -70,9 +70,11 @@ class MessageDismisser:
         self.close_calls: CallCloser | None = None  # who answers tool calls that a message left open
         self._tasks = TaskSet("dismissing messages")
 
-    async def stop_session(self, session: str, reason: str) -> StopReport:
-        """Its run, whichever node has it, and what waits behind that if the reason is a person's. Raises StateError
-        kinds."""
+    async def stop_session(self, session: str, reason: str, item: str = "") -> StopReport:
+        """Its run, whichever node has it, and what waits behind that if the reason is a person's; or `item`. Raises
+        StateError kinds."""
+        if item:
+            return StopReport(await self.stop_item(item, reason))
         run, clears = self._running.get(session), reason in CLEARS
         if run is not None:
             self._stop_run(run, reason)

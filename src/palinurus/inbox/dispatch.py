@@ -41,6 +41,7 @@ BOUND = 200  # messages of one session that wait, dropped ones included
 DEADLINE = 900.0  # seconds for a run of an agent that is no more
 ACCEPTING = 5.0  # seconds that messages on their way to the disk get at the end
 LOOK = 30.0  # seconds between two looks for running rows that nobody runs
+ANSWERING = 4  # rounds of the event loop: from the store to who waits for it, to the connection, to who writes there
 
 
 class Dispatcher:
@@ -296,7 +297,8 @@ class Dispatcher:
 
     async def _turn(self, run: ActiveRun) -> None:
         claim = run.claim
-        await self._clock.sleep(0)  # whoever handed it in is answered before the turn takes the loop
+        for _ in range(ANSWERING):  # whoever handed it in is answered before the turn takes the loop
+            await self._clock.sleep(0)
         audience = RunAudience(self.feeds, run, self._absorbed)
         if claim.lane == CONTROL_LANE:
             await self._controls.turn(claim, run.message, audience, run.abort)
@@ -362,10 +364,10 @@ class Dispatcher:
     def running(self, session: str) -> bool:
         return session in self._running
 
-    async def stop(self, session: str, reason: str, *, children: bool = True) -> StopReport:
+    async def stop(self, session: str, reason: str, *, item: str = "", children: bool = True) -> StopReport:
         """See the port."""
-        report = await self._dismisser.stop_session(session, reason)
-        if children and self._stop_children is not None:
+        report = await self._dismisser.stop_session(session, reason, item)
+        if children and (report.ran or not item) and self._stop_children is not None:
             report = report._replace(children=await self._stop_children(session))
         return report
 

@@ -135,6 +135,7 @@ def _done(request: ModelRequest, at: int) -> tuple[tuple[ToolCall, ToolResult], 
 
 
 def _understood(text: str, turn: DemoTurn) -> DemoStep:
+    text = re.sub(r"^(?:System: [^\n]*\n+)+", "", text)  # events that were told with the message
     text = re.sub(r"^(?:\[[^\]\n]{1,80}\]\s*)+", "", text)  # time stamps and the like that channels put in front
     text = re.sub(r"^(?:(?:please|hey|ok|okay|can you|could you|would you)[,\s]+)+", "", text, flags=re.I)
     for pattern, act in REQUESTS:
@@ -180,15 +181,14 @@ def _run(words: list[str], turn: DemoTurn) -> DemoStep:
 
 
 def _remember(words: list[str], turn: DemoTurn) -> DemoStep:
-    """Appending by `exec` is one step; with file tools it is read, then write."""
+    """Read, then write; by a command where there is no `write` (what a command writes there is put to the owner)."""
     note = " ".join(words[0].rstrip(".").split())
-    if "exec" in turn.tools:
+    if "write" not in turn.tools or "read" not in turn.tools:
         if not turn.done:
-            return DemoStep(tool="exec", args={"command": f"printf '%s\\n' {shlex.quote('- ' + note)} >> {MEMORY}"})
+            line = f"printf '%s\\n' {shlex.quote('- ' + note)} >> {MEMORY}"
+            return turn.pick(("exec", {"command": line}), ("write", {}))
     elif not turn.done:
-        return (
-            turn.pick(("read", {"path": MEMORY})) if "write" in turn.tools else turn.pick(("exec", {}), ("write", {}))
-        )
+        return DemoStep(tool="read", args={"path": MEMORY})
     elif len(turn.done) == 1:
         result = turn.done[0][1]
         before = "" if result.isError else result.text.rstrip("\n") + "\n"

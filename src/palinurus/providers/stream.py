@@ -7,7 +7,8 @@ means stands in `errors`, when to try again in `backoff`.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
@@ -142,27 +143,29 @@ class ProviderModels:
             shown = False
             wait = 0.0
             reader = self._reader(request)
-            async for events in self._attempt(call, stop):
-                if reader is not None:
-                    events = [made for event in events for made in reader.feed(event)]
-                    if not events:
-                        continue
-                last = events[-1]
-                if isinstance(last, StreamFailed) and not shown and len(events) == 1:
-                    again = choose_wait(last.failure, attempt, self._chance())
-                    if again is not None and not self.keys.has_spare(key, last.failure):
-                        wait = again
-                        yield StreamRetry(last.failure, attempt, wait)
-                        break
-                shown = True
-                for event in events:
-                    yield (
-                        self._stamped(self._reported(key, event))
-                        if isinstance(event, StreamDone | StreamFailed)
-                        else event
-                    )
-                if isinstance(last, StreamDone | StreamFailed):
-                    return
+            # ended here and now: one that is left half-way is ended by a task of its own, after a wake-up of the loop
+            async with aclosing(self._attempt(call, stop)) as attempt_events:
+                async for events in attempt_events:
+                    if reader is not None:
+                        events = [made for event in events for made in reader.feed(event)]
+                        if not events:
+                            continue
+                    last = events[-1]
+                    if isinstance(last, StreamFailed) and not shown and len(events) == 1:
+                        again = choose_wait(last.failure, attempt, self._chance())
+                        if again is not None and not self.keys.has_spare(key, last.failure):
+                            wait = again
+                            yield StreamRetry(last.failure, attempt, wait)
+                            break
+                    shown = True
+                    for event in events:
+                        yield (
+                            self._stamped(self._reported(key, event))
+                            if isinstance(event, StreamDone | StreamFailed)
+                            else event
+                        )
+                    if isinstance(last, StreamDone | StreamFailed):
+                        return
             try:
                 await stop.wait(self._clock.sleep(wait))
             except Aborted as error:
@@ -262,7 +265,7 @@ class ProviderModels:
 
     # --- one call ----------------------------------------------------------------------------------------------
 
-    async def _attempt(self, call: PreparedCall, stop: StopSignal) -> AsyncIterator[list[ModelEvent]]:
+    async def _attempt(self, call: PreparedCall, stop: StopSignal) -> AsyncGenerator[list[ModelEvent], None]:
         """Batches of events, none empty; the last event of the last batch is StreamDone or StreamFailed."""
         decoder: StreamDecoder = call.wire.decoder(call.request)
         answer: HttpAnswer | None = None

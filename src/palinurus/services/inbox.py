@@ -53,8 +53,9 @@ class InboxPort(Protocol):
         """Has the session a run going?"""
         ...
 
-    async def stop(self, session: str, reason: str, /, *, children: bool = True) -> StopReport:
-        """Stop the run of a session, and its sub-agents; a person's stop also drops what waits.
+    async def stop(self, session: str, reason: str, /, *, item: str = "", children: bool = True) -> StopReport:
+        """Stop the run of a session, and its sub-agents; a person's stop also drops what waits. `item`: only if it is
+        this message that runs or waits there, and nothing else.
 
         On disk when it returns: nothing of it comes back, or is heard of again. Raises StateError kinds.
         """

@@ -244,7 +244,8 @@ class Store(SharedStore, Protocol):
         ...
 
     async def queue_replies(self, claim: RunClaim, replies: Sequence[OutboxRow]) -> None:
-        """Queue replies while the run is going. One whose id is already known is left as it is."""
+        """Queue replies while the run is going. One whose id is already known is left as it is; none is queued any more
+        once the message was dismissed."""
         ...
 
     async def post_replies(self, replies: Sequence[OutboxRow]) -> None:

@@ -3,11 +3,14 @@ other, one account of what all of them spend. On a store of one node most of it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Literal, Protocol
 
 import msgspec
 
+from palinurus.clock import Clock
 from palinurus.store.news import NewsListener, NodeBus
 
 
@@ -67,6 +70,10 @@ class SharedStore(SharedBytes, Protocol):
         `alone`: only where no other node is."""
         ...
 
+    async def give_up(self, name: str) -> None:
+        """This node does no more what was granted to it; others hear that it is free."""
+        ...
+
     async def confirm(self) -> None:
         """Before something that cannot be taken back: return when what this node runs is certainly its own still, which
         is at once where it is alone. Raises StateBroken if others have taken over."""
@@ -88,3 +95,30 @@ class SharedStore(SharedBytes, Protocol):
     def release(self, ident: str, accounts: Sequence[str], usd: float, tokens: float) -> None:
         """The call has ended and took this. Nobody waits for it; it is applied in its place among the changes."""
         ...
+
+
+AGAIN = 0.25  # seconds between two looks whether another node is done
+
+
+class NodeTurns:
+    """What only one task of all nodes may do at a time, one after the other: a sign-in is renewed with a token that
+    holds once. Who dies meanwhile has its turn no longer than its lease."""
+
+    def __init__(self, store: SharedStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._here: dict[str, asyncio.Lock] = {}
+
+    @asynccontextmanager
+    async def take(self, name: str) -> AsyncIterator[None]:
+        """Wait for it. Whoever has it reads first what it is about to change: another may have done it meanwhile.
+        Raises StateError kinds."""
+        granted = f"turn/{name}"
+        async with self._here.setdefault(name, asyncio.Lock()):
+            while not await self._store.grant(granted):
+                await self._clock.sleep(AGAIN)
+            try:
+                await self._store.confirm()
+                yield
+            finally:
+                await asyncio.shield(self._store.give_up(granted))

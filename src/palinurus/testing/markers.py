@@ -14,10 +14,13 @@ from typing import Any, get_args
 import msgspec
 
 from palinurus.core.types.model import FailureKind, ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.patterns import compile_late
 from palinurus.testing.model import ScriptedTurn
 
-_LINE = compile_late(r"^(?:\[[^\]\n]*\]\s*)?(THINK|TOOLS|TOOL|SAY|WORDS|SLOW|FAIL|CUT|STALL)[ \t]+(.*?)[ \t]*$", re.M)
+_LINE = compile_late(
+    r"^(?:\[[^\]\n]*\]\s*)?(THINK|TOOLS|TOOL|SAY|WORDS|SLOW|USED|FAIL|CUT|STALL)[ \t]+(.*?)[ \t]*$", re.M
+)
 
 
 class MarkerAnswer(msgspec.Struct, frozen=True):
@@ -72,6 +75,7 @@ def answer_markers(said: MarkerConversation) -> MarkerAnswer:
     SAY hello                      the final answer (lines are joined); $RESULT in it is the newest tool result
     WORDS 50                       the final answer is w0 w1 … w49; without either it is `echo: <message>`
     SLOW 20                        milliseconds between the pieces
+    USED 20000                     tokens that it read, as it says
     FAIL rate_limit                a failure; FAIL rate_limit 2: only while fewer than 2 rounds are done
     CUT 200 / STALL 200            the stream is cut, or stands still, after so many bytes
     """
@@ -84,19 +88,20 @@ def answer_markers(said: MarkerConversation) -> MarkerAnswer:
         return int(all_of(word)[-1]) if all_of(word) else None
 
     thinking = "\n".join(all_of("THINK"))
+    usage = TokenUsage(number("USED") or 10, 5, 0, 0, totalTokens=(number("USED") or 10) + 5)
     limits: dict[str, Any] = {"delay": (number("SLOW") or 0) / 1000, "cut": number("CUT"), "stall": number("STALL")}
     failure = _failure(all_of("FAIL"), said.rounds)
     if failure is not None:
         return MarkerAnswer(ScriptedTurn(failure=failure))
     rounds = [_round(word, rest) for word, rest in lines if word in ("TOOL", "TOOLS")]
     if said.rounds < len(rounds):
-        return MarkerAnswer(ScriptedTurn(thinking=thinking, calls=rounds[said.rounds]), **limits)
+        return MarkerAnswer(ScriptedTurn(thinking=thinking, calls=rounds[said.rounds], usage=usage), **limits)
     newest = said.results[-1] if said.results else ""
     text = "\n".join(all_of("SAY")).replace("$RESULT", newest)
     if not text:
         count = number("WORDS")
         text = " ".join(f"w{n}" for n in range(count)) if count else f"echo: {said.text}"
-    return MarkerAnswer(ScriptedTurn(text, thinking), **limits)
+    return MarkerAnswer(ScriptedTurn(text, thinking, usage=usage), **limits)
 
 
 def _round(word: str, rest: str) -> tuple[tuple[str, dict[str, Any]], ...]:

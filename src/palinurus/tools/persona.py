@@ -15,7 +15,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,7 +29,7 @@ from palinurus.core.policy.lasting import (
     may_steer,
 )
 from palinurus.core.types.tool import ToolFailure
-from palinurus.files import write_whole_file
+from palinurus.files import find_real_path, write_whole_file
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import ResolvedPath
 
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 BYTES = 16 << 20  # that are remembered, of all files of a workspace
 _LINKS = (*SHAPING_FOLDERS, ".agents")  # also watched themselves, where they are links
 _STEERING_DEPTH = 4  # folders below the workspace in which people start other programs
+_Listed: TypeAlias = "dict[str, list[os.DirEntry[str]] | None]"  # what was found in folders, in one look
 _HEAVY = frozenset(("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".cache"))
 
 
@@ -69,10 +70,10 @@ class PersonaWatch:
 
     def __init__(self, workspace: str, aside: str, home: str = "", known: dict[str, PersonaSnapshot] | None = None):
         self._undone: list[PersonaChange] = []  # and nobody was told of it yet
-        self.workspace = os.path.realpath(workspace)
+        self.workspace = find_real_path(workspace)
         self.pids: set[int] = set()
         self.aside = aside
-        self.home = os.path.realpath(home) if home else ""
+        self.home = find_real_path(home) if home else ""
         self._cache = known if known is not None else {}
         self._known = self._look()
 
@@ -198,20 +199,23 @@ class PersonaWatch:
     def _paths(self) -> Iterator[str]:
         """Every file that is watched, and what a link among them leads to in the workspace."""
         start = _count_top(self.workspace)
-        top = _entries(self.workspace)  # once for both walks: the dearest system call of a look
-        for path in _walk_shaping(self.workspace, top):
+        top = _list(self.workspace)
+        if top is not None:  # of a hundred names that are looked at twice a call, few can be ours
+            top = [e for e in top if may_steer(e.name) or e.is_dir(follow_symlinks=False) or e.name in _LINKS]
+        listed: _Listed = {self.workspace: top}  # once for both walks: the dearest system call of a look
+        for path, is_link in _walk_shaping(self.workspace, listed):
             if not is_shaping_file(name := path[start:]) and name not in _LINKS:
                 continue
             yield path
-            if os.path.islink(path):
+            if is_link:
                 real = os.path.realpath(path)
                 if is_inside(real, self.workspace) and os.path.isfile(real):  # a folder that is a link: not walked
                     yield real
         if self.home:
-            for path in _walk(self.workspace, _STEERING_DEPTH, top):
+            for path, _ in _walk(self.workspace, listed, _STEERING_DEPTH):
                 if is_steering_file(path[start:]):
                     yield path
-            yield from (f"{self.home}/{name}" for name in STEERING_HOME)
+            yield from (f"{self.home}/{name}" for name in _choose_present(STEERING_HOME, _list(self.home)))
 
 
 def _differs(old: PersonaSnapshot | None, new: PersonaSnapshot | None) -> bool:
@@ -238,17 +242,28 @@ def _lines(one: PersonaSnapshot | None) -> list[str]:
     return one.data.decode("utf-8", "replace").splitlines() if one.data is not None else ["(too large to be shown)"]
 
 
-def _walk_shaping(workspace: str, top: list[os.DirEntry[str]]) -> Iterator[str]:
-    for entry in top:  # of a hundred names that are looked at twice a call, few are ours
+def _walk_shaping(workspace: str, listed: _Listed) -> Iterator[tuple[str, bool]]:
+    """Paths, and whether they are links."""
+    top = listed[workspace]
+    for entry in top or ():
         if (is_shaping_file(entry.name) or entry.name in _LINKS) and not entry.is_dir(follow_symlinks=False):
-            yield entry.path
-    for folder in SHAPING_FOLDERS:
+            yield entry.path, entry.is_symlink()
+    for folder in _choose_present(SHAPING_FOLDERS, top):
         path = os.path.join(workspace, folder)
         link = next((p for p in (os.path.dirname(path), path) if p != workspace and os.path.islink(p)), "")
         if link:  # what it leads to is not ours to look through
-            yield link
+            yield link, True
         else:
-            yield from _walk(path)
+            yield from _walk(path, listed)
+
+
+def _choose_present(paths: tuple[str, ...], entries: list[os.DirEntry[str]] | None) -> list[str]:
+    """Those that can be there, as far as their first step tells: a folder is listed once, instead of asked about each
+    name that could be in it. All of them where it cannot be listed. Some file systems take ABC for abc."""
+    if entries is None:
+        return list(paths)
+    there = {entry.name.casefold() for entry in entries}
+    return [path for path in paths if path.partition("/")[0] in there]
 
 
 def _count_top(workspace: str) -> int:
@@ -257,25 +272,27 @@ def _count_top(workspace: str) -> int:
     return len(os.path.join(workspace, ""))
 
 
-def _walk(top: str, depth: int = -1, first: list[os.DirEntry[str]] | None = None) -> Iterator[str]:
-    """Files and links below a folder, to the bottom unless told: then only those that may steer other programs, as far
-    as names tell. `first`: what is in the folder. A folder that was closed to us is opened."""
+def _walk(top: str, listed: _Listed, depth: int = -1) -> Iterator[tuple[str, bool]]:
+    """Files and links (True) below a folder, to the bottom unless told: then only those that may steer other programs,
+    as far as names tell. A folder that was closed to us is opened."""
     waiting = [(top, depth)]
     while waiting:
         folder, left = waiting.pop()
         every = depth < 0 or "/." in folder[len(top) :]
-        for entry in _entries(folder) if first is None else first:
+        if folder not in listed:
+            listed[folder] = _list(folder)
+        for entry in listed[folder] or ():
             if not entry.is_dir(follow_symlinks=False):
                 if every or may_steer(entry.name):
-                    yield entry.path
+                    yield entry.path, entry.is_symlink()
             elif left < 0 or entry.name in (".git", ".github"):
                 waiting.append((entry.path, -1 if left < 0 else left))
             elif left > 0 and entry.name not in _HEAVY and (entry.name != "objects" or "/.git" not in folder):
                 waiting.append((entry.path, left - 1))
-        first = None
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _list(folder: str) -> list[os.DirEntry[str]] | None:
+    """What is in it. None: it will not say, though there is one."""
     for _ in range(2):
         try:
             with os.scandir(folder) as entries:
@@ -285,7 +302,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
                 os.chmod(folder, 0o700)
         except OSError:
             return []
-    return []
+    return None
 
 
 def _read(top: str, path: str) -> bytes | None:

@@ -14,6 +14,7 @@ from typing import Any
 from palinurus.core.policy import exec, networking
 from palinurus.core.policy.taint import is_from_outside
 from palinurus.core.types.tool import ToolContext, ToolFailure
+from palinurus.files import find_real_path
 
 MAX_MARKS = 64  # files that are marked one by one; of more, the folder is
 MAX_WALK = 50_000
@@ -34,11 +35,11 @@ async def loses_network(ctx: ToolContext, args: dict[str, Any], ask: Ask) -> boo
     rules = ctx.settings.taint
     if not rules.enabled or "exec:network" in rules.allow or networking.classify_output(command) == "command":
         return False
-    marked = ctx.marked_below(os.path.realpath(ctx.workspace))
+    marked = ctx.marked_below(find_real_path(ctx.workspace))
     newer = _list_newer(ctx, command, str(args.get("workdir") or "")) if verdict == "look" else ()
     if not marked and not newer:
         return False
-    names = [os.path.relpath(path, os.path.realpath(ctx.workspace)) for path in (*marked, *newer)]
+    names = [os.path.relpath(path, find_real_path(ctx.workspace)) for path in (*marked, *newer)]
     why = "it may run files that were written after untrusted content was read: " + ", ".join(names[:8])
     bound = {"command": hashlib.sha256(command.encode("utf-8", "replace")).hexdigest(), "files": ",".join(names[:64])}
     try:
@@ -79,7 +80,7 @@ async def mark_written(ctx: ToolContext, since_ns: int) -> None:
     """Remember what a command has written after content from outside was read. Raises StateError kinds."""
     if not is_from_outside(ctx.taint):
         return
-    top = os.path.realpath(ctx.workspace)
+    top = find_real_path(ctx.workspace)
     found = _list_written(top, since_ns)
     if found is None or len(found) > MAX_MARKS:
         tops = {path[len(top) + 1 :].partition("/")[0] for path in found} if found else set()

@@ -12,6 +12,7 @@ from palinurus.core.folders import is_inside
 from palinurus.core.policy import lasting, networking, taint
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput
+from palinurus.files import find_real_path
 
 
 def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, ctx: ToolContext) -> str:
@@ -24,7 +25,7 @@ def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, 
     if output is not None and not output.source and tool.name == "read" and isinstance(args.get("path"), str):
         real = _full(args["path"], ctx)
         # skills that the owner installed were judged then
-        name = os.path.relpath(real, os.path.realpath(ctx.workspace))
+        name = os.path.relpath(real, find_real_path(ctx.workspace))
         if lasting.is_shaping_file(name) or _below(real, ctx.settings.readable):
             return f"memory {args['path']}"[: taint.MAX_SOURCE_DETAIL] if ctx.file_taint(real) else ""
     if output is not None and isinstance(args.get("path"), str) and taint.TOOL_SOURCES.get(tool.name) == "file":
@@ -41,6 +42,8 @@ def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, 
 
 def _read_marked(tool: str, args: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> str:
     """The true kind of what a plain file holds that was written after content from outside was read."""
+    if not ctx.has_marks:
+        return ""
     named = [args["path"]] if isinstance(args.get("path"), str) else []
     if tool == "grep":
         lines = (block.text for block in output.content if isinstance(block, TextBlock))

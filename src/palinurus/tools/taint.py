@@ -22,6 +22,7 @@ from palinurus.core.policy.spoken import AGREED
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest, CallJudgement, CommandRule
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolReach
+from palinurus.files import find_real_path
 from palinurus.tools import planted, sources
 from palinurus.tools.files import bounds, handles
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
@@ -298,7 +299,7 @@ def list_written_paths(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> 
 
 
 def _relative(real: str, ctx: ToolContext) -> str:
-    return os.path.relpath(real, os.path.realpath(ctx.workspace))
+    return os.path.relpath(real, find_real_path(ctx.workspace))
 
 
 def _shown(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> str:

@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from palinurus.core.folders import is_inside
-from palinurus.files import write_whole_file
+from palinurus.files import find_real_path, write_whole_file
 from palinurus.tools.persona import PersonaChange, PersonaSnapshot, PersonaWatch
 
 log = logging.getLogger(__name__)
@@ -87,14 +87,14 @@ class PersonaWatches:
         change is told with its result. Was there anything?"""
         if not self._watches:
             return False
-        real = os.path.realpath(workspace)
+        real = find_real_path(workspace)
         changed = [watch.put_back() for watch in self._watches if watch.workspace == real]
         return any(changed)
 
     def get_held(self, workspace: str, name: str) -> tuple[bytes | None] | None:
         """What a file of the workspace should hold while commands run there, whatever it holds; (None,): it should not
         be there. None: no command runs, or the file is a link or too large, and is as it is after `put_back`."""
-        real = os.path.realpath(workspace) if self._watches else ""
+        real = find_real_path(workspace) if self._watches else ""
         watch = next((one for one in self._watches if one.workspace == real), None)
         if watch is None:
             return None
@@ -114,7 +114,7 @@ class PersonaWatches:
         """What processes that were left behind have changed, put back; those that ended are forgotten."""
         undone = list[tuple[PersonaWatch, PersonaChange]]()
         left = [one for one in self._watches if one.pids]
-        real = os.path.realpath(workspace) if left else ""
+        real = find_real_path(workspace) if left else ""
         for watch in [one for one in left if one.workspace == real]:
             watch.pids = {pid for pid in watch.pids if is_alive(pid)}
             undone += [(watch, change) for change in watch.undo()]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from flow.test_app import running, until
+from nursery import run_program
 from palinurus.cli.backup import VARIABLE, run_backup
 from palinurus.core.types.inbound import Sender
 from palinurus.errors import BadRequest, NotFound, PalinurusError
@@ -175,6 +176,30 @@ async def test_a_home_in_use_is_put_aside_only_when_asked(
     assert (tmp_path / "h/workspace/notes.txt").read_text() == "remember the milk\n"
     (aside,) = tmp_path.glob("h.before-*")
     assert (aside / "workspace/notes.txt").read_text() == "forget it\n"
+
+
+@pytest.mark.parametrize(("point", "done"), [("restore.whole", False), ("restore.aside", True)])
+async def test_a_restore_that_was_killed_is_finished_or_told_by_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, done: bool
+) -> None:
+    home, backed = tmp_path / "h", str(tmp_path / "b")
+
+    def pal(*argv: str, crash: str = "") -> tuple[int, str]:
+        found = run_program(*argv, env={**os.environ, "HOME": str(tmp_path), "PALINURUS_CRASH": crash})
+        return found.returncode, found.stderr
+
+    await fill(home, 1)
+    call(monkeypatch, home, "create", backed)
+    (home / "workspace/notes.txt").write_text("newer\n")
+    assert pal("backup", "restore", "--replace", backed, crash=point)[0] == 137
+    code, said = pal("sessions", "list")
+    assert code == 0 and said.count("a restore was cut short") == 1 and not (tmp_path / "h.restoring").exists()
+    assert (home / "workspace/notes.txt").read_text() == ("remember the milk\n" if done else "newer\n")
+    old = [str(path) for path in tmp_path.glob("h.before-*")]
+    assert len(old) == done and all(path in said for path in old)
+    assert ("restore was" in pal("sessions", "list")[1]) is not done
+    assert pal("backup", "restore", "--replace", backed)[0] == 0
+    assert pal("sessions", "list") == (0, "") and check_home(str(home)) == []
 
 
 async def test_no_home_no_backup_and_a_file_of_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

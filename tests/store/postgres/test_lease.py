@@ -16,6 +16,7 @@ from palinurus.errors import StateBroken
 from palinurus.store.postgres.lease import KILL, RENEW, TRUST, NodeLease
 from palinurus.testing.clock import FakeClock, run_ready_tasks
 
+LEASE = 6.0  # seconds in which a busy machine starts two processes
 NODE = """
 import asyncio, subprocess, sys
 from palinurus.clock import SystemClock
@@ -81,6 +82,20 @@ async def test_a_lease_is_renewed_when_that_of_another_may_be_over() -> None:
     due.cancel()
 
 
+async def test_a_node_that_starts_has_longer_and_settles_before_it_runs_anything() -> None:
+    clock = FakeClock()
+    lease = NodeLease(clock, 10.0)
+    lease.begin(clock.boottime(), 60.0)
+    await clock.advance(40.0)
+    assert lease.left > 0
+    settled = asyncio.ensure_future(lease.settle())
+    await lease.wait_due()  # at once
+    assert not settled.done()
+    lease.extend(clock.boottime())
+    await settled
+    assert lease.left == 10.0 * TRUST
+
+
 def _start(seconds: float) -> tuple[subprocess.Popen[str], int, int]:
     """A node, the guard it has, and a command of it."""
     pipe = subprocess.PIPE
@@ -98,11 +113,11 @@ async def _gone(pid: int) -> None:
 
 async def test_a_node_that_is_stopped_is_ended_with_its_commands_before_others_take_over() -> None:
     began = SystemClock().boottime()
-    node, guard, command = _start(2.0)
+    node, guard, command = _start(LEASE)
     try:
         os.kill(node.pid, signal.SIGSTOP)
         assert await asyncio.to_thread(node.wait, 60) == -signal.SIGKILL
-        assert SystemClock().boottime() - began >= 2.0 * KILL
+        assert SystemClock().boottime() - began >= LEASE * KILL
         await _gone(command)
         await _gone(guard)
     finally:

@@ -51,14 +51,16 @@ async def test_a_batch_that_comes_late_is_not_made_again(fleet: str, tmp_path: P
 
 async def test_what_a_dead_node_did_is_told_with_its_name(fleet: str, tmp_path: Path) -> None:
     """Its run waits again; of the reply that it was sending nobody knows."""
-    live, dead = await join(fleet, tmp_path, "a"), await join(fleet, tmp_path, "b", lease=1.0)
+    live, dead = await join(fleet, tmp_path, "a"), await join(fleet, tmp_path, "b")
     try:
         assert await dead.grant("channel/fake")
         item = InboxItem("01", "d1", "agent:main:s", "main", b"{}", 1)
         assert (await dead.accept(item, claim=True)).claim is not None
         await dead.post_replies([OutboxRow("r1", "01", "fake", "t", b"{}", 1)])
         await dead.mark_sending("r1", 1)
-        dead._link._tasks.cancel()  # it dies
+        dead._link._tasks.cancel()  # it dies, and its lease ends
+        async with connected(fleet) as conn:
+            await conn.execute("UPDATE node SET until = clock_timestamp() WHERE id = 'b'")
         live._link.lease._hurry.set()  # … and its end is looked for from now on
 
         async def waits() -> bool:
@@ -73,8 +75,32 @@ async def test_what_a_dead_node_did_is_told_with_its_name(fleet: str, tmp_path: 
         await live.close()
 
 
+async def test_what_a_node_ran_before_it_came_back_is_taken_over_while_it_starts(fleet: str, tmp_path: Path) -> None:
+    live, before = await join(fleet, tmp_path, "a"), await join(fleet, tmp_path, "b")
+    again = None
+    try:
+        item = InboxItem("01", "d1", "agent:main:s", "main", b"{}", 1)
+        assert (await before.accept(item, claim=True)).claim is not None
+        before._link._tasks.cancel()  # it dies
+        again = await join(fleet, tmp_path, "b")
+        live._link.lease._hurry.set()
+
+        async def waits() -> bool:
+            row = await live.item("01")
+            return row is not None and row.state == "queued"
+
+        await until(waits)
+        assert [row.id for row in await again.recover()] == ["01"]
+        taken = await live.claim("main")
+        assert [claim.attempts for claim in taken] == [2]
+    finally:
+        await live.close()
+        if again is not None:
+            await again.close()
+
+
 async def test_a_listener_that_was_cut_off_is_made_anew(fleet: str, tmp_path: Path) -> None:
-    store = await join(fleet, tmp_path, "a", lease=4.0)
+    store = await join(fleet, tmp_path, "a")
     try:
         before = store._link._bus
         async with connected(fleet) as conn:

@@ -182,6 +182,25 @@ async def set_clocks(nemesis: Nemesis) -> None:
     await nemesis.again(once, 1.0)
 
 
+async def change_versions(nemesis: Nemesis) -> None:
+    """Nodes become those of the next version, and some of them go back, so both are at work together."""
+    assert nemesis.fleet.next_version
+
+    async def once(node: Node, _: Proxy) -> None:
+        node.source = "" if node.source else nemesis.fleet.next_version
+        node.signal(nemesis.dice.choice((signal.SIGTERM, signal.SIGTERM, signal.SIGKILL)))
+        await asyncio.sleep(1.0)
+        await nemesis.back(node)
+
+    await nemesis.again(once, 1.0)
+    for node in nemesis.fleet.nodes:
+        if node.source:
+            node.source = ""
+            node.signal(signal.SIGTERM)
+            await asyncio.sleep(0.2)
+            await nemesis.back(node)
+
+
 async def deafen(nemesis: Nemesis) -> None:
     """No notification gets to anybody, all the time."""
     for proxy in nemesis.fleet.proxies:
@@ -235,6 +254,7 @@ HARMS: dict[str, tuple[Callable[[Nemesis], Awaitable[None]], bool]] = {
     "delay": (delay, False),
     "half-open": (half_open, False),
     "clock": (set_clocks, True),
+    "versions": (change_versions, True),
     "deaf": (deafen, True),
     "disk-full": (fill_disk, False),
 }

@@ -61,6 +61,9 @@ class FleetStory(msgspec.Struct, frozen=True):
     marks: tuple[Mark, ...] = ()
     deaths: tuple[Death, ...] = ()
     shown: tuple[str, ...] = ()  # what a platform shows to people
+    spent: tuple[tuple[str, int], ...] = ()  # agent and tokens of each call in the ledger
+    limits: tuple[tuple[str, int], ...] = ()  # agents that may not use more than so many
+    nodes: int = 3
     calm: bool = True  # the database was there all the time: how long things took says something
 
 
@@ -242,6 +245,17 @@ def find_late(story: FleetStory) -> Iterator[str]:
         free[one.session] = max(free.get(one.session, 0), one.end)
 
 
+def find_overspent(story: FleetStory) -> Iterator[str]:
+    """A budget is overstepped by one call of each node at most, and one for each run of its agent that was cut off: its
+    call may be written down, and nobody lived to tell the others."""
+    cut = [one.session.split(":") for one in list_attempts(story) if _tells_loss(one.how)]
+    lost = Counter(key[1] for key in cut if len(key) > 1)
+    for agent, most in story.limits:
+        calls = [used for name, used in story.spent if name == agent]
+        if calls and sum(calls) > most + (story.nodes + lost[agent]) * max(calls):
+            yield f"{agent} used {sum(calls)} of {most} tokens in {len(calls)} calls"
+
+
 def _list_takeovers(story: FleetStory) -> Iterator[tuple[Death, int]]:
     """Each death, and when the last message that it cut off was given to others."""
     told = [step for step in story.steps if _tells_loss(step["what"]) and step["detail"].startswith("attempt")]
@@ -258,6 +272,18 @@ def find_broken(story: FleetStory) -> Iterator[str]:
     yield from check_snapshot(story.rows)
 
 
+SESSIONS = {"telegram": ":telegram:", "jobs": ":cron:", "children": ":subagent:"}  # of a load, beside those named so
+
+
+def find_whose(text: str, story: FleetStory, loads: Iterable[str]) -> str:
+    """Of which of several loads a finding tells: by the name of its session, its message or its token. "": of none."""
+    told, seen = set(TOKEN.findall(text)), text
+    for row in story.rows.inbox:
+        if row["id"] in text or told & set(TOKEN.findall(row["dedupe"])):
+            seen += f" {row['session']}"
+    return next((load for load in loads if f"-{load}" in seen or SESSIONS.get(load, "\0") in seen), "")
+
+
 RULES: dict[str, Callable[[FleetStory], Iterator[str]]] = {
     "lost": find_lost,
     "doubled": find_doubled,
@@ -265,5 +291,6 @@ RULES: dict[str, Callable[[FleetStory], Iterator[str]]] = {
     "out of order": find_disorder,
     "after a stop": find_unstopped,
     "late": find_late,
+    "overspent": find_overspent,
     "otherwise": find_broken,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from torture.fleet.world import GONE, Fleet, Person, now_ms
 
 PATIENCE = 90.0  # seconds until somebody takes a message
 MARKS = "marks.txt"
+LIMIT, CALL = 400_000, 20_000  # tokens that an agent with a budget may use, and one call of the model does
 
 
 class Scene:
@@ -32,6 +33,7 @@ class Scene:
         self.jobs: list[str] = []
         self.approved = 0
         self.wrong: list[str] = []
+        self.thrifty = f"thrifty{cell.partition('s')[0]}"  # the agent with a budget, which is this cell's alone
 
     def token(self, kind: str) -> str:
         Scene.numbers += 1
@@ -79,11 +81,21 @@ async def tools(scene: Scene, who: Person, name: str) -> None:
 
 async def queue(scene: Scene, who: Person, name: str) -> None:
     """A long run; meanwhile, from somewhere else, a message for it, or a stop."""
-    token, session, other = scene.token("q"), scene.session(name), Person(scene.fleet, scene.dice)
+    await _disturb(scene, who, name, ("steer", "collect", "interrupt", "abort", "command"))
+
+
+async def stop(scene: Scene, who: Person, name: str) -> None:
+    """A long run that is stopped from somewhere else, at any moment of it."""
+    await _disturb(scene, who, name, ("abort",))
+
+
+async def _disturb(scene: Scene, who: Person, name: str, kinds: Sequence[str]) -> None:
+    kind = scene.dice.choice(kinds)
+    token, session = scene.token("p" if len(kinds) == 1 else "q"), scene.session(name)
+    other = Person(scene.fleet, scene.dice)
     long = "THINK " + "so " * 60 + f"\nSLOW 60\n{scene.leave_mark(token + '.late')}\nSAY done {token}"
     await scene.send(who, token, long, session)
     await asyncio.sleep(scene.dice.uniform(0.0, 1.0))
-    kind = scene.dice.choice(("steer", "collect", "interrupt", "abort", "abort", "command"))
     with suppress(*GONE):  # then nobody heard the command
         if kind == "abort":
             await _stop(scene, other, token, session)
@@ -162,20 +174,40 @@ async def approvals(scene: Scene, who: Person, name: str) -> None:
         await asyncio.sleep(0.5)
 
 
+async def budget(scene: Scene, who: Person, name: str) -> None:
+    """Calls at the limit of what an agent may spend, on all nodes at once: the last ones are refused."""
+    token, session = scene.token("b"), f"agent:{scene.thrifty}:{scene.cell}-{name}"
+    await scene.send(who, token, f"USED {CALL}\nSLOW 5\nSAY answer {token}", session)
+
+
 class Load(NamedTuple):
     act: Callable[[Scene, Person, str], Awaitable[None]]
     people: int = 4
     pause: float = 0.4  # seconds between two acts of one person
 
 
+# the first letter of a load's tokens
+KINDS = {
+    "c": "chat",
+    "t": "tools",
+    "q": "queue",
+    "p": "stop",
+    "s": "children",
+    "g": "telegram",
+    "a": "approvals",
+    "b": "budget",
+}
+
 LOADS: dict[str, Load] = {
     "chat": Load(chat, 6),
     "tools": Load(tools, 4),
     "queue": Load(queue, 4, 0.2),
+    "stop": Load(stop, 5, 0.2),
     "children": Load(children, 3),
     "jobs": Load(jobs, 3),
     "telegram": Load(telegram, 2),
     "approvals": Load(approvals, 2),
+    "budget": Load(budget, 6, 0.3),
 }
 
 

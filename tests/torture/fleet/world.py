@@ -32,7 +32,16 @@ from ports import reserve_port
 from store.postgres.server import Postgres, connected
 from torture.fleet.proxy import Proxy
 
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../src")
 START = 90.0  # seconds for a gateway to be ready
+NEXT_TABLES = """
+-- version {version}
+ALTER TABLE inbox ADD COLUMN mood text NOT NULL DEFAULT 'calm';
+CREATE TABLE moods (mood text PRIMARY KEY);
+"""
+NEXT_FUNCTIONS = """
+CREATE FUNCTION read_mood(ident text) RETURNS text LANGUAGE sql AS $$ SELECT mood FROM inbox WHERE id = ident $$;
+"""
 GONE = (aiohttp.ClientError, ConnectionError, TimeoutError, GatewayUnreachable, PalinurusError, MethodError, OSError)
 
 
@@ -51,6 +60,7 @@ class Node:
         self.log = str(root / "log")
         self.process: Any = None
         self.skew = 0.0  # seconds that its clock is wrong by, from its next start on
+        self.source = ""  # the folder of another version of the program that it is, from its next start on
         self.wanted = False
         self.starts = 0
         self.ends: list[int] = []
@@ -60,10 +70,10 @@ class Node:
         env = {**kept, "HOME": os.path.dirname(self.home), "PALINURUS_HOME": self.home, "PALINURUS_STORE": self._url}
         order = ["gateway", "--port", str(self.port)]
         self.starts += 1
-        if not self.skew:
+        if not self.skew and not self.source:
             self.process = self._nursery.start(order, env=env, cwd=get_work_dir(self.home), log=self.log)
             return
-        env["PYTHONPATH"] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../src")
+        env["PYTHONPATH"] = self.source or SOURCE
         line = [sys.executable, "-c", SKEWED, f"{self.skew:.0f}", "0", *order]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(line, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -124,6 +134,7 @@ class Fleet:
         self.nodes: list[Node] = []
         self.proxies: list[Proxy] = []
         self.postgres: Postgres | None = None
+        self.next_version = ""  # the source of a newer program
         self._keepers: list[asyncio.Task[None]] = []
         self._identity = make_identity()
         self._links: dict[str, GatewayLink] = {}
@@ -209,6 +220,19 @@ class Person:
                     return await self.call(method, **params)
                 except GONE:
                     await asyncio.sleep(0.2)
+
+
+def make_next_version(folder: str) -> str:
+    """The source of a Palinurus whose fleet has a table and functions more than this one's."""
+    shutil.copytree(SOURCE, folder, copy_function=os.link, ignore=shutil.ignore_patterns("static"))
+    for name, more in (("tables", NEXT_TABLES), ("functions", NEXT_FUNCTIONS)):
+        path = os.path.join(folder, f"palinurus/store/postgres/{name}.sql")
+        with open(path) as source:
+            text = source.read()
+        os.unlink(path)  # it is a link to ours
+        with open(path, "w") as out:
+            out.write(text + more.format(version=text.count("\n-- version ") + 1))
+    return folder
 
 
 def make_small_disk(size: int) -> str:

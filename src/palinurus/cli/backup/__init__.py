@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import getpass
+import glob
 import hashlib
 import os
 import shutil
@@ -20,7 +23,8 @@ from palinurus.beneath import resolve_beneath
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.backup.box import LIST, BackupContents, BoxWriter, is_sealed, read_box, refuse_damage
 from palinurus.clock import SystemClock
-from palinurus.config.paths import find_home
+from palinurus.config.paths import RESTORED, find_home
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.store.factory import open_reader
 from palinurus.store.sqlite.backup import STAGE, copy_database, end_unfinished, hold_moment
@@ -28,6 +32,7 @@ from palinurus.store.sqlite.database import NAME
 from palinurus.store.sqlite.lock import take_lock
 
 FOLDER = "backups"
+ASIDE = ".before-"  # after the home's name: what a restore has put aside, and its date
 VARIABLE = "PALINURUS_BACKUP_PASSPHRASE"
 # Top-level names that are made anew, belong to a process, or are large and can be fetched again.
 _LEFT = frozenset(
@@ -158,25 +163,66 @@ def _restore(asked: argparse.Namespace) -> None:
                 f"{home} is in use", fix="restore elsewhere: pal --home DIR backup restore FILE; or --replace"
             )
         take_lock(home).release()  # raises StateLocked while a gateway runs
-    half = f"{home}.restoring"
-    shutil.rmtree(half, ignore_errors=True)
+    half, whole = f"{home}.restoring", f"{home}{RESTORED}"
+    for folder in (half, whole):
+        shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(half, mode=0o700)
     contents = _unpack(asked.file, half)
     messages, replies = (0, 0) if asked.resume else end_unfinished(os.path.join(half, NAME))
-    if os.path.isdir(home):
-        aside = f"{home}.before-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-        os.rename(home, aside)
-        if os.listdir(aside):
-            print(f"what was here is in {aside}")
-        else:
-            os.rmdir(aside)
-    os.rename(half, home)
+    os.sync()  # a power cut finds all of it under its new name
+    held = _hold(half)  # from here on `finish_restore` of others waits for us
+    try:
+        os.rename(half, whole)
+        pass_crashpoint("restore.whole")
+        if os.path.isdir(home):
+            aside = f"{home}{ASIDE}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+            while os.path.exists(aside):  # the second one in a second
+                aside += "+"
+            os.rename(home, aside)
+            pass_crashpoint("restore.aside")
+            if os.listdir(aside):
+                print(f"what was here is in {aside}")
+            else:
+                os.rmdir(aside)
+        os.rename(whole, home)
+    finally:
+        os.close(held)
     print(f"{home} is as it was on {_date(contents.at)}: {len(contents.entries)} files")
     if messages or replies:
         print(f"{messages} messages that waited or ran then and {replies} unsent replies are ended (else: --resume)")
     for folder in contents.left:
         print(f"not in it: the workspace {folder}")
     print("next: pal doctor")
+
+
+def finish_restore(home: str) -> None:
+    """A restore was killed after it had unpacked everything: with no home in its place it is finished, else it changed
+    nothing. Either is told. One that still works is waited for."""
+    whole = f"{home}{RESTORED}"
+    try:
+        held = _hold(whole)
+    except FileNotFoundError:
+        return
+    try:
+        if not os.path.isdir(whole):
+            return
+        if os.path.exists(home):
+            said = f"a restore was cut short before it changed anything: do it again, or delete {whole}"
+        else:
+            os.rename(whole, home)
+            old = max(glob.glob(f"{glob.escape(home)}{ASIDE}*"), default="")
+            said = f"a restore was cut short; it is finished now: {home} is what the backup held"
+            said += f", what was there is in {old}" if old else ""
+    finally:
+        os.close(held)
+    print(f"pal: {said}", file=sys.stderr)
+
+
+def _hold(folder: str) -> int:
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    with contextlib.suppress(OSError):  # a network disk that locks files only
+        fcntl.flock(held, fcntl.LOCK_EX)
+    return held
 
 
 def _unpack(file: str, folder: str) -> BackupContents:

@@ -141,7 +141,7 @@ def check_database(case: DoctorCase) -> Iterator[DoctorFinding]:
 
 def check_transcripts(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Can they be read?"""
-    paths_ = [p for p in _ours(case.home) if p.endswith(".jsonl")]
+    paths_ = [p for p in _ours(case.home) if p.endswith(".jsonl") and "/sessions/" in p]
     paths_.sort(key=lambda p: -_changed(p))
     broken = 0
     for path in paths_[:TRANSCRIPTS]:

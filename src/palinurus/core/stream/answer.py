@@ -53,13 +53,16 @@ class LiveText:
         return []
 
     def _begin(self) -> None:
-        self._tags, self._marks, self._silence = TagReader(enforce=self._tagged), MarkReader(), SilenceFilter()
+        self._made = False  # the machines, with the first text: a message that only calls tools has none
         self._sent: list[str] = []  # text shown of this message
         self._known = 0  # how many of these the machines have seen
         self._idle = False
         self._touched = False
 
     def _slow(self, delta: str) -> list[ShownPiece]:
+        if not self._made:
+            self._made = True
+            self._tags, self._marks, self._silence = TagReader(enforce=self._tagged), MarkReader(), SilenceFilter()
         if skipped := "".join(self._sent[self._known :]):
             self._tags.pass_over(skipped)
             self._marks.pass_over(skipped)
@@ -96,7 +99,7 @@ class LiveText:
         sent = "".join(self._sent)
         if self._idle and not self._touched and sent.strip() == message.text.strip() and strip_silence(sent) == sent:
             return []
-        right = read_answer(message.text).text
+        right = read_answer(message.text).text if message.text else ""
         self._begin()
         if right == sent.rstrip():
             return []

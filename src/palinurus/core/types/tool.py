@@ -116,6 +116,11 @@ class ToolContext(Protocol):
         """Where content of a remembered file came from, if it was written under taint. A real path."""
         ...
 
+    @property
+    def has_marks(self) -> bool:
+        """Does any file have such a mark? If not, none has to be found by its name."""
+        ...
+
     def mark(self, path: str) -> Awaitable[None]:
         """Remember that this file, or all of a folder, was written under the present taint."""
         ...

@@ -158,29 +158,32 @@ async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]
 
 
 async def _stopped(call: MethodCall, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
+    """With a name it is that message and no other: what we show as running may be over, and another in its place."""
     here = call.context
     runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
-    if run_id is not None and not runs and await _take_back(call, key, run_id):
-        here.broadcaster.announce_change(str(key), "abort")
-        return {"ok": True, "aborted": True, "runIds": [run_id]}
+    item = ""
+    if run_id is not None:
+        item = runs[0].item if runs else await _find_open(call, key, run_id)
+        if not item:
+            return {"ok": True, "aborted": False, "runIds": []}
     for run in runs:
         run.stop = reason
-    stopped = False
-    if runs or run_id is None:  # without a run of its own the session may still have sub-agents going: they end too
-        stopped = (await here.program.inbox.stop(str(key), reason)).ran
+    # without a run of its own the session may have sub-agents going: they end too, unless a waiting message is meant
+    whole, why = not item or bool(runs), reason if runs or not item else "user"
+    stopped = (await here.program.inbox.stop(str(key), why, item=item, children=whole)).ran
     here.broadcaster.announce_change(str(key), "abort")
-    return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
+    names = [run.id for run in runs] or ([run_id] if run_id is not None else [])
+    return {"ok": True, "aborted": stopped, "runIds": names if stopped else []}
 
 
-async def _take_back(call: MethodCall, key: SessionKey, run_id: str) -> bool:
-    """End a message that waits for its turn, or that another node runs and we see nothing of: it is never answered.
-    False if there is none of that name."""
-    program = call.program
-    waiting = await program.store.list_waiting(str(key))
-    found = next((row.id for row in waiting if (shown := _queued(row)) and run_id == shown["runId"]), None)
-    if found is None and (row := await find_run(call, run_id)) is not None and row.session == str(key):
-        found = row.id if row.state in ("queued", "running") else None
-    return found is not None and await program.inbox.stop_item(found)
+async def _find_open(call: MethodCall, key: SessionKey, run_id: str) -> str:
+    """The id of a message that waits for its turn, or that another node runs and we see nothing of; "" if there is none
+    of that name."""
+    for row in await call.program.store.list_waiting(str(key)):
+        if (shown := _queued(row)) and run_id == shown["runId"]:
+            return row.id
+    found = await find_run(call, run_id)
+    return found.id if found is not None and found.session == str(key) and found.state in ("queued", "running") else ""
 
 
 async def find_run(call: MethodCall, ident: str) -> InboxRow | None:

@@ -194,8 +194,10 @@ BEGIN
 END $$;
 
 CREATE FUNCTION op_queue_replies(op jsonb, blobs bytea[], now bigint) RETURNS done LANGUAGE plpgsql AS $$
+DECLARE kept inbox;
 BEGIN
-  IF op ? 'id' THEN PERFORM check_held(op); END IF;
+  IF op ? 'id' THEN kept := check_held(op); END IF;
+  IF kept.outcome IS NOT NULL THEN RETURN give(NULL); END IF; -- it was dismissed, perhaps by another node
   RETURN give(NULL, add_replies(op -> 'replies', blobs, now));
 END $$;
 
@@ -365,6 +367,12 @@ BEGIN
   RETURN give(to_jsonb(holder = me), '[]');
 END $$;
 
+CREATE FUNCTION op_give_up(op jsonb, me text) RETURNS done LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM held WHERE name = op ->> 'name' AND node = me;
+  RETURN give(NULL, CASE WHEN FOUND THEN say('released', op ->> 'name') ELSE '[]' END);
+END $$;
+
 -- May a call begin that usually takes `likely` and `most` at most? One that fits only if it turns out as usual is let in
 -- alone. (`providers/budget.py: SpendingAccount.fits`, which is for one node)
 CREATE FUNCTION fits(hard float8, spent float8, kept float8, calls bigint, amount jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
@@ -429,6 +437,7 @@ BEGIN
   WHEN 'record' THEN RETURN op_put_record(op, blobs, now);
   WHEN 'slot' THEN RETURN op_slot(op, now);
   WHEN 'grant' THEN RETURN op_grant(op, me, mine);
+  WHEN 'give up' THEN RETURN op_give_up(op, me);
   WHEN 'reserve' THEN RETURN op_reserve(op, me, mine);
   WHEN 'release' THEN RETURN op_release(op);
   END CASE;
@@ -503,9 +512,10 @@ BEGIN
   IF NOT FOUND THEN RETURN jsonb_build_object('alive', false); END IF;
   DELETE FROM node WHERE until <= clock_timestamp();
   FOR dead IN SELECT DISTINCT i.node FROM inbox AS i WHERE i.state = 'running' AND NOT EXISTS
-    (SELECT 1 FROM node AS n WHERE n.id = i.node)
+    (SELECT 1 FROM node AS n WHERE n.id = i.node AND n.epoch = i.epoch) -- of one that came back it is its earlier life
   LOOP
-    ids := ARRAY(SELECT id FROM inbox WHERE state = 'running' AND node = dead);
+    ids := ARRAY(SELECT i.id FROM inbox AS i WHERE i.state = 'running' AND i.node = dead AND NOT EXISTS
+      (SELECT 1 FROM node AS n WHERE n.id = i.node AND n.epoch = i.epoch));
     news := news || requeue(ids, format('node %s lost', dead), now);
   END LOOP;
   FOR dead IN SELECT DISTINCT h.node FROM held AS h WHERE NOT EXISTS (SELECT 1 FROM node AS n WHERE n.id = h.node) LOOP
@@ -550,7 +560,7 @@ DECLARE name text; told jsonb := '[]';
 BEGIN
   PERFORM pg_advisory_xact_lock(7001, hashtext('palinurus'));
   UPDATE node SET draining = true WHERE id = me AND epoch = mine;
-  FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine AND h.name !~ '^(channel|life|alive|heir)/' RETURNING h.name LOOP
+  FOR name IN DELETE FROM held AS h WHERE h.node = me AND h.epoch = mine AND h.name !~ '^(channel|life|alive|heir|turn)/' RETURNING h.name LOOP
     told := told || say('released', name);
   END LOOP;
   PERFORM publish(me, told);

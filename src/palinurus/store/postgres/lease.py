@@ -25,6 +25,7 @@ TRY = 0.33  # … how long the database may take to answer that
 TRUST = 0.8  # … how long the node starts anything without a new word
 KILL = 0.9  # … when its guard ends it, so that nothing of it goes on when others take over
 LATER = 0.05  # seconds after another node's lease
+START = 60.0  # seconds that the lease of a start is at least: it has run nothing yet, and a busy machine is slow
 
 
 class NodeLease:
@@ -34,6 +35,7 @@ class NodeLease:
         self.seconds = seconds
         self._clock = clock
         self._began = clock.boottime()
+        self._span = seconds  # how long it is now
         self._pause = seconds * RENEW
         self._lost: StateBroken | None = None
         self._changed = asyncio.Event()
@@ -43,16 +45,27 @@ class NodeLease:
     @property
     def left(self) -> float:
         """Seconds for which it is trusted."""
-        return self._began + TRUST * self.seconds - self._clock.boottime()
+        return self._began + TRUST * self._span - self._clock.boottime()
 
     @property
     def patience(self) -> float:
         """Seconds that a try to renew it may take."""
         return max(0.2, TRY * self.seconds)
 
+    def begin(self, began: float, seconds: float) -> None:
+        """The node has joined for so long; asked for at `began`."""
+        self._began, self._span = began, seconds
+
+    async def settle(self) -> None:
+        """Before the node runs anything: return when its lease is no longer that of a start. Raises StateBroken."""
+        while self._lost is None and self._span != self.seconds:
+            self._hurry.set()
+            await self._changed.wait()
+        await self.confirm()
+
     def extend(self, began: float, soon: float | None = None) -> None:
         """It was renewed; asked for at `began`. `soon`: seconds after which another node's may be over."""
-        self._began = began
+        self._began, self._span = began, self.seconds
         usual = self.seconds * RENEW
         self._pause = usual if soon is None else min(usual, max(soon, 0.0) + LATER)
         self._beat()
@@ -104,7 +117,7 @@ class NodeLease:
         if self._guard is None or self._guard.stdin is None:
             return
         try:
-            os.write(self._guard.stdin.fileno(), b"%.3f\n" % (self._began + KILL * self.seconds))
+            os.write(self._guard.stdin.fileno(), b"%.3f\n" % (self._began + KILL * self._span))
         except BlockingIOError:
             log.warning("the guard of this node's lease does not listen")
         except OSError:  # somebody ended it

@@ -23,7 +23,7 @@ from palinurus.store import port
 from palinurus.store.fleet import FleetFigures, MemberFacts
 from palinurus.store.news import NewsListener, StoreNews, hand_news
 from palinurus.store.postgres.batch import ChangeOp, encode_batch, refuse_changes
-from palinurus.store.postgres.lease import NodeLease
+from palinurus.store.postgres.lease import START, NodeLease
 from palinurus.store.postgres.reads import AGAIN, ReadConnections
 from palinurus.store.postgres.schema import FleetSchema, check_known, check_whole, install_schema, read_schema
 from palinurus.tasks import TaskSet
@@ -98,7 +98,8 @@ class FleetLink:
             await check_whole(self._writer)
             self._bus = await self._listen()
             join, began = "SELECT join_fleet($1, make_interval(secs => $2))", self._clock.boottime()
-            self.epoch = await self._bus.fetchval(join, self.node, self.lease.seconds)
+            first = max(START, self.lease.seconds)
+            self.epoch = await self._bus.fetchval(join, self.node, first)
             self._seen = await self._bus.fetchval("SELECT coalesce(max(rev), 0) FROM news")
             await self._describe()
         except self._failed as error:
@@ -108,7 +109,7 @@ class FleetLink:
         except StateBroken:
             self._cut_all()
             raise
-        self.lease.extend(began)
+        self.lease.begin(began, first)
         if self.member.lost is not None:
             self.lease.start_guard()
         self._writing = self._tasks.start(self._live(self._write()))

@@ -168,6 +168,7 @@ class PostgresStore:
         return [row for row in await self._read(rows.list_queued) if row.id in ids]
 
     async def recover(self) -> list[port.InboxRow]:
+        await self._link.lease.settle()
         await self._change({"op": "requeue"})
         return await self._read(rows.list_queued)
 
@@ -241,6 +242,9 @@ class PostgresStore:
 
     async def grant(self, name: str, *, alone: bool = False) -> bool:
         return bool(await self._change({"op": "grant", "name": name, "alone": alone}))
+
+    async def give_up(self, name: str) -> None:
+        await self._change({"op": "give up", "name": name})
 
     async def confirm(self) -> None:
         await self._link.lease.confirm()

@@ -143,18 +143,16 @@ def _spend(tx: StoreTransaction, calls: Sequence[port.UsageRow]) -> None:
 
 
 def queue_replies(tx: StoreTransaction, held: port.RunClaim, replies: Sequence[port.OutboxRow]) -> None:
-    """Replies of a run that is still going. Raises StaleClaim."""
-    _check_held(tx, held)
-    post_replies(tx, replies)
+    """Replies of a run that is still going; one that was dismissed is not heard any more. Raises StaleClaim."""
+    if _check_held(tx, held)[0] is None:
+        post_replies(tx, replies)
 
 
 def settle_turn(tx: StoreTransaction, held: port.RunClaim, end: port.Settlement) -> None:
     """The end of a turn, all of it. Raises StaleClaim."""
     tx.before.append("settle.before")
     tx.after.append("settle.after")
-    meant = tx.conn.execute(f"SELECT outcome, note FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone()
-    if meant is None:
-        raise _stale(held)
+    meant = _check_held(tx, held)
     if meant[0] not in (None, end.outcome):  # it was dismissed: what the run says after that is not heard
         end = msgspec.structs.replace(end, outcome=meant[0], note=meant[1], replies=())
     _trace(tx, end.steps)
@@ -300,9 +298,12 @@ def claim_slot(tx: StoreTransaction, job: str, due: int) -> bool:
     return bool(tx.conn.execute("INSERT OR IGNORE INTO slots VALUES (?, ?, ?)", (job, due, tx.now)).rowcount)
 
 
-def _check_held(tx: StoreTransaction, held: port.RunClaim) -> None:
-    if tx.conn.execute(f"SELECT 1 FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone() is None:
+def _check_held(tx: StoreTransaction, held: port.RunClaim) -> tuple[str | None, str]:
+    """How it is to end, if that is decided, and with which note. Raises StaleClaim."""
+    found = tx.conn.execute(f"SELECT outcome, note FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone()
+    if found is None:
         raise _stale(held)
+    return found[0], found[1]
 
 
 def _stale(held: port.RunClaim) -> port.StaleClaim:

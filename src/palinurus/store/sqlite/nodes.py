@@ -47,6 +47,11 @@ class StoreNodes:
     def grant(self, node: int, name: str) -> bool:
         return self._grants.setdefault(name, node) == node
 
+    def give_up(self, node: int, name: str) -> None:
+        if self._grants.get(name) == node:
+            del self._grants[name]
+            self.tell([(node, StoreNews("released", name))])
+
     def note_runs(self, node: int, items: Iterable[str]) -> None:
         """It has claimed these."""
         if self.several:

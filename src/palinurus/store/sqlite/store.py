@@ -216,6 +216,9 @@ class SqliteStore:
     async def grant(self, name: str, *, alone: bool = False) -> bool:
         return not (alone and self._nodes.several) and self._nodes.grant(self._node, name)
 
+    async def give_up(self, name: str) -> None:
+        self._nodes.give_up(self._node, name)
+
     async def confirm(self) -> None:
         """One machine: its lock on the directory holds as long as the process."""
 

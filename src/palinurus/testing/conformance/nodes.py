@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from palinurus.clock import SystemClock
 from palinurus.store.news import StoreNews
 from palinurus.store.port import (
     Dismissal,
@@ -23,7 +24,7 @@ from palinurus.store.port import (
     StaleClaim,
     Store,
 )
-from palinurus.store.shared import AccountLimit, SpendingAnswer, SpendingWish
+from palinurus.store.shared import AccountLimit, NodeTurns, SpendingAnswer, SpendingWish
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.inbox import (
     FILE,
@@ -218,6 +219,38 @@ class NodesSuite(InboxSuite):
         assert not await store.grant("new", alone=True)
         await third.close()
         assert await store.grant("clock") and await store.grant("new", alone=True)
+
+    async def test_what_was_given_up_is_free_and_others_hear_of_it(self, store: Store, other: Store) -> None:
+        heard: list[StoreNews] = []
+        other.watch(heard.append)
+        assert await store.grant("x") and not await other.grant("x")
+        await other.give_up("x")  # it is not its own
+        assert not await other.grant("x")
+        await store.give_up("x")
+        await self.catch_up(other)
+        assert StoreNews("released", "x") in heard and await other.grant("x") and not await store.grant("x")
+
+    async def test_turns_are_taken_one_after_the_other_by_tasks_of_all_nodes(self, store: Store, other: Store) -> None:
+        """As tokens are renewed that hold once: each reads what is there, and writes what comes of it."""
+        turns = [NodeTurns(node, SystemClock()) for node in (store, other)]
+        inside = 0
+
+        async def renew(number: int) -> None:
+            nonlocal inside
+            node = (store, other)[number % 2]
+            async with turns[number % 2].take("refresh/fake"):
+                inside += 1
+                found = await node.get_record("token", "fake")
+                await asyncio.sleep(0)
+                assert inside == 1
+                count = int(found.data) if found is not None else 0
+                await node.put_record("token", "fake", str(count + 1).encode())
+                inside -= 1
+
+        async with asyncio.timeout(120):
+            await asyncio.gather(*map(renew, range(8)))
+        found = await store.get_record("token", "fake")
+        assert found is not None and found.data == b"8"
 
     async def test_a_part_is_sent_by_the_first_who_says_so(self, store: Store, other: Store) -> None:
         held = await self.accept_and_claim(store)

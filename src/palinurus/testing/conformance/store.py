@@ -226,6 +226,8 @@ class StoreSuite(NodesSuite):
         assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r1"]  # nobody knows
         with pytest.raises(StaleClaim):
             await store.mark_sending("r2", 2001)
+        await store.queue_replies(held, [make_reply_part("r3", target="another")])  # it has not heard of it yet
+        assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r1"]
 
     async def test_a_running_row_that_nobody_runs_waits_again_in_its_place(self, store: Store) -> None:
         held = await self.accept_and_claim(store)

@@ -20,6 +20,7 @@ from palinurus.core.policy.command import only_reads
 from palinurus.core.types.changes import ChangeRules, FileChange
 from palinurus.core.types.tool import ToolContext
 from palinurus.crashpoints import pass_crashpoint
+from palinurus.files import find_real_path
 from palinurus.tools.changes.archive import ChangeArchive, OpenCall, RunHeader
 from palinurus.tools.changes.look import FileLook, SeenFile, SeenFiles, compare_looks
 from palinurus.tools.watches import is_alive
@@ -74,7 +75,7 @@ class ChangeJournal:
     ) -> ChangeWindow | None:
         """Before a call. `paths`: the real paths that a file tool is to write. None: there is nothing to look at."""
         self.archive.prepare()
-        workspace = os.path.realpath(ctx.workspace)
+        workspace = find_real_path(ctx.workspace)
         header = RunHeader(ctx.item, ctx.session, ctx.agent, workspace, at=ctx.now())
         window = ChangeWindow(header, tool, ctx.settings.changes)
         if tool in FILES:

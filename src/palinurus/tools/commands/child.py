@@ -121,7 +121,8 @@ class ChildProcess:
 
     async def wait_started(self) -> None:
         """Returns when it runs, or has run. Raises OSError if it cannot be started; `close` is for the caller."""
-        await asyncio.wait({self._started}, timeout=READY)
+        if not self._started.done():
+            await asyncio.wait({self._started}, timeout=READY)
         if self._process.failure is not None:
             raise self._process.failure
         if not self._started.done():

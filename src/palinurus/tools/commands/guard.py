@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import msgspec
 
@@ -23,6 +24,7 @@ from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, Appr
 from palinurus.core.types.sandbox import needs_approval
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.errors import StateError
+from palinurus.files import find_real_path
 from palinurus.patterns import compile_late
 from palinurus.tools.commands import exposure
 from palinurus.tools.taint import make_approval_request
@@ -184,6 +186,12 @@ def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want:
     return _Case(command, parsed, programs, place, mode=mode, odd=odd, matched=matched, rule=used, exact=exact)
 
 
+@cache
+def _find_shared_folders() -> tuple[str, ...]:
+    """Where everybody may write."""
+    return tuple(map(find_real_path, ("/tmp", "/var/tmp", "/dev/shm")))
+
+
 def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec.ExecProgram:
     """The file the first word leads to, links followed."""
     first = argv[0]
@@ -194,7 +202,7 @@ def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec
     for one in tries:
         if os.path.isfile(one) and os.access(one, os.X_OK):
             real = os.path.realpath(one)
-            homes = {os.path.realpath(h) for h in {workspace, cwd, "/tmp", "/var/tmp", "/dev/shm"} - {"/"}}
+            homes = {*map(find_real_path, {workspace, cwd} - {"/"}), *_find_shared_folders()}
             own = any(is_inside(p, home) for home in homes for p in (real, one))
             return exec.ExecProgram(argv, real, one, own)
     return exec.ExecProgram(argv, "")

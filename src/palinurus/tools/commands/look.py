@@ -53,7 +53,7 @@ class LookDoor:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.setblocking(False)
         self._open.add(ours)
-        asyncio.get_running_loop().add_reader(ours, self._knock, ours)
+        asyncio.get_running_loop().add_reader(ours.fileno(), self._knock, ours)  # asyncio prints what it is given
         with theirs:  # a command that was not started leaves nobody at the other end: then ours ends as well
             yield (theirs.fileno(),), {LOOK_VARIABLE: str(theirs.fileno())}
 
@@ -82,7 +82,7 @@ class LookDoor:
 
     def _end(self, ours: socket.socket) -> None:
         self._open.discard(ours)
-        asyncio.get_running_loop().remove_reader(ours)
+        asyncio.get_running_loop().remove_reader(ours.fileno())
         ours.close()
 
     async def _serve(self, visitor: socket.socket) -> None:

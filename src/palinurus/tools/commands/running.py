@@ -191,7 +191,8 @@ class RunningCommand:
             return
         try:
             either: set[asyncio.Future[Any]] = {child.exited, self._order}
-            await asyncio.wait(either, timeout=self.job.limit, return_when=asyncio.FIRST_COMPLETED)
+            if not child.exited.done():
+                await asyncio.wait(either, timeout=self.job.limit, return_when=asyncio.FIRST_COMPLETED)
             if not child.exited.done():
                 reason, grace = self._order.result() if self._order.done() else ("timeout", GRACE)
                 await child.end(grace)

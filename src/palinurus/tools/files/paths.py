@@ -13,6 +13,7 @@ import msgspec
 from palinurus.core.folders import find_enclosing_folder, is_inside
 from palinurus.core.types.sandbox import SEPARATE, SandboxSpec
 from palinurus.core.types.tool import ToolContext, ToolFailure
+from palinurus.files import find_real_path
 from palinurus.patterns import compile_late
 
 MAX_PATH = 4096  # bytes; the kernel's own limit
@@ -40,7 +41,7 @@ def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> Resolv
     `reading`: it will only be looked at, so folders that are open for that (installed skills) may be meant.
     """
     given = raw
-    workspace, real = os.path.realpath(ctx.workspace), resolve_place(raw, ctx)
+    workspace, real = find_real_path(ctx.workspace), resolve_place(raw, ctx)
     if any(is_inside(real, hidden) for hidden in ctx.settings.cell.hide):
         raise ToolFailure(f"{shorten_path(given)} is the owner's memory, which only the owner's own chats may use")
     if reading:
@@ -64,7 +65,7 @@ def resolve_place(given: str, ctx: ToolContext) -> str:
         raise ToolFailure("path contains characters that no file name can have") from None
     if size > MAX_PATH:
         raise ToolFailure(f"path is too long: {size} bytes, at most {MAX_PATH}")
-    workspace = os.path.realpath(ctx.workspace)
+    workspace = find_real_path(ctx.workspace)
     try:
         return os.path.realpath(os.path.join(workspace, _outside(expand_home(given, ctx), ctx.settings.cell)))
     except OSError:  # a link on the way became a folder between two looks at it
@@ -115,7 +116,7 @@ def _judge(given: str, real: str, workspace: str, ctx: ToolContext, root: str) -
             f"{shorten_path(given)} is outside the workspace; file tools are limited to it (tools.fs.workspaceOnly)"
         )
     for path in ctx.settings.protected if root == "/" else ():
-        if is_inside(real, home := os.path.realpath(path)) and not _lives_in(home, workspace, real):
+        if is_inside(real, home := find_real_path(path)) and not _lives_in(home, workspace, real):
             raise ToolFailure(f"{shorten_path(given)} belongs to Palinurus' own state, which tools may not touch")
     if _PROCESS.match(real):
         raise ToolFailure(f"{shorten_path(given)} is a view into a running process or the kernel, not a file to open")

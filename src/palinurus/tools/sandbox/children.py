@@ -162,12 +162,17 @@ class KeptChild:
         if self._again and self.give_back is not None:
             self._again = False
             # a socket of its own: nothing that is said to this child from now on reaches the next one
-            following = KeptChild(socket.socket(fileno=self._channel.detach()), self.pid)
+            following = KeptChild(_make_channel(self._channel.detach()), self.pid)
             following.use_until = self.use_until
             self.give_back(following)
         self._channel.close()
         if self.returncode is None:
             self.returncode = _CLOSED
+
+
+def _make_channel(handle: int) -> socket.socket:
+    """Told what it is, a socket need not ask."""
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=handle)
 
 
 def _hold_text(data: bytes) -> io.FileIO:
@@ -319,7 +324,8 @@ def _pick(ready: list[KeptChild], now: float) -> KeptChild | None:
 
 
 def _identify_sandbox(cell: SandboxSpec) -> SpareKey:
-    stands = tuple(map(_identify, (*cell.write, *cell.hide, *cell.read[-_LAST_READ:])))
+    own = (path for path in cell.write if not path.startswith("/dev/"))
+    stands = tuple(map(_identify, (*own, *cell.hide, *cell.read[-_LAST_READ:])))
     return SpareKey(cell, stands, os.stat("/etc").st_mtime_ns)
 
 

@@ -37,6 +37,7 @@ _TRIES = 100  # how often, at most 50 ms apart, what was killed is waited for
 _HANDLES = 3
 _INNER_CHANNEL, _INNER_PLAN = 3, 4  # what the keeper inside bubblewrap finds open
 _ROUNDS = 20
+_AT_ONCE = 0.005  # seconds
 _SHARED = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 _QUIET = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _RESET = (*_QUIET, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGQUIT)
@@ -227,7 +228,6 @@ class CommandKeeper:
         self._leader = command if job.session else 0
         for handle in job.handles:
             os.close(handle)
-        tell_gateway(self._channel, STARTED)
         status = self._watch(command)
         left, alone = self.end_everything()
         if status is None:
@@ -245,9 +245,11 @@ class CommandKeeper:
         return not self._own or (not os.listdir("/dev/shm") and not any(map(_has_rows, _SHARED)))
 
     def _watch(self, command: int) -> int | None:
-        """How the command ended; None when nobody wants to know any more."""
+        """How the command ended; None when nobody wants to know any more. Says that it runs, but not of one that ends
+        at once: its end says so, too, and the gateway wakes up once."""
+        told = False
         while True:
-            ready, _, _ = select.select([self._channel.fileno(), self._wakeup], [], [])
+            ready, _, _ = select.select([self._channel.fileno(), self._wakeup], [], [], None if told else _AT_ONCE)
             self._clear()
             if self._channel.fileno() in ready:
                 said = self._channel.recv(16)
@@ -257,6 +259,9 @@ class CommandKeeper:
             while (found := _reap()) is not None:
                 if found[0] == command:
                     return found[1]
+            if not told:
+                told = True
+                tell_gateway(self._channel, STARTED)
 
     def _clear(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -12,6 +12,7 @@ from typing import Any
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings
 from palinurus.core.memory.results import MemoryExcerpt, MemoryFindings, MemoryRefusal
+from palinurus.core.policy.command import only_reads
 from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.history import MemoryAuthor
@@ -104,6 +105,8 @@ class Memories:
         memory = self._memories.get(str(payload.get("agentId") or ""))
         if memory is None or not (tool in ANY or (tool in NAMING and "error" not in payload)):
             return
+        if tool == "exec" and only_reads(str((payload.get("params") or {}).get("command") or "")):
+            return  # the index need not be asked in a thread of its own; a search looks anyway
         path = ""
         if tool in NAMING:
             path = memory.roots.real(str((payload.get("params") or {}).get("path") or "")) or ""

@@ -1,0 +1,195 @@
+"""Writes the pages of the docs that are made from the program itself: commands of `pal`, chat commands, vendors of
+models, the Python names for embedders and plugin authors. A test compares.
+
+    python packaging/pages.py        all of them, into docs/
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import inspect
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from palinurus.cli.main import COMMANDS, main
+from palinurus.core.types.vendor import Vendor
+from palinurus.inbox.commands.table import build_menu
+from palinurus.providers import VENDORS, load_row
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+MADE = "by `python packaging/pages.py`; do not edit."
+CLI = f"""# Every command of pal
+
+`pal [--home DIR] COMMAND …`. `pal COMMAND --help` says the same on your screen; what each exit code means is in
+[Running the gateway](operations.md). Made from the parsers {MADE}
+"""
+CHAT = f"""# Every chat command
+
+Typed in the terminal, on the page and in every chat app. A directive (marked *d*) may also stand at the beginning of a
+message: `/think high what is wrong here?` answers at that level. *Owner*: only you, and clients with `operator.admin`.
+Skills that people may call have a command each, plugins bring more. Made from the table of commands {MADE}
+"""
+VENDOR = f"""# Every vendor of models
+
+What a vendor is called in `provider/model`, which variables hold its key (the first that is set wins), and what it is
+known to offer; every other model of the vendor works as well, by its id. How to choose one: [Models](models.md). Made
+from `src/palinurus/providers/vendors` {MADE}
+"""
+PYTHON = f"""# Python names
+
+What programs that embed an agent, plugins and tests import; everything else may change. Made from the docstrings {MADE}
+"""
+NAMES = {
+    "Embedding and plugins": "palinurus:Agent AgentAnswer tool hook ToolReach",
+    "What a plugin is handed": "palinurus.plugins.api:PluginApi PluginCommandCall PluginRegistrationError",
+    "Testing": "palinurus.testing.model:ScriptedModel say call_tools",
+    "Fixtures of pytest": "palinurus.testing.plugin:agent cassette assert_tools assert_no_sink assert_prefix_stable",
+}
+
+
+class Caught(Exception):
+    """Carries the parser of a command out of it before anything is done."""
+
+
+def find_parser(command: str, home: str) -> argparse.ArgumentParser:
+    """The parser that a command makes for its line."""
+    usual = argparse.ArgumentParser.parse_known_args
+
+    def catch(self: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        raise Caught(self)
+
+    argparse.ArgumentParser.parse_known_args = catch  # type: ignore[method-assign,assignment]
+    try:
+        main(["--home", home, command, "--help"])
+    except Caught as caught:
+        return caught.args[0]  # type: ignore[no-any-return]
+    finally:
+        argparse.ArgumentParser.parse_known_args = usual  # type: ignore[method-assign]
+    raise LookupError(f"{command} has no parser")
+
+
+def tell_arguments(parser: argparse.ArgumentParser) -> list[str]:
+    """A line for each argument; those that every command has are left out."""
+    rows = []
+    for action in parser._actions:
+        if isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)) or action.help == argparse.SUPPRESS:
+            continue
+        names = ", ".join(action.option_strings) or name_value(action)
+        value = f" {name_value(action)}" if action.option_strings and action.nargs != 0 else ""
+        said = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%").replace("\n", " ")
+        rows.append(f"- `{names}{value}`" + (f": {said}" if said else ""))
+    return rows
+
+
+def name_value(action: argparse.Action) -> str:
+    """What stands for its value in a usage line."""
+    word = action.metavar or (
+        "|".join(map(str, action.choices)) if action.choices else action.dest.upper().replace("_", "-")
+    )
+    word = word if isinstance(word, str) else " ".join(word)
+    return {"?": f"[{word}]", "*": f"[{word} …]", "+": f"{word} …"}.get(str(action.nargs), word)
+
+
+def tell_command(name: str, about: str, home: str) -> list[str]:
+    """One command's part of the page."""
+    parser = find_parser(name, home)
+    lines = [f"## pal {name}", "", about[0].upper() + about[1:] + ".", "", *tell_arguments(parser)]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {row.dest: row.help for row in action._choices_actions}
+            for verb, inner in action.choices.items():
+                lines += ["", f"**`pal {name} {verb}`** {helps.get(verb) or ''}".rstrip(), "", *tell_arguments(inner)]
+    if parser.epilog:
+        lines += ["", "```sh", *(line.strip() for line in parser.epilog.strip().splitlines()), "```"]
+    return lines
+
+
+def make_cli_page() -> str:
+    """docs/cli.md"""
+    with tempfile.TemporaryDirectory() as home, contextlib.redirect_stdout(None):
+        parts = [line for name, (_, about) in COMMANDS.items() for line in ("", *tell_command(name, about, home))]
+    lines: list[str] = []
+    for line in parts:  # one empty line is enough
+        if line or (lines and lines[-1]):
+            lines.append(line)
+    return CLI + "\n".join(["", *lines]).rstrip() + "\n"
+
+
+def make_chat_page() -> str:
+    """docs/commands.md"""
+    rows = build_menu()
+    lines = [CHAT]
+    for group in dict.fromkeys(row["group"] for row in rows):
+        lines += [f"## {group[0].upper()}{group[1:]}", "", "| command | what it does | |", "| --- | --- | --- |"]
+        for row in (row for row in rows if row["group"] == group):
+            usage = f"/{row['name']} {row['usage']}".strip().replace("|", "\\|")
+            also = "".join(f", `/{name}`" for name in row["aliases"])
+            marks = ", ".join(["owner"] * (row["scope"] == "owner") + ["*d*"] * row["directive"])
+            lines.append(f"| `{usage}`{also} | {row['description']} | {marks} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def make_vendor_page() -> str:
+    """docs/vendors.md"""
+    lines = [VENDOR]
+    for name in sorted(VENDORS):
+        vendor = load_row(VENDORS, name)
+        if not isinstance(vendor, Vendor):
+            continue
+        keys = ", ".join(f"`{key}`" for key in vendor.keys) or ("none is needed" if vendor.keyless else "–")
+        lines += [f"## {vendor.name}", "", f"`{vendor.id}/…`; key: {keys}", ""]
+        if vendor.models:
+            lines += [
+                "| model | context | answer | thinks | sees |",
+                "| --- | --: | --: | --- | --- |",
+            ]
+        for model in vendor.models:
+            words = f"{'yes' if model.reasoning else ''} | {'yes' if model.vision else ''}"
+            lines.append(f"| `{vendor.id}/{model.id}` | {model.context_window:,} | {model.max_tokens:,} | {words} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def sign(name: str, value: Callable[..., object]) -> str:
+    """Its line, with types as they are written. Raises TypeError, ValueError for what cannot be called."""
+    return f"{name}{inspect.signature(value)}".replace("'", "").replace("(self, ", "(").replace("(self)", "()")
+
+
+def tell_object(name: str, value: object) -> list[str]:
+    """A class with its public methods, or a function: line and docstring."""
+    lines = [f"### {name}", ""]
+    with contextlib.suppress(TypeError, ValueError):
+        lines += ["```python", sign(name, value), "```", ""]  # type: ignore[arg-type]
+    lines += [inspect.getdoc(value) or "", ""]
+    for member, inner in vars(value).items() if inspect.isclass(value) else ():
+        if not member.startswith("_") and inspect.isfunction(inner) and inner.__doc__:
+            lines.append(f"- `{sign(member, inner)}`: {' '.join((inspect.getdoc(inner) or '').split())}")
+    return [*lines, ""]
+
+
+def make_python_page() -> str:
+    """docs/python.md"""
+    lines = [PYTHON]
+    for title, words in NAMES.items():
+        lines += [f"## {title}", ""]
+        module = ""
+        for word in words.split():
+            module, _, name = word.rpartition(":") if ":" in word else (module, ":", word)
+            lines += tell_object(name, getattr(importlib.import_module(module), name))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+PAGES = {
+    "cli.md": make_cli_page,
+    "commands.md": make_chat_page,
+    "vendors.md": make_vendor_page,
+    "python.md": make_python_page,
+}
+
+if __name__ == "__main__":
+    for page, make in PAGES.items():
+        (DOCS / page).write_text(make(), encoding="utf-8")
