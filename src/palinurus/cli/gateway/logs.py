@@ -145,8 +145,8 @@ def start_logging(
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
         # Without an old file to move to, the handler would let the log grow: one is kept and removed below.
-        room = {"maxBytes": rules.file_bytes, "backupCount": max(1, rules.files)}
-        kept = _SteadyFile(file, **room, encoding="utf-8", errors="replace", delay=True)
+        size, count = rules.file_bytes, max(1, rules.files)
+        kept = _SteadyFile(file, maxBytes=size, backupCount=count, encoding="utf-8", errors="replace", delay=True)
         kept.alone = not rules.files
         kept.setFormatter(JsonLogFormatter(known, rules))
         kept.setLevel(LEVELS[rules.level])

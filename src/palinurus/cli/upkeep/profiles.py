@@ -28,7 +28,7 @@ def list_profiles(user_home: str) -> list[dict[str, Any]]:
     rows = []
     for name in (".palinurus", *names):
         home = os.path.join(user_home, name)
-        if not os.path.isdir(home) or ".before-" in name:
+        if not os.path.isdir(home):
             continue
         found = read_config(paths.locate_config_file(home), home, os.environ).settings
         place = find_running_gateway(home)
