@@ -296,10 +296,9 @@ class Dispatcher:
             self._finish(run)
 
     async def _turn(self, run: ActiveRun) -> None:
-        claim = run.claim
+        claim, audience = run.claim, RunAudience(self.feeds, run, self._absorbed)
         for _ in range(ANSWERING):  # whoever handed it in is answered before the turn takes the loop
             await self._clock.sleep(0)
-        audience = RunAudience(self.feeds, run, self._absorbed)
         if claim.lane == CONTROL_LANE:
             await self._controls.turn(claim, run.message, audience, run.abort)
         else:
@@ -309,9 +308,8 @@ class Dispatcher:
 
     async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""
-        stopped = run.mark is not None  # by somebody, before it broke
-        outcome: TurnOutcome = "aborted" if stopped else "failed"
-        end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=not stopped)
+        outcome: TurnOutcome = "failed" if run.mark is None else "aborted"  # by somebody, before it broke
+        end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=run.mark is None)
         if end is not None:
             self.feeds.show(run.claim.id, end)
         try:

@@ -263,7 +263,7 @@ def _choose_present(paths: tuple[str, ...], entries: list[os.DirEntry[str]] | No
     if entries is None:
         return list(paths)
     there = {entry.name.casefold() for entry in entries}
-    return [path for path in paths if path.partition("/")[0] in there]
+    return [path for path in paths if path.partition("/")[0].casefold() in there]
 
 
 def _count_top(workspace: str) -> int:
