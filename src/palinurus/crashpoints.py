@@ -65,6 +65,18 @@ NAMES: tuple[str, ...] = (
     "restore.aside",  # the home is put aside, nothing is in its place
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
+    "restart.said",  # that we are back is on its way, nothing says so
+    "learn.proposed",  # proposals are on disk, nothing says that the session was looked at
+    "learn.accepting",  # a yes is on disk, the file is as it was
+    "learn.undoing",  # it is to be taken back, nothing was
+    "learn.written",  # the file is as it should be, the proposal does not say so
+    "update.tried",  # another version answered on a copy, nothing of it is in force
+    "update.pointed",  # it is in force, nothing says so
+    "update.switched",  # that is on disk, the gateway of the old one runs
+    "update.stopped",  # no gateway runs
+    "update.fitted",  # the database has the other version's schema
+    "update.lowered",  # … it has the old one's again, the other version is in force
+    "update.moved",  # a checkout's files are the new ones, the pointer is still there
 )
 
 

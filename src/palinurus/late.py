@@ -49,6 +49,7 @@ PARTS: dict[str, str] = {
     "command-config": "palinurus.inbox.commands.config",
     "command-export": "palinurus.inbox.commands.export",
     "command-info": "palinurus.inbox.commands.info",
+    "command-learn": "palinurus.inbox.commands.learn",
     "command-owner": "palinurus.inbox.commands.owner",
     "command-speech": "palinurus.inbox.commands.speech",
     # the tools of runs, and all that they are made of

@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("palinurus.cli.plugins:run_plugins", "list, enable, check, make and test plugins"),
     "mcp": ("palinurus.cli.mcp:run_mcp", "tool servers: list, test, add, remove; serve ours to others"),
     "memory": ("palinurus.cli.memory:run_memory", "search what the agent remembers, see where it came from, undo"),
+    "learn": ("palinurus.cli.look.learn:run_learn", "what the agent would like to remember: decide, undo"),
     "approvals": (
         "palinurus.cli.access.approvals:run_approvals",
         "decide about what the agent asks leave for, and the rules for it",
@@ -86,9 +87,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "kill a copy of this again and again: is anything lost?",
     ),
     "backup": ("palinurus.cli.backup:run_backup", "the whole home in one file: create, verify, restore, list"),
+    "update": ("palinurus.cli.upkeep.update:run_update", "another version: tried first, taken back if it fails"),
+    "reset": ("palinurus.cli.upkeep.remove:run_reset", "begin again: settings, conversations, or everything"),
+    "uninstall": ("palinurus.cli.upkeep.remove:run_uninstall", "take Palinurus off this machine"),
     "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
+    "completion": ("palinurus.cli.upkeep.completion:run_completion", "what Tab completes in bash, zsh and fish"),
+    "profiles": ("palinurus.cli.upkeep.profiles:run_profiles", "state directories of this user, side by side"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
+    "logs": ("palinurus.cli.look.logs:run_logs", "what the gateway logged; --follow goes on"),
     "trace": ("palinurus.cli.look.why:run_trace", "follow one message from arrival to receipt"),
 }
 
@@ -137,11 +144,12 @@ _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home
 
 _HELP = """Palinurus, a personal AI agent that runs on your own machine.
 
-usage: pal [--home DIR] [COMMAND] [options]
+usage: pal [--home DIR | --profile NAME] [COMMAND] [options]
 
 {commands}
 
   --home DIR     state directory (default: $PALINURUS_HOME, else ~/.palinurus)
+  --profile NAME another one, ~/.palinurus-NAME, and its port (pal profiles)
   --version, -V  print the version
   --help, -h     this text; `pal COMMAND --help` tells more about one
 """
@@ -172,12 +180,16 @@ def _leave(code: int) -> None:
 
 
 def _find_and_run(args: list[str]) -> int:
-    while args and args[0].split("=", 1)[0] == "--home":
+    while args and args[0].split("=", 1)[0] in ("--home", "--profile"):
         name, equals, value = args.pop(0).partition("=")
         if not equals:
             value = args.pop(0) if args else ""
         if not value:
-            return _say(f"{name} needs a directory", "`pal --help`", 64)
+            return _say(f"{name} needs a {'directory' if name == '--home' else 'name'}", "`pal --help`", 64)
+        if name == "--profile":
+            if not value.isascii() or not value.replace("-", "").replace("_", "").isalnum() or len(value) > 32:
+                return _say(f"{value!r} is no name for a profile", "letters, digits, - and _", 64)
+            value = os.path.expanduser(f"~/.palinurus-{value}")
         os.environ["PALINURUS_HOME"] = value
     if args and args[0] in ("--version", "-V"):
         print(f"palinurus {__version__}")

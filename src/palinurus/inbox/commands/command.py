@@ -25,7 +25,7 @@ from palinurus.core.speech import SpokenText
 from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import Prompt
+from palinurus.core.types.model import Model, Prompt
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
 from palinurus.inbox.attachments import TranscriberPort
@@ -56,6 +56,8 @@ Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]] | str]]
 KeepFile: TypeAlias = Callable[[str, str, bytes], Awaitable[Attachment | str]]
 # Replies as messages that the channel takes.
 FitReplies: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]]
+# (path, whose words it holds)
+MarkFile: TypeAlias = Callable[[str, tuple[str, ...]], Awaitable[None]]
 INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 
 
@@ -109,6 +111,8 @@ class CommandContext(msgspec.Struct, frozen=True):
     invoke: DirectToolCaller | None = None  # one tool, without a run
     homes: Callable[[], ForeignHomesPort] | None = None  # homes of other programs, loaded when somebody asks
     tapes: TapeDeck | None = None  # which runs are recorded
+    learn: tuple[Model, MarkFile] | None = None  # who is asked what to remember, and who marks files as tainted
+    restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
 
