@@ -127,6 +127,29 @@ skills check
 skills info none
 skills install {place}/none
 skills remove none
+skills search word
+skills update
+skills outdated
+skills accept none
+skills publish {place}/none --version 1.0.0
+learn
+learn list --json
+learn now
+learn show none
+learn accept none
+learn edit none -
+learn refuse none
+learn undo none
+update --check
+uninstall
+reset --config
+completion bash
+completion zsh
+completion fish
+profiles list
+logs -n 1
+models login nobody
+models logout nobody
 plugins list
 plugins info none
 plugins enable none

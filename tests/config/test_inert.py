@@ -75,6 +75,10 @@ def list_structs(form: Any, seen: set[type]) -> Iterator[type[msgspec.Struct]]:
 
 # Where a file reads a setting without naming its section: "section.field" -> the file.
 READ_AT = {
+    "ProviderSignInSettings.poll_url": "core/signin/flow.py",  # by way of its row of facts
+    "ProviderSignInSettings.verify_url": "core/signin/flow.py",  # by way of its row of facts
+    "ProviderSignInSettings.revoke_url": "core/signin/flow.py",  # by way of its row of facts
+    "ProviderSignInSettings.scope": "core/signin/flow.py",  # by way of its row of facts
     "VoiceSettings.cwd": "providers/speech/maker.py",
     "CompactionSettings.notify": "agent/compaction/compactor.py",
     "CompactionSettings.max_bytes": "agent/compaction/compactor.py",
