@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from core.prompt.kit import full
 from palinurus.abort import Abort
@@ -30,6 +34,20 @@ def request(*texts: str, **facts: Any) -> ModelRequest:
     return ModelRequest(
         make_model_info(), render_prompt(full(**facts)), tuple(UserMessage(t) for t in texts), session="sid"
     )
+
+
+def test_threads_do_not_write_into_each_others_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    waiting: list[Callable[[], None]] = []
+    watch = CacheWatch(str(tmp_path), defer=waiting.append)
+    threads = []
+    for turn in range(200):
+        watch.look(request("a", f"{turn}"), turn)
+        while waiting:
+            threads.append(threading.Thread(target=waiting.pop()))
+            threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert len(threads) > 1 and not caplog.records
 
 
 def test_the_second_request_is_compared_with_the_first(tmp_path: Path) -> None:

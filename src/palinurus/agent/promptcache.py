@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -129,6 +130,7 @@ class CacheWatch:
         self._defer = defer
         self._latest: RequestSnapshot | None = None
         self._dirty: dict[str, tuple[CacheSnapshot, bytes | None]] = {}
+        self._writing = threading.Lock()
         self._sessions: OrderedDict[str, tuple[RequestSnapshot, CacheSnapshot | None]] = OrderedDict()
 
     def look(self, request: ModelRequest, now: int) -> CacheBreak | None:
@@ -185,19 +187,20 @@ class CacheWatch:
             self._defer(self.flush)
 
     def flush(self) -> None:
-        """Write what waits. May run in another thread."""
-        dirty, self._dirty = self._dirty, {}
-        if not dirty:  # also after the end, when the home may be gone
-            return
-        try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            for session, (look, prompt) in dirty.items():
-                if prompt is not None:
-                    _replace(_path(self._folder, session, "txt"), prompt)
-                _replace(_path(self._folder, session, "json"), msgspec.json.encode(look))
-            _thin(self._folder)
-        except OSError as exc:
-            log.warning("the cache diagnosis of %d sessions was not written: %s", len(dirty), exc.strerror)
+        """Write what waits. May run in another thread, and in several."""
+        with self._writing:
+            dirty, self._dirty = self._dirty, {}
+            if not dirty:  # also after the end, when the home may be gone
+                return
+            try:
+                os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                for session, (look, prompt) in dirty.items():
+                    if prompt is not None:
+                        _replace(_path(self._folder, session, "txt"), prompt)
+                    _replace(_path(self._folder, session, "json"), msgspec.json.encode(look))
+                _thin(self._folder)
+            except OSError as exc:
+                log.warning("the cache diagnosis of %d sessions was not written: %s", len(dirty), exc.strerror)
 
 
 def load_cache_snapshot(folder: str, session: str) -> CacheSnapshot | None:
