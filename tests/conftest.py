@@ -26,11 +26,12 @@ from nosync import skip_sync
 from tables import join_rows
 
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
-# time, so that red means a change; `make torture` draws new ones, and more of them.
+# time, so that red means a change; `make torture` draws new ones, and more of them. A property that asks for more than
+# the usual gets them there: the same three hundred every time show little that the same fifty do not.
 _SHARED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-FURTHER = 6
-settings.register_profile("ours", max_examples=50, derandomize=True, **_SHARED)
-settings.register_profile("long", max_examples=50 * FURTHER, **_SHARED)
+USUAL, FURTHER = 50, 6
+settings.register_profile("ours", max_examples=USUAL, derandomize=True, **_SHARED)
+settings.register_profile("long", max_examples=USUAL * FURTHER, **_SHARED)
 settings.load_profile("ours")
 
 
@@ -84,9 +85,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        _set_examples(item, torture=config.getoption("--torture"))
     if config.getoption("--torture"):
-        for item in items:
-            _look_further(item)
         return
     long = [item for item in items if item.get_closest_marker("torture")]
     if long and any("::" in word for word in config.args):  # somebody names one: it says why it does not run
@@ -107,13 +108,14 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[LONG] = getattr(node, "workeroutput", {}).get("long", 0)
 
 
-def _look_further(item: pytest.Item) -> None:
-    """A property that says how many examples it wants gets more of them too."""
+def _set_examples(item: pytest.Item, *, torture: bool) -> None:
+    """A property that says how many examples it wants gets more of them too, or no more than others."""
     function = getattr(item, "obj", None)
     wanted = getattr(function, "_hypothesis_internal_use_settings", None)
-    if isinstance(wanted, settings):
-        more = settings(wanted, max_examples=wanted.max_examples * FURTHER)
-        getattr(function, "__func__", function)._hypothesis_internal_use_settings = more
+    if isinstance(wanted, settings) and (torture or wanted.max_examples > USUAL):
+        number = wanted.max_examples * FURTHER if torture else USUAL
+        found = settings(wanted, max_examples=number)
+        getattr(function, "__func__", function)._hypothesis_internal_use_settings = found
 
 
 # What a skipped test would have needed, by the words of its reason, and the one command that brings it.

@@ -58,10 +58,25 @@ NAMES: tuple[str, ...] = (
     "undo.marked",  # it says so, the plan is still there
     "copy.rows",  # some rows of a state are copied to another
     "copy.lines",  # a transcript is
+    "import.placed",  # a thing of another program's home is in ours, nothing says that it came over
+    "import.noted",  # it does
+    "export.placed",  # a file of ours is in another program's home, not all of them are
     "restore.whole",  # a backup is unpacked, the home is as it was
     "restore.aside",  # the home is put aside, nothing is in its place
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
+    "restart.said",  # that we are back is on its way, nothing says so
+    "learn.proposed",  # proposals are on disk, nothing says that the session was looked at
+    "learn.accepting",  # a yes is on disk, the file is as it was
+    "learn.undoing",  # it is to be taken back, nothing was
+    "learn.written",  # the file is as it should be, the proposal does not say so
+    "update.tried",  # another version answered on a copy, nothing of it is in force
+    "update.pointed",  # it is in force, nothing says so
+    "update.switched",  # that is on disk, the gateway of the old one runs
+    "update.stopped",  # no gateway runs
+    "update.fitted",  # the database has the other version's schema
+    "update.lowered",  # … it has the old one's again, the other version is in force
+    "update.moved",  # a checkout's files are the new ones, the pointer is still there
 )
 
 

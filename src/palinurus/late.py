@@ -30,6 +30,8 @@ PARTS: dict[str, str] = {
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # transcripts that a newer OpenClaw has compressed; the extra `migrate`
     "zstandard": "zstandard",
+    # homes of other agent programs, for a first run on the page
+    "homes": "palinurus.app.migrate:ForeignHomes",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
@@ -47,6 +49,7 @@ PARTS: dict[str, str] = {
     "command-config": "palinurus.inbox.commands.config",
     "command-export": "palinurus.inbox.commands.export",
     "command-info": "palinurus.inbox.commands.info",
+    "command-learn": "palinurus.inbox.commands.learn",
     "command-owner": "palinurus.inbox.commands.owner",
     "command-speech": "palinurus.inbox.commands.speech",
     # the tools of runs, and all that they are made of
@@ -93,6 +96,13 @@ PARTS: dict[str, str] = {
     "tape-thin": "palinurus.agent.tapes.tape:thin_tapes",
     # pictures that a model makes
     "pictures": "palinurus.app.pictures:PictureMaker",
+    # the operating system's keyring, where somebody signs in or has
+    "keyring-finder": "palinurus.providers.signin.keyring:find_keyring",
+    "token-keeper": "palinurus.app.modelsignin:make_keeper",
+    "model-signins": "palinurus.app.modelsignin:ModelSignIns",
+    "signin-row": "palinurus.providers.signin.renew:find_row",
+    # what was installed, where something was
+    "installed-skills": "palinurus.workspace.install.packages:InstalledSkills",
     # tests of one's own agent, for the pytest plugin
     "tested-loop": "palinurus.testing.scenarios.subject:AgentThread",
     "tested-agent": "palinurus.testing.scenarios.subject:make_tested_agent",

@@ -37,6 +37,21 @@ setup --non-interactive
 import openclaw
 import hermes --dry-run
 import nanobot --json
+export --to openclaw {place}/back
+agents
+agents list --json
+agents add Other --workspace {place}/other
+agents delete other
+agents bind --agent main irc
+agents unbind --agent main --all
+agents bindings
+directory
+directory peers --json
+directory groups
+directory self
+system event --text hello
+system heartbeat last
+system presence
 backup create
 backup verify {place}/none
 backup restore {place}/none
@@ -72,6 +87,7 @@ models use builtin/demo
 models set builtin/demo
 models add nobody
 models fallbacks
+models aliases
 policy list
 policy explain exec
 policy why none
@@ -136,6 +152,7 @@ approvals allowlist
 approvals allowlist add ls
 channels list --all
 channels status
+channels capabilities
 channels add irc --set host=irc.example.org
 channels remove irc
 channels login whatsapp
@@ -202,7 +219,13 @@ HEAVY = {"acp": "palinurus.cli.bridges.editor", "mcp": "palinurus.cli.bridges.mc
 
 
 def test_the_docs_know_every_exit_code() -> None:
-    assert {kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")} | {0, 3, 130, 141} == CODES
+    assert {kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")} | {
+        0,
+        2,
+        3,
+        130,
+        141,
+    } == CODES
 
 
 def test_the_lines_name_every_command_and_verb() -> None:

@@ -38,7 +38,8 @@ def settings(home: Path, **changes: Any) -> Any:
 
 @asynccontextmanager
 async def running(home: Path, model: Model, *channels: FakeChannel, **changes: Any) -> AsyncIterator[App]:
-    app = App(settings(home, **changes), {}, SystemClock(), model=model, channels={c.name: c for c in channels})
+    environ: dict[str, str] = changes.pop("environ", {})
+    app = App(settings(home, **changes), environ, SystemClock(), model=model, channels={c.name: c for c in channels})
     await app.start()
     try:
         yield app

@@ -78,7 +78,7 @@ class BadModel(ScriptedModel):
 
     def _hang_gate(self) -> Any:
         class Never:
-            async def passing(inner) -> None:
+            async def wait_open(inner) -> None:
                 await self._hang()
 
         return Never()
@@ -112,6 +112,8 @@ async def ended(app: App, ident: str) -> InboxRow:
 
 async def one_end_and_a_free_lane(app: App, ident: str) -> None:
     """The record is there once, nothing runs, and the session takes the next message."""
+    for name, agent in app.settings.agents.items():  # what is not meant to be late has all the time it needs
+        app.settings.agents[name] = msgspec.structs.replace(agent, timeout=60)
     steps = [step.what for step in await app.store.trace(ident)]
     assert steps.count("settled") == 1
     for n in range(5):  # more than the lane has slots
@@ -126,7 +128,8 @@ async def one_end_and_a_free_lane(app: App, ident: str) -> None:
 @pytest.mark.parametrize("fault", ["hangs", "ignores stop", "ignores everything", "raises", "says nothing"])
 async def test_a_provider_that_fails_in_every_way(tmp_path: Path, fault: str) -> None:
     hang = Hang()
-    async with running(tmp_path / "h", BadModel(fault, hang)) as app:
+    late = fault not in ("raises", "says nothing")
+    async with running(tmp_path / "h", BadModel(fault, hang), timeout=0.1 if late else 60) as app:
         try:
             made = await app.submit(inbound(BAD))
             row = await ended(app, made.id)
@@ -138,7 +141,7 @@ async def test_a_provider_that_fails_in_every_way(tmp_path: Path, fault: str) ->
 
 async def test_a_person_hears_of_a_turn_that_broke(tmp_path: Path) -> None:
     channel, hang = FakeChannel(), Hang()
-    async with running(tmp_path / "h", BadModel("raises", hang), channel) as app:
+    async with running(tmp_path / "h", BadModel("raises", hang), channel, timeout=60) as app:
         (ident,) = await channel.receive(BAD, event="1")
         row = await ended(app, ident)
         assert "a model that raises" in row.note
@@ -149,7 +152,7 @@ async def test_a_person_hears_of_a_turn_that_broke(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["sleep 60", "trap '' TERM; sleep 60"])
 async def test_a_tool_that_hangs(tmp_path: Path, command: str) -> None:
     model = ScriptedModel([call_tools(("exec", {"command": command})), say("fine")], repeat=True)
-    async with running(tmp_path / "h", model, timeout=0.3) as app:
+    async with running(tmp_path / "h", model, timeout=4) as app:  # it has to come so far
         made = await app.submit(inbound(BAD, sender=Sender("human", owner=True)))
         row = await ended(app, made.id)
         assert row.outcome == "failed"
@@ -159,7 +162,7 @@ async def test_a_tool_that_hangs(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("deaf", [False, True])
 async def test_a_hook_before_a_tool_that_hangs(tmp_path: Path, deaf: bool) -> None:
     hang, model = Hang(), ScriptedModel([call_tools(("ls", {})), say("fine")], repeat=True)
-    async with running(tmp_path / "h", model) as app:
+    async with running(tmp_path / "h", model, timeout=4) as app:
         app.hooks.on("before_tool_call", hang.deaf if deaf else hang)
         try:
             made = await app.submit(inbound(BAD))
@@ -173,7 +176,7 @@ async def test_a_hook_before_a_tool_that_hangs(tmp_path: Path, deaf: bool) -> No
 @pytest.mark.parametrize("point", ["message_sending", "message_received", "agent_end", "message_sent"])
 async def test_hooks_around_the_run_that_hang(tmp_path: Path, point: str) -> None:
     hang, channel = Hang(), FakeChannel()
-    async with running(tmp_path / "h", ScriptedModel([say("fine")], repeat=True), channel, timeout=5) as app:
+    async with running(tmp_path / "h", ScriptedModel([say("fine")], repeat=True), channel, timeout=60) as app:
         app.hooks.on(point, hang)
         try:
             (ident,) = await channel.receive("hello", event="1")
@@ -187,7 +190,7 @@ async def test_hooks_around_the_run_that_hang(tmp_path: Path, point: str) -> Non
 async def test_a_channel_that_hangs_or_breaks(tmp_path: Path, fault: Any) -> None:
     channel = FakeChannel()
     channel.faults = [fault] * 3
-    async with running(tmp_path / "h", ScriptedModel([say("fine")], repeat=True), channel, timeout=5) as app:
+    async with running(tmp_path / "h", ScriptedModel([say("fine")], repeat=True), channel, timeout=60) as app:
         (ident,) = await channel.receive("hello", event="1")
         assert (await ended(app, ident)).outcome == "answered"
         await one_end_and_a_free_lane(app, ident)
@@ -209,7 +212,7 @@ WRITES = {
 async def test_a_store_that_refuses_a_write(tmp_path: Path, write: str) -> None:
     script = [call_tools(("exec", {"command": "echo once >> log"})), say("fine")]
     home = tmp_path / "h"
-    async with running(home, ScriptedModel(script, repeat=True), timeout=5) as app:
+    async with running(home, ScriptedModel(script, repeat=True), timeout=60) as app:
         with closing(sqlite3.connect(home / "state.db", isolation_level=None)) as db:
             db.execute(f"CREATE TRIGGER broken {WRITES[write]} BEGIN SELECT RAISE(ABORT, 'refused'); END")
             made = await app.submit(inbound(BAD))
@@ -235,7 +238,7 @@ async def test_steering_into_a_run_whose_store_refuses_it_is_in_one_run_only(tmp
         await go.wait()
 
     model = ScriptedModel([call_tools(("ls", {})), say("fine")], repeat=True)
-    async with running(home, model, timeout=5) as app:
+    async with running(home, model, timeout=60) as app:
         app.hooks.on("before_tool_call", hook)
         first = await app.submit(inbound("first"))
         await reached.wait()

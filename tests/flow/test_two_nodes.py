@@ -343,6 +343,25 @@ async def test_a_sub_agent_of_a_node_that_has_gone_is_told_of_by_another(tmp_pat
         await until(lambda: [child.state for child in b.subagents.registry.every()] == ["told"])
 
 
+@pytest.mark.parametrize("slow", ["fleet"])
+async def test_a_run_that_was_stopped_and_whose_node_died_is_told_of_by_another(tmp_path: Path, slow: Slow) -> None:
+    """The stop is acknowledged, and the node that runs never hears of it."""
+    gate = StreamGate()
+    async with two(tmp_path / "h", held(gate), nobody(), FakeChannel(), slow=slow) as (a, b):
+        first = await a.submit(inbound("go", options=LATER))
+        await gate.wait_reached()
+        a.store._link._listeners.clear()  # type: ignore[attr-defined]
+        assert (await b.dispatcher.stop(MAIN, "rpc")).ran
+        assert await b.store.fleet.evict("a")  # type: ignore[attr-defined]
+        b.store._link.lease._hurry.set()  # type: ignore[attr-defined]
+        assert (await end(b, first.id))[0] == "aborted"
+        async with asyncio.timeout(60):
+            while not (replies := (await read_fleet(os.environ["FLEET"])).outbox):
+                await asyncio.sleep(0.05)
+        assert [(row["item"], b"stopped" in row["data"]) for row in replies] == [(first.id, True)]
+        gate.open()
+
+
 @BOTH
 async def test_a_message_of_which_a_node_never_heard_is_started_at_the_next_look(tmp_path: Path, slow: Slow) -> None:
     """News can be lost; a store that can lose some says again and again that something waits."""

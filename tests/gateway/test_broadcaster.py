@@ -15,9 +15,11 @@ from palinurus.app import App
 from palinurus.core.types.caller import Caller
 from palinurus.errors import PalinurusError
 from palinurus.gateway import context
+from palinurus.gateway.broadcaster import ENDED
 from palinurus.gateway.methods import METHODS
 from palinurus.gateway.rpc import (
     ADMIN,
+    ALL_SESSIONS,
     READ,
     WRITE,
     ClientDescription,
@@ -113,6 +115,19 @@ async def test_a_message_is_acknowledged_then_streamed_then_final(tmp_path: Path
     assert [m["__openclaw"]["seq"] for m in seen["messages"]] == [1, 2]
     assert seen["sessionInfo"]["key"] == KEY and seen["sessionId"]
     assert len(gate.events("chat", state="final")) == 1
+
+
+async def test_who_looks_at_all_sessions_for_weeks_costs_no_more_with_each_of_them(tmp_path: Path) -> None:
+    async with face(tmp_path / "h", ScriptedModel([say("one"), say("two")])) as gate:
+        gate.topics.add(ALL_SESSIONS)
+        seen = gate.context.broadcaster._seen
+        seen.update({f"agent:main:old{n}": ("s", n) for n in range(ENDED)})
+        for key in ("k1", "k2"):
+            await gate.call("chat.send", sessionKey="main", message="hi", idempotencyKey=key)
+            await until(lambda key=key: bool(gate.events("chat", state="final", runId=key)))  # type: ignore[misc]
+        await until(lambda: len(gate.events("session.message")) == 4)
+        assert len(seen) == ENDED and list(seen)[-1] == KEY
+        assert [told["messageSeq"] for told in gate.events("session.message")] == [1, 2, 3, 4]
 
 
 async def test_tool_events_go_to_the_starter_and_to_followers(tmp_path: Path) -> None:

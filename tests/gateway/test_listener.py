@@ -62,6 +62,23 @@ async def test_connections_wait_until_there_is_room() -> None:
         assert looks >= 10
 
 
+async def test_a_gateway_that_was_held_up_itself_does_not_take_that_for_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, looks = asyncio.get_running_loop(), 0
+    time = loop.time
+
+    def count() -> int:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            monkeypatch.setattr(loop, "time", lambda: time() + 10)
+        return 1000 if looks < 20 else 0
+
+    async with listening(count) as port:
+        assert await greet(port) == b"hello\n" and looks >= 20
+
+
 async def test_who_stays_silent_does_not_keep_others_out() -> None:
     async with listening(lambda: 1000) as port:
         assert [await greet(port) for _ in range(3)] == [b"hello\n"] * 3

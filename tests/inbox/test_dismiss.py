@@ -22,6 +22,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
 from palinurus.inbox import dismiss, queue
 from palinurus.store.factory import open_store
+from palinurus.store.news import StoreNews
 from palinurus.store.port import InboxRow, Store
 
 
@@ -130,7 +131,7 @@ async def test_what_a_run_has_read_is_not_counted_either_where_nothing_else_wait
 async def test_a_stop_of_another_message_of_the_session_leaves_the_run_alone(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         run = await begun(w)
-        w.dispatcher._dismisser.hear_stopped("another", MAIN, dismiss.MARK.format("user"))
+        w.dispatcher._dismisser.hear(StoreNews("stopped", "another", MAIN, dismiss.MARK.format("user")))
         w.turns.gate("run").set()
         assert (await w.outcome(run)).outcome == "answered"
 
@@ -172,7 +173,7 @@ async def test_what_was_stopped_early_is_remembered_once_and_not_for_ever(tmp_pa
     async with world(tmp_path) as w:
         dismisser = w.dispatcher._dismisser
         for n in range(dismiss.EARLY + 1):
-            dismisser.hear_stopped(f"m{n}", "agent:main:other", dismiss.MARK.format("user"))
+            dismisser.hear(StoreNews("stopped", f"m{n}", "agent:main:other", dismiss.MARK.format("user")))
         assert dismisser.take_early("m0") is None
         assert dismisser.take_early("m1") == "user" and dismisser.take_early("m1") is None
 
@@ -280,7 +281,7 @@ async def test_an_interrupted_run_is_marked_on_disk_while_it_goes_on(tmp_path: P
 async def test_a_stop_heard_from_another_node_ends_the_run(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         run = await begun(w)
-        w.dispatcher._dismisser.hear_stopped(run, MAIN, dismiss.MARK.format("user"))
+        w.dispatcher._dismisser.hear(StoreNews("stopped", run, MAIN, dismiss.MARK.format("user")))
         assert (await w.outcome(run)).note == "user"
 
 

@@ -28,6 +28,7 @@ from palinurus.errors import DiskFull, NotFound, QueueFull, StateError
 from palinurus.inbox import queue
 from palinurus.inbox.dispatch import BOUND, Dispatcher
 from palinurus.store.factory import open_store
+from palinurus.store.news import StoreNews
 from palinurus.store.port import Dismissal, InboxItem, RunClaim, Settlement, Store
 from support import inbound
 
@@ -66,7 +67,7 @@ class Flaky:
 @asynccontextmanager
 async def flaky(tmp_path: Path, turns: type[Turns] = Turns, **changes: Any) -> AsyncIterator[tuple[World, Flaky]]:
     """As `world`, on a store that can fail."""
-    store = Flaky(await open_store(str(tmp_path / "h"), SystemClock()))
+    store = changes.pop("store_kind", Flaky)(await open_store(str(tmp_path / "h"), SystemClock()))
     agents = {"main": AgentSettings("main", "main", str(tmp_path), timeout=changes.pop("timeout", 60.0))}
     settings = Settings(str(tmp_path / "h"), agents, "main", **changes)
     stored = cast("Store", store)
@@ -463,6 +464,8 @@ class Stubborn(Turns):
 async def test_a_run_that_cannot_be_cancelled_is_left_alone_and_its_session_goes_on(tmp_path: Path) -> None:
     async with flaky(tmp_path, Stubborn, timeout=0.05, queue=FOLLOW, lanes=LaneSettings(main=1)) as (w, _):
         first = await w.send("stubborn")
+        agents = w.dispatcher._settings.agents
+        agents["main"] = replace(agents["main"], timeout=60.0)  # for the next one, which is to be in time
         waiting = await w.send("next")
         w.turns.gate("next").set()
         found = await w.outcome(first)
@@ -486,6 +489,22 @@ async def test_a_turn_that_breaks_is_explained_and_the_next_one_runs(tmp_path: P
         (end,) = seen
         assert isinstance(end, AgentEnd) and end.failure is not None and end.failure.message == found.note
         assert (await w.outcome(waiting)).outcome == "answered" and not w.dispatcher.feeds._sinks
+
+
+@pytest.mark.parametrize("text", ["break", "hang"])
+async def test_a_deadline_does_not_cut_off_the_end_that_is_being_written(tmp_path: Path, text: str) -> None:
+    """Else those who wait are told before it is on disk, look, and wait for ever."""
+    async with flaky(tmp_path, Stubborn, timeout=0.05) as (w, store):
+        held = store.held["settle"] = asyncio.Event()
+        made = await w.dispatcher.submit(inbound(text))
+        waiting = asyncio.ensure_future(w.outcome(made.id))
+        await until(lambda: "settle" not in store.held)
+        await asyncio.sleep(0.4)  # its time is up meanwhile, and the grace after it
+        assert not waiting.done()
+        held.set()
+        found = await waiting
+        assert found.outcome == "failed" and len(w.told) == 1
+        await until(lambda: not w.dispatcher.lanes.busy)
 
 
 async def test_the_deadline_of_a_run_that_has_ended_ends_nothing(tmp_path: Path) -> None:
@@ -653,7 +672,7 @@ async def test_after_a_closed_mailbox_was_found_the_next_ones_wait_as_well(tmp_p
         await w.send("late")
         w.turns.boxes["run"].open = True  # nobody opens one again: only to see who still tries
         await w.send("later")
-        assert w.turns.boxes["run"].take() == []
+        assert w.turns.boxes["run"].take() == [] and not w.dispatcher._book.state(MAIN).open
 
 
 async def test_the_watchers_of_a_message_that_is_part_of_a_run_watch_the_run(tmp_path: Path) -> None:
@@ -729,3 +748,60 @@ async def test_what_cannot_be_ended_in_a_drain_is_left_for_the_next_start(tmp_pa
         assert tried - store.fails["settle"] <= 1
         found = await store.inner.item(ident)
         assert found is not None and found.state == "running"
+
+
+# --- what other nodes say
+
+
+async def test_what_another_node_says_is_acted_upon(tmp_path: Path) -> None:
+    async with world(tmp_path, lanes=LaneSettings(main=2)) as w:
+        run = await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        await w.store.accept(row("theirs", "theirs", "agent:main:other"), claim=False)
+        w.dispatcher.hear(StoreNews("waiting", "main", "", ""))
+        await until(lambda: w.turns.began == ["run", "theirs"])
+        await w.store.accept(row("third", "third", "agent:main:third"), claim=False)
+        w.dispatcher.hear(StoreNews("queued", "third", "agent:main:third", "main"))
+        await until(lambda: w.dispatcher._book.row("agent:main:third", "third") is not None)
+        w.dispatcher.hear(StoreNews("stopped", run, MAIN, "stopped (user)"))
+        assert (await w.outcome(run)).note == "user"
+        await until(lambda: w.turns.began == ["run", "theirs", "third"])
+
+
+class Stopping(Flaky):
+    """A store in which somebody says stop between a commit and the moment its sender hears of it."""
+
+    stop_now: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if name != "accept" or self.stop_now is None:
+            return found
+
+        async def accept(*args: Any, **more: Any) -> Any:
+            made, stop, self.stop_now = await found(*args, **more), self.stop_now, None
+            await stop()
+            return made
+
+        return accept
+
+
+async def test_who_watches_a_message_that_was_stopped_as_it_came_hears_its_end(tmp_path: Path) -> None:
+    async with flaky(tmp_path, queue=FOLLOW, store_kind=Stopping) as (w, store):
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        store.stop_now = lambda: w.dispatcher.stop(MAIN, "user")
+        seen: list[RunEvent] = []
+        made = await w.dispatcher.submit(inbound("late"), seen.append)
+        assert isinstance(seen[-1], AgentEnd) and seen[-1].end == "aborted"
+        assert (await w.outcome(made.id)).outcome == "aborted" and w.turns.began == ["run"]
+
+
+async def test_after_a_broken_turn_only_what_is_on_disk_waits(tmp_path: Path) -> None:
+    async with flaky(tmp_path, _BreaksLate, queue=FOLLOW) as (w, store):
+        run = await w.send("run")
+        gone = await w.send("gone")
+        await store.inner.dismiss([Dismissal(gone, "aborted", "by somebody else")])
+        w.turns.gate("break").set()
+        assert (await w.outcome(run)).outcome == "failed"
+        await until(lambda: MAIN not in w.dispatcher._book)

@@ -219,7 +219,7 @@ def tokens(tmp_path: Path, *answers: Any, expires: int = 1, extra: dict[str, Any
     bench = Bench({})
     bench.catalog = Catalog(msgspec.structs.replace(bench.catalog.settings, home=str(tmp_path)), {})
     mint = Mint(bench.clock, *answers)
-    bench.keys = KeyRotation(bench.clock, refresh={"openai": mint})
+    bench.keys = KeyRotation(bench.clock, refresh=mint)
     return bench, mint
 
 

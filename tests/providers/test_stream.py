@@ -24,6 +24,7 @@ from palinurus.core.types.model import (
     TextDelta,
 )
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.credentials import KeyLease
 from palinurus.providers.http import HttpTimeouts
 from palinurus.providers.stream import ProviderModels
 from palinurus.testing.clock import START_MS
@@ -376,7 +377,7 @@ async def test_the_built_in_model_is_reached_the_same_way() -> None:
 async def test_nothing_shows_the_key() -> None:
     async with ModelServer(default=respond_status(500, CANARY)) as server:
         bench = Bench(server.url)
-        call = bench.models._prepare(msgspec.structs.replace(request(), model=bench.model), Secret(CANARY))
+        call = bench.models._prepare(msgspec.structs.replace(request(), model=bench.model), KeyLease(Secret(CANARY)))
         assert CANARY not in repr(call)
         assert CANARY not in repr(await bench.ask())
 

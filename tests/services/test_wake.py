@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flow.test_app import running, settings
+from flow.test_tasks import ask
+from palinurus.app import App
+from palinurus.clock import SystemClock
 from palinurus.config.sections.session import QueueSettings
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest, Draining, QueueFull
 from palinurus.inbox.policy import NO_OVERRIDES, resolve_policy
 from palinurus.services.wake import SessionWaker, make_notice_message
 from palinurus.store.port import Acceptance
+from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
+from palinurus.testing.model import ScriptedModel
 from palinurus.tools.commands.table import CommandNotice
 from support import is_control, read
 
@@ -79,3 +88,30 @@ def _at_once(clock: FakeClock) -> Any:
         clock.slept.append(seconds)
 
     return sleep
+
+
+async def test_a_restart_that_was_asked_for_is_told_once(tmp_path: Path) -> None:
+    """Noted before the gateway ends; whoever starts next says it, once, also if it is killed right after."""
+    asked: list[float] = []
+    app = App(settings(tmp_path / "h"), {}, SystemClock(), model=ScriptedModel([]), channels={"fake": FakeChannel()})
+    app.restart = asked.append
+    await app.start()
+    assert "Starting again" in await ask(app, "/restart", event="e1")
+    assert "Starting" not in await ask(app, "/restart", Sender("stranger", allowed=True), event="e2")
+    assert asked == [2.0]
+    (row,) = await app.store.list_records("restart")
+    await app.stop()
+    for again in (False, True, False):
+        async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
+            if again:  # killed before it was noted
+                await app.store.put_record("restart", row.key, row.data)
+        with closing(sqlite3.connect(tmp_path / "h" / "state.db")) as base:
+            told = base.execute("SELECT count(*) FROM outbox WHERE instr(data, ?)", (b'"I am back."',)).fetchone()
+        assert told == (1,)
+
+
+async def test_nothing_to_start_again(tmp_path: Path) -> None:
+    async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
+        assert "this is no gateway" in await ask(app, "/restart")
+    async with running(tmp_path / "i", ScriptedModel([]), FakeChannel(), commands={"restart": False}) as app:
+        assert "switched off" in await ask(app, "/restart")

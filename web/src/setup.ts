@@ -8,6 +8,8 @@ type Way = "key" | "local" | "server";
 const PATIENCE = 25_000; // ms until the gateway should be back with the new model
 const LOOK = 400; // ms between two looks
 const SKIPPED = "setup.skipped";
+const PROGRESS = 1_000; // ms between two looks at how far an import is
+const NAMES: Record<string, string> = { openclaw: "OpenClaw", hermes: "hermes", nanobot: "nanobot" };
 
 /** Whether the page should begin with these questions: a new install, and nobody said no. */
 export async function wanted(): Promise<boolean> {
@@ -20,7 +22,7 @@ export async function wanted(): Promise<boolean> {
 
 class Setup extends Part {
   static properties = {
-    status: { state: true }, way: { state: true }, provider: { state: true }, busy: { state: true }, problem: { state: true }, kept: { state: true },
+    status: { state: true }, way: { state: true }, provider: { state: true }, busy: { state: true }, problem: { state: true }, kept: { state: true }, homes: { state: true },
   };
   status: Payload | null = null;
   way: Way = "key";
@@ -28,12 +30,46 @@ class Setup extends Part {
   busy = ""; // what is being done, for people
   problem = "";
   kept: Payload | null = null; // what did not answer, and could be taken all the same
+  homes: Payload[] = []; // of other agent programs on this machine
   private joins = 0;
 
   willUpdate(): void {
     if (this.joins === store.joins || store.client.link !== "open") return;
     this.joins = store.joins;
     if (!this.busy) void this.look();
+    void this.find();
+  }
+
+  private async find(): Promise<void> {
+    if (store.client.has("import.status")) this.homes = (await store.client.request<Payload>("import.status").catch(() => null))?.homes ?? [];
+  }
+
+  /** Bring one over. How far it is, is asked meanwhile; the gateway may start anew at the end, then it is asked again. */
+  private async bring(home: Payload): Promise<void> {
+    this.problem = "";
+    const total = Object.values(home.counts as Record<string, number>).reduce((a, b) => a + b, 0);
+    const tell = (done: number) => (this.busy = `Bringing over from ${home.program}: ${Math.min(done, total)} of ${total}…`);
+    tell(home.done);
+    const look = setInterval(() => void this.find().then(() => tell(this.homes.find((one) => one.program === home.program)?.done ?? 0)), PROGRESS);
+    try {
+      await store.client.request<Payload>("import.start", { program: home.program });
+    } catch (error) {
+      this.problem = `${(error as Refusal).message} What has come over stays; try again to go on.`;
+    }
+    clearInterval(look);
+    this.busy = "";
+    await this.find();
+    await this.look();
+  }
+
+  private offer(home: Payload): unknown {
+    const counts = Object.entries((home.counts ?? {}) as Record<string, number>).map(([part, many]) => `${many} ${part}`).join(", ");
+    const report: Payload | undefined = home.report;
+    return html`<fieldset class="foreign" ?disabled=${Boolean(this.busy)}><legend>${NAMES[home.program] ?? home.program} is on this machine</legend>
+      <p class="dim"><code>${home.home}</code>: ${home.problem ?? counts}. It is only read, so you can go on there as well.</p>
+      ${report ? html`<table class="brought"><thead><tr><th></th><th>found</th><th>kept</th><th>changed</th><th>lost</th></tr></thead><tbody>${report.parts.map((row: Payload) => html`<tr><th scope="row">${row.part}</th><td>${row.found}</td><td>${row.kept}</td><td>${row.changed}</td><td>${row.lost}</td></tr>`)}</tbody></table>
+        ${report.other.length ? html`<details><summary>What is not as it was (${report.other.length})</summary><ul>${report.other.map((line: Payload) => html`<li>${line.part}: ${line.name}: ${line.why}</li>`)}</ul></details>` : nothing}` : nothing}
+      ${home.problem ? nothing : html`<button type="button" class=${report ? "plain" : "primary"} @click=${() => void this.bring(home)}>${report ? "Bring over what is new" : "Bring everything over"}</button>`}</fieldset>`;
   }
 
   private async look(): Promise<void> {
@@ -142,7 +178,7 @@ class Setup extends Part {
 
   private form(status: Payload): unknown {
     const none = this.way === "local" && !status.local.models.length;
-    return html`<form @submit=${(e: Event) => void this.begin(e)}>
+    return html`${this.homes.map((home) => this.offer(home))}<form @submit=${(e: Event) => void this.begin(e)}>
       <fieldset ?disabled=${Boolean(this.busy)}><legend><b>1</b> Who shall answer?</legend>
         <div class="ways" role="group" aria-label="Who shall answer">${this.tab("key", "spark", "With an API key")}${this.tab("local", "terminal", "On this machine")}${this.tab("server", "globe", "Another server")}</div>
         <div class="asks">${this.way === "key" ? this.keyed(status) : this.way === "local" ? this.local(status) : this.server()}</div></fieldset>

@@ -21,13 +21,14 @@ from palinurus.config.secrets import list_known_secrets
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import Model
+from palinurus.core.types.model import Model, ModelFailure
 from palinurus.core.types.tool import Tool
 from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.budget import Budgets
 from palinurus.providers.cassette import wrap_model
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.credentials import KeyProfile
 from palinurus.providers.meter import MeteredModel
 from palinurus.providers.rotation import KeyRotation
 from palinurus.providers.speech.maker import SpeechMaker
@@ -81,9 +82,14 @@ def make_compactions(
 Defer = Callable[[Callable[[], None]], None]
 
 
-def make_provider_models(settings: Settings, catalog: Catalog, clock: Clock) -> ProviderModels:
+def make_provider_models(catalog: Catalog, clock: Clock, find_guard: Callable[[], EgressGuard]) -> ProviderModels:
     """Every model there is, with the keys it takes turns with. To be closed by who made it."""
-    return ProviderModels(catalog, clock, keys=KeyRotation(clock, settings.home))
+
+    async def renew(profile: KeyProfile) -> KeyProfile | ModelFailure:
+        got: KeyProfile | ModelFailure = await load_part("token-keeper")(catalog, find_guard(), clock).renew(profile)
+        return got
+
+    return ProviderModels(catalog, clock, keys=KeyRotation(clock, catalog.settings.home, renew))
 
 
 def wrap_with_cassette(model: Model, environ: Mapping[str, str]) -> Model:
@@ -114,6 +120,7 @@ def make_tapes(
     secrets = list_known_secrets(settings, catalog.environ)
     deck = TapeDeck(settings.home, settings.record, store, hooks, channels=chats, look=look, secrets=secrets)
     deck.ollama = lambda: catalog.ollama
+    deck.tokens = catalog.vault.list_secrets
     return deck
 
 

@@ -22,6 +22,7 @@ from palinurus.config.settings import Settings
 from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.schedule.belief import BelievedTime, believe_time
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse
+from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.model import Model
 from palinurus.inbox.attachments import sweep_media_files
 from palinurus.inbox.feed import RunFollower
@@ -31,10 +32,12 @@ from palinurus.providers.thinking import resolve_thinking_policy
 from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
+from palinurus.services.wake import tell_restarted
 from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.factory import StoreOpener, open_fleet_store, open_store
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
+from palinurus.tasks import TaskSet
 from palinurus.tools.changes import FOLDER as CHANGES
 from palinurus.tools.changes import was_cut_off
 from palinurus.tools.watches import ASIDE, get_persona_watches
@@ -78,6 +81,7 @@ class App(AppParts):
         super().__init__(settings, environ, clock, model, channels=channels, raw=raw)
         self._own = given  # tools and hooks of the program we are embedded in
         self._upkeep: asyncio.Task[None] | None = None
+        self._looks = TaskSet("learning from a session")
         self._failing: list[str] = ["starting"]
         self.probes = True  # may it look for models on this machine?
 
@@ -143,6 +147,7 @@ class App(AppParts):
         await self.pipeline.load(self.approvals, take_up=first)
         self.deliverer.start()
         if first:
+            await tell_restarted(self.store, self.post.say, self.channels)
             await resume_accepted(self.store, self.scheduler, self.clock.now())
         await self.dispatcher.resume()
         self.subagents.resume(alone=first)
@@ -153,6 +158,9 @@ class App(AppParts):
         self.scheduler.start()
         if self.settings.mcp.servers:
             self.mcp.start()
+        if self.settings.session.learning.at_end:
+            self.hooks.on("session_end", self._hear_end, owner="session.learning")
+            self.closers.append(self._looks.close)
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
 
@@ -213,10 +221,22 @@ class App(AppParts):
             await self.clock.sleep(PRUNE_PAUSE)
         if os.path.isdir(os.path.join(home, CHANGES)):
             await late.load_part("change-keeper").ChangeKeeper(self.settings, self.store).prune(believed.at)
+        if self.settings.session.learning.nightly:
+            await late.load_part("command-learn").open_learning(self.program).look_at_all()
         await self.canvas.sweep()
         old = believed.at / 1000 - self.settings.audio.keep * 86_400
         await asyncio.to_thread(sweep_media_files, home, old)
         await asyncio.to_thread(self.tapes.thin, (believed.at - KEEP) / 1000)
+
+    def _hear_end(self, told: dict[str, Any]) -> None:
+        self._looks.start(self._learn(told))  # a model takes longer than a hook may
+
+    async def _learn(self, told: dict[str, Any]) -> None:
+        """A session is over: the agent may propose what to remember of it. Killed here, nothing is proposed."""
+        key = parse_session_key(str(told["sessionKey"]))
+        if key is not None and key.kind in ("main", "direct"):
+            file = f"agents/{key.agent}/sessions/{told['sessionId']}.jsonl"
+            await late.load_part("command-learn").open_learning(self.program).look(str(key), file)
 
     async def hook(self, channel: str, account: str, request: ChannelHttpRequest) -> ChannelHttpResponse | None:
         """A chat platform's request, to the account it names; None if there is none. Raises what `submit` raises."""

@@ -124,8 +124,8 @@ class AppParts:
         browser = partial(late.load_part, "browser-offer")
         known = (settings.browser, settings.home, self._environ, self.web.egress)
         self.canvas = CanvasOffer(settings, self.store, clock, lambda: browser()(*known, clock=clock))
-        self.nodes = nodes.NodesPart(self.settings.gateway.nodes, self.store, self.clock)
-        if self.settings.mcp.servers:
+        self.nodes = nodes.NodesPart(settings.gateway.nodes, self.store, clock)
+        if settings.mcp.servers:
             self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
         self._transcripts = Transcripts(self.settings.home, tail=self.store.read_tail)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
@@ -135,10 +135,9 @@ class AppParts:
         self.voices.attach(model)
         self._wire_runs(model)
         self.closers += [self.pictures.close] if self.pictures is not None else []
-        rereads = {APPROVAL: self.approvals.reread, SUBAGENT: self.subagents.registry.reread, TAINT: self._marks.reread}
-        rereads[nodes.KIND] = self.nodes.reread
-        ears = (self.dispatcher, self.deliverer, self.scheduler, self.receivers)
-        self.news = NewsHearer(*ears, heirs=make_heir(self.store, self.subagents), rereads=rereads)
+        read = {APPROVAL: self.approvals.reread, SUBAGENT: self.subagents.registry.reread, TAINT: self._marks.reread}
+        ears, heirs = (self.dispatcher, self.deliverer, self.scheduler), make_heir(self.store, self.subagents)
+        self.news = NewsHearer(*ears, self.receivers, heirs=heirs, rereads={**read, nodes.KIND: self.nodes.reread})
         self.closers += [
             self._close_models,
             self.web.close,
@@ -191,14 +190,13 @@ class AppParts:
     def _wire_model(self) -> Model:
         """The model of all runs: what was handed in, or every provider there is; within budgets, and watched."""
         if (model := self._given) is None:
-            self._models = parts.make_provider_models(self.settings, self.catalog, self.clock)
+            self._models = parts.make_provider_models(self.catalog, self.clock, lambda: self.web.egress)
             model = parts.wrap_with_cassette(self._models, self._environ)
         budgets = parts.make_budgets(self.settings, self.store, self.clock)
         self.pictures = parts.make_pictures(self.settings, self.catalog, budgets)
-        model = self.wrap_model(model)
-        told = (model, self.settings, budgets, self.store)
-        made, self._watch = parts.add_budgets_and_watch(*told, clock=self._clock, defer=write_later)
-        return made
+        told = (self.wrap_model(model), self.settings, budgets, self.store)
+        self._model, self._watch = parts.add_budgets_and_watch(*told, clock=self._clock, defer=write_later)
+        return self._model
 
     def _wire_runs(self, model: Model) -> None:
         """From a claimed message to its settlement: plans, tools, turns, commands."""
@@ -369,6 +367,8 @@ class AppParts:
             recall=self._memory,
             embed=self._memory.embed,
             look=self._watch.last,
+            learn=(self._model, preparer.marks.add),
+            restart=self.restart,
             tapes=self.tapes,
             invoke=self.invoke,
             voices=self.voices,
@@ -378,14 +378,14 @@ class AppParts:
             fleet=getattr(self.store, "fleet", None),
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock, self.store),
+            homes=lambda: late.load_part("homes")(settings.home, self._environ, self.clock, self.store),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
         )
 
     async def submit(
         self, inbound: Inbound, sink: Sink | None = None, *, message: InboxMessage | None = None
     ) -> Acceptance:
-        """Put a message on disk and start or queue its turn; `sink` sees the turn's events. Raises Draining, QueueFull,
-        BadRequest, DiskFull."""
+        """On disk; its turn starts or queues; `sink` sees events. Raises Draining, QueueFull, BadRequest, DiskFull."""
         message = message or self.reader.read(inbound, self.reader.route(inbound))
         accepted = await self.dispatcher.submit(inbound, sink, message)
         if not accepted.duplicate and self.hooks.has("message_received"):

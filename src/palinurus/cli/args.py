@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -21,6 +22,8 @@ from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from palinurus.config.load import LoadedConfig
     from palinurus.config.settings import AgentSettings, Settings
     from palinurus.core.types.vendor import Vendor
@@ -36,6 +39,16 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise BadRequest(message, fix=f"`{self.prog} --help`")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """For people; whoever collects parsers gets this one instead."""
+        if (seen := SEEN_PARSERS.get()) is None:
+            super().print_help(file)
+        else:
+            seen.append(self)
+
+
+SEEN_PARSERS: ContextVar[list[CommandParser] | None] = ContextVar("seen parsers", default=None)
 
 
 def read_message_text(given: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from palinurus.app.channels import make_signin_kit
-from palinurus.channels import CHANNELS, LOGINS, load_signin_action
+from palinurus.channels import CHANNELS, LOGINS, load_signin_action, make_channel
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, read_pair, to_json
 from palinurus.cli.reach.gateway import call_gateway, reach_gateway
 from palinurus.cli.reach.http import is_gateway_running
@@ -28,6 +28,7 @@ from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret
 from palinurus.config.settings import Settings
+from palinurus.core.types.channel import ChannelAbilities
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
 from palinurus.patterns import compile_late
 from palinurus.tools.web.egress import EgressGuard
@@ -117,6 +118,38 @@ def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     if not found["channelAccounts"]:
         print("no channels yet; `pal channels add telegram` adds one")
     return 1 if bad else 0
+
+
+def _capabilities(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
+    """What each channel that is set up can do, as the rest of the program is told. Nothing is connected."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in [asked.channel] if asked.channel else sorted(loaded.settings.accounts):
+        if name not in CHANNELS:
+            raise NotFound(f"there is no channel {name!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
+        if name not in loaded.settings.accounts:
+            raise NotFound(f"{name} is not set up", fix=f"`pal channels add {name}`")
+        account = asked.account or next(iter(loaded.settings.accounts[name]))
+        door = EgressGuard(loaded.settings.web.fetch.rules)
+        made = make_channel(name, make_signin_kit(loaded.settings, name, account, SystemClock(), door=door))
+        if made is not None:
+            found[name] = _show_abilities(made.abilities)
+    if asked.json:
+        print(to_json(found, pretty=True))
+        return 0
+    for name, facts in found.items():
+        told = [
+            f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}" for key, value in facts.items()
+        ]
+        print(f"{name}  {'; '.join(told)}")
+    if not found:
+        print("no channels yet; `pal channels add telegram` adds one")
+    return 0
+
+
+def _show_abilities(abilities: ChannelAbilities) -> dict[str, Any]:
+    """With names in order, without what it cannot do."""
+    facts: dict[str, Any] = msgspec.to_builtins(abilities)
+    return {key: sorted(value) if isinstance(value, list) else value for key, value in facts.items() if value}
 
 
 def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
@@ -248,6 +281,11 @@ VERBS = {
         (make_arg("--all", action="store_true", help="also those that nobody set up"), JSON, _ACCOUNT),
     ),
     "status": Verb(_status, "how they are, as the running gateway knows", (JSON, _ACCOUNT)),
+    "capabilities": Verb(
+        _capabilities,
+        "what each can do: length, formatting, buttons, files, …",
+        (make_arg("channel", nargs="?", default="", help="of this one only"), JSON, _ACCOUNT),
+    ),
     "add": Verb(
         _add,
         "add a channel, or an account of one",

@@ -25,6 +25,7 @@ from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import SystemClock
+from palinurus.config.paths import find_home, find_profile
 from palinurus.core.types.events import AgentStart, RunEvent
 from palinurus.errors import PalinurusError
 
@@ -172,6 +173,7 @@ class PlainChat:
         self._client = client
         self._blank = blank
         self._view = TerminalView(sys.stdout, environ)
+        self._profile = find_profile(find_home(environ))
         self._model = ""
 
     def greet(self) -> None:
@@ -298,7 +300,7 @@ class PlainChat:
     def _ask(self) -> str | None:
         """What the person says next; None when they leave."""
         view = self._view
-        mark = view.prompt
+        mark = f"{self._profile} {view.prompt}".lstrip()
         if view.color:  # readline must know which characters take no room
             mark = f"\x01\x1b[1;36m\x02{mark}\x01\x1b[0m\x02"
         lines: list[str] = []

@@ -31,10 +31,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "dashboard": ("palinurus.cli.gateway.dashboard:run_dashboard", "open the web page of the running gateway"),
     "setup": ("palinurus.cli.setup:run_setup", "the first run: choose a model; make config, workspace, token"),
-    "import": ("palinurus.cli.migrate:run_import", "bring over what OpenClaw has: conversations, memory, jobs, config"),
+    "import": ("palinurus.cli.migrate:run_import", "bring over what OpenClaw, hermes or nanobot has"),
+    "export": ("palinurus.cli.migrate.back:run_export", "the way back: this home as one that OpenClaw reads"),
     "status": ("palinurus.cli.look.status:run_status", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run_doctor", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run_sessions", "look at, search, export, branch and clean up sessions"),
+    "agents": ("palinurus.cli.agents:run_agents", "which agents there are: list, add, delete; bind, unbind, bindings"),
     "models": ("palinurus.cli.models.catalog:run_models", "list the models that can be used"),
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
     "prompt": ("palinurus.cli.look.preview:run_prompt", "show the system prompt a run would send"),
@@ -47,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "redo": ("palinurus.cli.look.changes:run_redo", "do again what was undone"),
     "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
+    "system": ("palinurus.cli.access.directory:run_system", "tell the agent something: event, heartbeat, presence"),
     "tasks": (
         "palinurus.cli.look.tasks:run_tasks",
         "what goes on in the background: turns, commands, sub-agents, jobs",
@@ -55,6 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("palinurus.cli.plugins:run_plugins", "list, enable, check, make and test plugins"),
     "mcp": ("palinurus.cli.mcp:run_mcp", "tool servers: list, test, add, remove; serve ours to others"),
     "memory": ("palinurus.cli.memory:run_memory", "search what the agent remembers, see where it came from, undo"),
+    "learn": ("palinurus.cli.look.learn:run_learn", "what the agent would like to remember: decide, undo"),
     "approvals": (
         "palinurus.cli.access.approvals:run_approvals",
         "decide about what the agent asks leave for, and the rules for it",
@@ -63,6 +67,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "palinurus.cli.channels:run_channels",
         "chat channels: list, status, add, remove, login, logout, test",
     ),
+    "directory": ("palinurus.cli.access.directory:run_directory", "people and groups that have a conversation here"),
     "message": ("palinurus.cli.message:run_message", "write to a chat, or react, edit, delete, pin, poll, read there"),
     "pairing": (
         "palinurus.cli.access.pairing:run_pairing",
@@ -82,15 +87,22 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "kill a copy of this again and again: is anything lost?",
     ),
     "backup": ("palinurus.cli.backup:run_backup", "the whole home in one file: create, verify, restore, list"),
+    "update": ("palinurus.cli.upkeep.update:run_update", "another version: tried first, taken back if it fails"),
+    "reset": ("palinurus.cli.upkeep.remove:run_reset", "begin again: settings, conversations, or everything"),
+    "uninstall": ("palinurus.cli.upkeep.remove:run_uninstall", "take Palinurus off this machine"),
     "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
+    "completion": ("palinurus.cli.upkeep.completion:run_completion", "what Tab completes in bash, zsh and fish"),
+    "profiles": ("palinurus.cli.upkeep.profiles:run_profiles", "state directories of this user, side by side"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
+    "logs": ("palinurus.cli.look.logs:run_logs", "what the gateway logged; --follow goes on"),
     "trace": ("palinurus.cli.look.why:run_trace", "follow one message from arrival to receipt"),
 }
 
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
     "config": "palinurus.config.load:load_config",  # half of the time of a command that only looks at the store
+    "parity": "palinurus.cli.parity:find_verb_answer",  # what a verb of OpenClaw's is called here
     "cache": "palinurus.cli.look.cache:print_cache",  # `pal why cache`
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
     "probe": "palinurus.tools.sandbox.probe:detect_support",  # what holds commands here: tried, in processes
@@ -118,6 +130,13 @@ PARTS: dict[str, str] = {
     "node-state": "palinurus.cli.nodes.serve:read_state",
     "node-service": "palinurus.cli.gateway.daemon:run_node_service",
     "qr": "palinurus.cli.nodes.qr:draw_terminal_qr",  # needs segno
+    "skill-search": "palinurus.cli.skillstore:search_skills",  # these ask servers elsewhere
+    "skill-download": "palinurus.cli.skillstore:download_skill",
+    "skill-again": "palinurus.cli.skillstore:fetch_again",
+    "skill-outdated": "palinurus.cli.skillstore:list_outdated",
+    "skill-publish": "palinurus.cli.skillstore:publish_skill",
+    "model-login": "palinurus.cli.models.login:run_models_login",
+    "model-logout": "palinurus.cli.models.login:run_models_logout",
     "restored": "palinurus.cli.backup:finish_restore",  # one that was killed
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
@@ -125,11 +144,12 @@ _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home
 
 _HELP = """Palinurus, a personal AI agent that runs on your own machine.
 
-usage: pal [--home DIR] [COMMAND] [options]
+usage: pal [--home DIR | --profile NAME] [COMMAND] [options]
 
 {commands}
 
   --home DIR     state directory (default: $PALINURUS_HOME, else ~/.palinurus)
+  --profile NAME another one, ~/.palinurus-NAME, and its port (pal profiles)
   --version, -V  print the version
   --help, -h     this text; `pal COMMAND --help` tells more about one
 """
@@ -160,12 +180,16 @@ def _leave(code: int) -> None:
 
 
 def _find_and_run(args: list[str]) -> int:
-    while args and args[0].split("=", 1)[0] == "--home":
+    while args and args[0].split("=", 1)[0] in ("--home", "--profile"):
         name, equals, value = args.pop(0).partition("=")
         if not equals:
             value = args.pop(0) if args else ""
         if not value:
-            return _say(f"{name} needs a directory", "`pal --help`", 64)
+            return _say(f"{name} needs a {'directory' if name == '--home' else 'name'}", "`pal --help`", 64)
+        if name == "--profile":
+            if not value.isascii() or not value.replace("-", "").replace("_", "").isalnum() or len(value) > 32:
+                return _say(f"{value!r} is no name for a profile", "letters, digits, - and _", 64)
+            value = os.path.expanduser(f"~/.palinurus-{value}")
         os.environ["PALINURUS_HOME"] = value
     if args and args[0] in ("--version", "-V"):
         print(f"palinurus {__version__}")
@@ -177,10 +201,10 @@ def _find_and_run(args: list[str]) -> int:
         args = [args[1], "--help"]
     name = args.pop(0) if args and not args[0].startswith("-") else "chat"
     if _is_inside() and not {"-h", "--help"} & set(args) and [name, *args[:1]] not in _HOMELESS:
-        return _run(PARTS["inside"], [name, *args])
+        return _run(PARTS["inside"], [name, *args], [])
     if name not in COMMANDS:
-        return _run(PARTS["other"], [name, *args])
-    return _run(COMMANDS[name][0], args)
+        return _run(PARTS["other"], [name, *args], [name, *args])
+    return _run(COMMANDS[name][0], args, [name, *args])
 
 
 def _is_inside() -> bool:
@@ -221,7 +245,7 @@ def load_part(where: str) -> object:
     return getattr(sys.modules[module], attribute)
 
 
-def _run(where: str, args: list[str]) -> int:
+def _run(where: str, args: list[str], line: list[str]) -> int:
     expected: type[Exception] = load_part("palinurus.errors:PalinurusError")  # type: ignore[assignment]
     if spec := os.environ.get("PALINURUS_CRASH"):  # set by the crash tests only
         load_part("palinurus.crashpoints:arm_crashpoint")(spec)  # type: ignore[operator]
@@ -232,6 +256,8 @@ def _run(where: str, args: list[str]) -> int:
         sys.stdout.flush()
         return int(code)
     except expected as exc:
+        if line and getattr(exc, "exit_code", 1) == 64 and (code := _answer_verb(line)) is not None:
+            return code
         return _say(getattr(exc, "message", str(exc)), getattr(exc, "fix", ""), getattr(exc, "exit_code", 1))
     except KeyboardInterrupt:
         return 130
@@ -248,6 +274,14 @@ def _run(where: str, args: list[str]) -> int:
         return _say(
             f"{exc.filename}: {exc.strerror}", "check owner, mode and free space; PALINURUS_HOME may be elsewhere", 73
         )
+
+
+def _answer_verb(line: list[str]) -> int | None:
+    """A line that made no sense may be one of OpenClaw's: do it under our name, or say what there is instead."""
+    answer = load_part(PARTS["parity"])(line)  # type: ignore[operator]
+    if answer is None:
+        return None
+    return _find_and_run(list(answer.ours)) if answer.ours else _say(answer.why, "", 2)
 
 
 def _finish_restore() -> None:

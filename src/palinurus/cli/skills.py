@@ -8,10 +8,12 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from palinurus.cli import main
 from palinurus.cli.args import (
     JSON,
     Verb,
@@ -27,6 +29,7 @@ from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.core.skills.danger import is_grave
+from palinurus.core.skills.needs import suggest_install, tell_permissions
 from palinurus.core.skills.offer import make_skill_commands, shorten_home
 from palinurus.core.skills.skill import BrokenSkill, Skill
 from palinurus.errors import BadRequest, NotFound
@@ -40,8 +43,9 @@ from palinurus.workspace.install.packages import (
     compare_packages,
     list_demands,
 )
+from palinurus.workspace.install.registry import parse_slug
 from palinurus.workspace.install.source import SkillDownload, fetch_source
-from palinurus.workspace.sources import PromptSources, SkillStock
+from palinurus.workspace.sources import PromptSources, SkillMachine, SkillStock
 
 FINDINGS = 25  # shown before an installation
 
@@ -161,18 +165,70 @@ def _info(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkill
 
 
 def _install(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
-    got = fetch_source(asked.source, os.environ)
+    local = os.path.exists(asked.source) or parse_slug(asked.source) is None
+    got = fetch_source(asked.source, os.environ) if local else _call_store("download", asked.source, loaded)
+    return _put(asked, loaded, place, got)
+
+
+def _put(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills, got: SkillDownload) -> int:
+    """Show it, ask, install it."""
     new = choose_package(got.parts, got.origin, asked.skill, loaded.settings.skills.file_bytes)
     old = place.read_package(new.skill.name)
     print(summarize_install(new, old, got, place.pins()))
-    if old is not None and old.digest == new.digest and new.skill.name in place.pins():
+    pinned = place.pins().get(new.skill.name)
+    if pinned is not None and old is not None and old.digest == new.digest == pinned.sha256:
         print("it is installed already")
         return 0
     if not _agreed(asked.yes, "install it?"):
         return 1
     where = place.put(new, SkillPin(new.digest, got.origin, SystemClock().now(), got.commit))
     print(f"installed  {where}")
+    _say_lacking(new.skill, loaded)
     return 0
+
+
+def _say_lacking(skill: Skill, loaded: LoadedConfig) -> None:
+    """What it lacks here, with the line that gets it."""
+    world = SkillMachine(os.environ, os.environ.get("PATH", ""), loaded.raw, loaded.settings.skills)
+    for name in (*skill.requires.bins, *skill.requires.any_bins):
+        if not world.has(name):
+            line = suggest_install(skill, name, world.has)
+            print(strip_controls(f"it lacks   {name}" + (f": {line}" if line else "")))
+
+
+def _update(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    """Those that are named, or all. 1 if a yes was missing."""
+    pins = place.pins()
+    missing = [name for name in asked.names if name not in pins]
+    if missing:
+        raise NotFound(f"{', '.join(missing)}: not installed by `pal skills`", fix="`pal skills list`")
+    code = 0
+    for name in asked.names or sorted(pins):
+        asked.skill = name
+        code = max(code, _put(asked, loaded, place, _call_store("again", pins[name], loaded)))
+    return code
+
+
+def _accept(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    """A person has looked at what was changed."""
+    found = place.read_package(asked.name)
+    if found is not None:
+        for one in found.findings[:FINDINGS]:
+            print(strip_controls(f"{'LOOK' if is_grave(one) else 'note':<12} {one}"))
+    if not _agreed(asked.yes, f"take {strip_controls(asked.name)} as it is now?"):
+        return 1
+    print(f"pinned  {place.accept(asked.name, SystemClock().now())[:16]}")
+    return 0
+
+
+def _call_store(name: str, *given: Any) -> Any:
+    """What asks servers elsewhere is loaded for the verbs that do."""
+    return main.load_part(main.PARTS[f"skill-{name}"])(*given)  # type: ignore[operator]
+
+
+def _publish(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    asked.agree = _agreed
+    return int(_call_store("publish", asked, loaded, place))
 
 
 def summarize_install(
@@ -185,6 +241,7 @@ def summarize_install(
         f"description  {new.skill.description}",
         f"from         {got.origin}" + (f" at {got.commit[:12]}" if got.commit else ""),
         f"files        {len(new.parts)}, {size} bytes, sha256 {new.digest[:16]}",
+        *(f"it           {line}" for line in tell_permissions(new.skill, frozenset(f.kind for f in new.findings))),
         *(f"asks for     {line}" for line in list_demands(new.skill)),
         *(f"odd          {line}" for line in new.skill.warnings),
     ]
@@ -227,14 +284,31 @@ def _agreed(yes: bool, question: str) -> bool:
 _NAMED = make_arg("name")
 _YES = make_arg("--yes", action="store_true", help="do not ask")
 _AGENT = make_arg("--agent", default="", help="default: the default agent")
-_SOURCE = make_arg("source", metavar="PATH|ZIP|GIT-URL")
+_SOURCE = make_arg("source", metavar="NAME[@VERSION]|PATH|ZIP|GIT-URL")
 _WHICH = make_arg("--skill", default="", metavar="NAME", help="which, if the source holds several")
 VERBS = {
     "list": Verb(_list, "all skills, and why some are not used", (_AGENT, JSON)),
     "check": Verb(_check, "what is wrong with any", (_AGENT, JSON)),
     "info": Verb(_info, "all about one", (_NAMED, _AGENT, JSON)),
     "install": Verb(
-        _install, "from a folder, a .zip file or a git address; asks first, runs nothing", (_SOURCE, _WHICH, _YES)
+        _install,
+        "from the registry, a folder, a .zip file or a git address; asks first, runs nothing",
+        (_SOURCE, _WHICH, _YES),
+    ),
+    "search": Verb(partial(_call_store, "search"), "what the registry has", (make_arg("words", nargs="+"), JSON)),
+    "outdated": Verb(partial(_call_store, "outdated"), "which installed ones have something newer", (JSON,)),
+    "update": Verb(_update, "fetch newer ones; shows the difference and asks", (make_arg("names", nargs="*"), _YES)),
+    "accept": Verb(_accept, "use an installed one although its files were changed", (_NAMED, _YES)),
+    "publish": Verb(
+        _publish,
+        "put a folder of yours into the registry (CLAWHUB_TOKEN)",
+        (
+            make_arg("folder"),
+            make_arg("--version", required=True, help="such as 1.0.0"),
+            make_arg("--slug", default="", help="its name there; default: the skill's"),
+            make_arg("--notes", default="", help="what is new"),
+            _YES,
+        ),
     ),
     "remove": Verb(_remove, "an installed one", (_NAMED, _YES)),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import zlib
 from collections.abc import Mapping
 
 from palinurus.errors import PalinurusError
@@ -14,6 +15,7 @@ from palinurus.errors import PalinurusError
 PAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "gateway", "static")  # what `make web` builds
 SITE_FOLDER = os.path.join(os.path.dirname(PAGE_FOLDER), "site")  # what `make docs` builds
 
+PROFILES = ".palinurus-"  # with a name behind it, in the user's home
 RESTORED = ".restored"  # after the home's name: a backup, unpacked, that is about to take its place
 STORE_VARIABLE = "PALINURUS_STORE"  # where the state is, if it is a fleet's
 
@@ -43,6 +45,18 @@ def find_home(environ: Mapping[str, str]) -> str:
     """The state directory: PALINURUS_HOME, else ~/.palinurus. Absolute; it need not exist."""
     chosen = environ.get("PALINURUS_HOME", "").strip()
     return expand_path(chosen or "~/.palinurus", environ, os.getcwd() if chosen else "/")
+
+
+def find_profile(home: str) -> str:
+    """The name of the profile that a state directory is (`pal --profile NAME`), "" for any other directory."""
+    name = os.path.basename(home)
+    return name[len(PROFILES) :] if name.startswith(PROFILES) else ""
+
+
+def choose_port(home: str) -> int:
+    """The gateway's port if the config names none: a profile's is made of its name, always the same."""
+    name = find_profile(home)
+    return 18800 + zlib.crc32(name.encode()) % 2000 * 10 if name else 18789
 
 
 def locate_config_file(home: str) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVERY = 0.15  # seconds between two deltas of a run
-ENDED = 1000  # runs remembered for agent.wait
+ENDED = 1000  # runs remembered for agent.wait, and sessions that somebody looks at
 SETTLING = 200  # looks, 5 ms apart
 OURS = frozenset({"webchat", "gateway"})  # channels whose event ids are their clients' run ids
 
@@ -197,7 +197,10 @@ class RunBroadcaster:
         ident, told = self._seen.get(session, (record.sessionId, first))
         if ident != record.sessionId or told > len(shown):
             told = 0
+        self._seen.pop(session, None)
         self._seen[session] = (record.sessionId, len(shown))
+        if len(self._seen) > ENDED:  # of one that is forgotten the lines of its run are told
+            del self._seen[next(iter(self._seen))]
         row = await self._reader.find_row(session) if told < len(shown) else None
         for number, entry in enumerate(shown[told:], told + 1):
             payload = {

@@ -23,6 +23,7 @@ AT_ONCE = 64  # taken before the loop does something else
 SOON = 0.02  # seconds until the next look whether there is room
 UNKNOWN = 128  # connections that have not said who they are, while more wait in the kernel's queue
 PATIENCE = 3.0  # seconds in which none of them gets on: they may be silent on purpose, and the oldest must go
+LOOKS = 100  # … and looks at them, since a gateway that gets no processor has not listened to them either
 EXHAUSTED = 1.0  # seconds until the next try when the system has no descriptor or no memory left
 DESCRIPTORS = 8192  # that a gateway asks for, if it may have them
 
@@ -52,6 +53,7 @@ class ConnectionListener:
         self._handshake = handshake if context is not None else None
         self._loop = asyncio.get_running_loop()
         self._room_seen = self._loop.time()
+        self._looks = 0  # since then
         self._told = False
         self._timers: dict[socket.socket, asyncio.TimerHandle] = {}
         self._coming: set[asyncio.Task[None]] = set()
@@ -99,9 +101,10 @@ class ConnectionListener:
         """Wait while those before get on; if none does for a while, nobody waits until there is room again."""
         now = self._loop.time()
         if self._count() + len(self._coming) < UNKNOWN:
-            self._room_seen = now
+            self._room_seen, self._looks = now, 0
             return False
-        return now - self._room_seen < PATIENCE
+        self._looks += 1
+        return now - self._room_seen < PATIENCE or self._looks < LOOKS
 
     def _pause(self, listening: socket.socket, seconds: float) -> None:
         self._loop.remove_reader(listening)

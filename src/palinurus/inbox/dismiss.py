@@ -24,7 +24,8 @@ from palinurus.inbox.message import MessageReader
 from palinurus.inbox.queue import QueueEvent, QueueRow
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, make_notice, make_refused_end
 from palinurus.services.inbox import StopReport
-from palinurus.store.port import Dismissal, DismissedMessages, OutboxRow
+from palinurus.store.news import StoreNews
+from palinurus.store.port import Dismissal, DismissedMessages, InboxRow, OutboxRow
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -147,13 +148,16 @@ class MessageDismisser:
         """The reason if a message was stopped between its commit and the moment its dispatcher heard of that."""
         return self._early.pop(ident, None)
 
-    def hear_stopped(self, item: str, session: str, note: str) -> None:
-        """Another node has stopped a run of this one; that is on disk."""
-        run, reason = self._running.get(session), note.removeprefix(_MARKED[0]).removesuffix(_MARKED[1])
-        if run is not None and run.claim.id == item:
+    def hear(self, news: StoreNews) -> None:
+        """Another node has stopped a run of this one, or was stopped itself and is gone; that is on disk."""
+        if news.what == "unsaid":
+            self._tasks.start(self._tell_unsaid(news.key))
+            return
+        run, reason = self._running.get(news.session), news.detail.removeprefix(_MARKED[0]).removesuffix(_MARKED[1])
+        if run is not None and run.claim.id == news.key:
             run.abort.set(reason)
         else:
-            self._remember(item, reason)
+            self._remember(news.key, reason)
 
     def abort(self, run: ActiveRun, reason: str) -> None:
         """Stop a run, and put that on disk: `settle` waits for it."""
@@ -178,15 +182,23 @@ class MessageDismisser:
         """At start, before anything else: whose run was stopped and did not live to say so is told now, and the tool
         calls it left open are answered."""
         for row in await self._store.list_running():
-            if row.outcome is None:
-                continue
-            message = self._reader.reopen(row)
-            if self.close_calls is not None:
-                await self.close_calls(message.route, row.id)
-            if row.note not in QUIET:
-                notices = make_notice(row.id, message.inbound, "the run was stopped")
-                await self._store.post_replies(to_outgoing_rows(notices, row.id, self._now()))
-                self._replied(notices)
+            if row.outcome is not None:
+                await self._tell_stopped(row, idle=False)
+
+    async def _tell_unsaid(self, item: str) -> None:
+        """The same of a run whose node is gone."""
+        row = await self._store.item(item)
+        if row is not None:
+            await self._tell_stopped(row, idle=True)
+
+    async def _tell_stopped(self, row: InboxRow, *, idle: bool) -> None:
+        message = self._reader.reopen(row)
+        if self.close_calls is not None:
+            await self.close_calls(message.route, row.id, idle=idle)
+        if row.note not in QUIET:
+            notices = make_notice(row.id, message.inbound, "the run was stopped")
+            await self._store.post_replies(to_outgoing_rows(notices, row.id, self._now()))
+            self._replied(notices)
 
     async def settle(self, session: str, *, quiet: bool = False) -> None:
         """Return when all that is to end is on disk. Raises StateError kinds, unless `quiet`."""

@@ -208,8 +208,8 @@ class Dispatcher:
 
     def hear(self, news: StoreNews) -> None:
         """Another node has changed something in the state we share."""
-        if news.what == "stopped":
-            self._dismisser.hear_stopped(news.key, news.session, news.detail)
+        if news.what in ("stopped", "unsaid"):
+            self._dismisser.hear(news)
         elif news.what == "waiting":
             self._pump.kick(news.key, blind=True)
         else:
@@ -281,7 +281,6 @@ class Dispatcher:
             self._pump.kick(claim.lane)
 
     async def _run(self, run: ActiveRun) -> None:
-        claim = run.claim
         try:
             await self._turn(run)
         except asyncio.CancelledError:
@@ -289,7 +288,7 @@ class Dispatcher:
                 raise
             await self._broken(run, "the run did not end in time and was stopped")
         except Exception as exc:  # task boundary: the message ends with an explanation
-            log.exception("message %s: the turn broke", claim.id)
+            log.exception("message %s: the turn broke", run.claim.id)
             why = exc.message if isinstance(exc, StateError) else f"{type(exc).__name__}: {exc}"
             await self._broken(run, f"the turn broke: {why}")
         finally:
@@ -308,6 +307,7 @@ class Dispatcher:
 
     async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""
+        run.ending = True
         outcome: TurnOutcome = "failed" if run.mark is None else "aborted"  # by somebody, before it broke
         end = await self._finisher.end(run.claim, run.message.inbound, outcome, note, tell=run.mark is None)
         if end is not None:

@@ -126,13 +126,15 @@ def make_refused_end(outcome: TurnOutcome, note: str, now: int) -> AgentEnd:
 
 
 class ActiveRun:
-    """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end.
+    """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end,
+    which nobody tells one that is `ending`: those who wait would be woken before its end is on disk, and never again.
 
     `mark` is the end that somebody who stopped it wants on disk; `marked` once it is there, or the run ended first.
     """
 
     __slots__ = (
-        "abort", "absorbed", "begin", "claim", "late", "mailbox", "mark", "marked", "message", "over", "task", "timer",
+        "abort", "absorbed", "begin", "claim", "ending", "late", "mailbox", "mark", "marked", "message", "over", "task",
+        "timer",
     )  # fmt: skip
 
     def __init__(self, claim: RunClaim, message: InboxMessage, begin: BeginEffect, mailbox: Mailbox) -> None:
@@ -145,6 +147,7 @@ class ActiveRun:
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.late = 0
+        self.ending = False
         self.over = False
         self.mark: Dismissal | None = None
         self.marked = False
@@ -187,6 +190,8 @@ def keep_deadline(run: ActiveRun, seconds: float, grace: float, give_up: Callabl
     """A run that should have stopped itself `grace` after its time is cancelled; if that does not help, given up."""
 
     def late() -> None:
+        if run.ending:
+            return
         run.late += 1
         if run.over:
             return

@@ -27,19 +27,20 @@ def find_update_source(root: str) -> str:
 
 async def update_checkout(root: str) -> str:
     """Fetch and take over what is new; says what changed, "" if nothing did. Raises PalinurusError with git's words."""
-    before = await _run_git(root, "rev-parse", "HEAD")
-    await _run_git(root, "pull", "--ff-only", "--no-rebase", "--quiet")
-    after = await _run_git(root, "rev-parse", "HEAD")
+    before = await run_git(root, "rev-parse", "HEAD")
+    await run_git(root, "pull", "--ff-only", "--no-rebase", "--quiet")
+    after = await run_git(root, "rev-parse", "HEAD")
     if before == after:
         return ""
-    count = await _run_git(root, "rev-list", "--count", f"{before}..{after}")
-    files = (await _run_git(root, "diff", "--name-only", before, after)).split("\n")
+    count = await run_git(root, "rev-list", "--count", f"{before}..{after}")
+    files = (await run_git(root, "diff", "--name-only", before, after)).split("\n")
     wanted = [name for name in NEEDED if name in files]
     more = f" {' and '.join(wanted)} changed: the owner installs what they name before the restart." if wanted else ""
     return f"{before[:9]} to {after[:9]}, {count} commits.{more}"
 
 
-async def _run_git(root: str, *words: str) -> str:
+async def run_git(root: str, *words: str) -> str:
+    """What git says, without the last line's end. Raises PalinurusError with its words."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/"), "GIT_TERMINAL_PROMPT": "0"}
     try:
         child = await asyncio.create_subprocess_exec(

@@ -15,12 +15,15 @@ from palinurus.config.sections.models import ModelSettings, ProviderSettings
 from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.keys import ModelRef, parse_model_ref
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
+from palinurus.core.types.signin import SignInRow
 from palinurus.core.types.vendor import Vendor, VendorModel
+from palinurus.late import load_part
 from palinurus.providers import VENDORS, load_row
 from palinurus.providers.address import is_local_url
 from palinurus.providers.credentials import KeyProfile, find_key, find_signer, gather_profiles, load_stored
 from palinurus.providers.local.weights import list_pulled
 from palinurus.providers.prices import find_price
+from palinurus.providers.signin.vault import KeptSignIn, SignInVault, make_profile, refuse_profile
 
 DEMO_REF = ModelRef("builtin", "demo")
 DEFAULT_API = "openai-completions"
@@ -36,6 +39,7 @@ class Catalog:
         self.vendors: Mapping[str, Vendor] = {}  # of plugins
         self._vendors: dict[str, Vendor | None] = {}
         self._stored: tuple[KeyProfile, ...] | None = None
+        self.vault = SignInVault(settings.home, environ, keyring=settings.auth.keyring)
         self._found: dict[tuple[str, str], ModelSpec | ModelFailure] = {}
 
     # --- finding -----------------------------------------------------------------------------------------------
@@ -93,7 +97,7 @@ class Catalog:
     def all(self, agent: AgentSettings | None = None) -> list[ModelSpec]:
         """Every model that is known and could be used: configured ones first, then those of vendors with a key."""
         agent = agent or self.settings.agents[self.settings.default_agent]
-        ready = [name for name in self._names() if name == DEMO_REF.provider or self.key_source(name)]
+        ready = [name for name in self.list_vendors() if name == DEMO_REF.provider or self.key_source(name)]
         home = None if self.settings.only_listed else self.settings.home
         pulled = (ModelRef("local", name) for name in (list_pulled(home) if home else ()))
         return [self._info(ref, agent) for ref in dict.fromkeys((*self._every(ready), *pulled))]
@@ -113,13 +117,27 @@ class Catalog:
     def key(self, info: ModelSpec) -> Secret | ModelFailure:
         """The API key for this model's provider."""
         name = info.ref.provider
+        ended = next((kept.out for kept in self.vault.list_all().values() if kept.provider == name and kept.out), "")
+        if ended and not self.profiles(name):
+            return refuse_profile(name, ended)
         return find_key(name, self.provider(name), self.vendor(name), self.environ, local=is_local_url(info.base_url))
 
     def profiles(self, provider: str) -> tuple[KeyProfile, ...]:
         """All keys of a provider, as far as auth.order decides in order."""
         if self._stored is None:
             self._stored = load_stored(self.settings.home, self.settings.default_agent)
-        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, stored=self._stored)
+        stored = self._stored
+        if signed := self.vault.list_all():  # goes before what was brought over under the same name
+            kept = (make_profile(ident, one) for ident, one in signed.items() if not one.out)
+            stored = (*kept, *(one for one in stored if one.id not in signed))
+        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, stored=stored)
+
+    def find_signin(self, provider: str, kept: KeptSignIn | None = None) -> SignInRow:
+        """How one signs in there; a row without addresses where one cannot."""
+        vendor = self.vendor(provider)
+        row = vendor.signin if vendor is not None else None
+        made: SignInRow = load_part("signin-row")(row, self.provider(provider), kept)
+        return made
 
     def key_source(self, provider: str) -> str:
         """Where the first key comes from: "config", a variable's name, auth.profiles.…, or "" for none."""
@@ -135,7 +153,7 @@ class Catalog:
         text = self._alias(text, agent)
         ref = parse_model_ref(text)
         if ref is not None:
-            provider = self._provider_id(ref.provider)
+            provider = self.find_provider(ref.provider)
             if provider:
                 return self._known(ModelRef(provider, ref.model), agent)
         matches = self._by_id(text)
@@ -148,16 +166,16 @@ class Catalog:
             choices = ", ".join(str(m) for m in matches[:6])
             return ModelFailure("config", f"model {text!r} is offered by several providers: write one of {choices}")
         if ref is not None:
-            hint = _close(ref.provider, [*self.settings.providers, *self._names()])
+            hint = _close(ref.provider, [*self.settings.providers, *self.list_vendors()])
             return ModelFailure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
-        every = self._every(self._names())
+        every = self._every(self.list_vendors())
         names = [*agent.aliases, *(str(ref) for ref in every), *(ref.model for ref in every)]
         return ModelFailure("not_found", f"unknown model {text!r}{_meant(_close(text, names))}")
 
     def _at_home(self, text: str, agent: AgentSettings, matches: list[ModelRef]) -> ModelRef | None:
         """The bare id taken as one of the default model's provider; None when that cannot be meant."""
         default = parse_model_ref(self._alias(agent.model, agent))
-        provider = self._provider_id(default.provider) if default is not None else ""
+        provider = self.find_provider(default.provider) if default is not None else ""
         if not provider or "/" in text or (matches and all(m.provider != provider for m in matches)):
             return None
         return ModelRef(provider, next((m.model for m in matches if m.provider == provider), text))
@@ -179,20 +197,20 @@ class Catalog:
         low = text.strip().lower()
         return next((target for name, target in agent.aliases.items() if name.lower() == low), text)
 
-    def _provider_id(self, name: str) -> str:
+    def find_provider(self, name: str) -> str:
         """The id as tables know it, or ""."""
-        if name in self.settings.providers or name in self._names():
+        if name in self.settings.providers or name in self.list_vendors():
             return name
         for ident in self.settings.providers:
             if ident.lower() == name:
                 return ident
-        for ident in self._names():
+        for ident in self.list_vendors():
             vendor = self.vendor(ident)
             if vendor is not None and name in vendor.aliases:
                 return ident
         return ""
 
-    def _names(self) -> tuple[str, ...]:
+    def list_vendors(self) -> tuple[str, ...]:
         """Every provider that has a file of facts, unless only those of the config count."""
         return () if self.settings.only_listed else (*VENDORS, *self.vendors)
 
@@ -212,14 +230,14 @@ class Catalog:
         configured = [r for r in self._configured() if r.model.lower() == low]
         if configured:
             return configured
-        every = [r for r in self._every(self._names()) if r.model.lower() == low]
+        every = [r for r in self._every(self.list_vendors()) if r.model.lower() == low]
         return [r for r in every if self.key_source(r.provider)] or every
 
     def _fallback(self) -> ModelRef:
         configured = self._configured()
         if configured:
             return configured[0]
-        for name in self._names():
+        for name in self.list_vendors():
             vendor = self.vendor(name)
             if vendor is not None and vendor.models and not vendor.keyless and self.profiles(name):
                 return ModelRef(name, vendor.models[0].id)

@@ -46,7 +46,8 @@ def find_key(
     where = f"models.providers.{provider}.apiKey in palinurus.json"
     if vendor is not None and vendor.keys:
         pair = f", {vendor.signing.access} and {vendor.signing.secret}," if vendor.signing else ""
-        return ModelFailure("config", f"no API key for {vendor.name}: set {vendor.keys[0]}{pair} or {where}")
+        way = f", or `pal models login {vendor.id}`" if vendor.signin is not None and not vendor.signin.closed else ""
+        return ModelFailure("config", f"no API key for {vendor.name}: set {vendor.keys[0]}{pair} or {where}{way}")
     return ModelFailure("config", f"no API key for {provider}: set {where}")
 
 
@@ -93,6 +94,9 @@ class KeyProfile(msgspec.Struct, frozen=True):
     expires: int = 0  # wall clock in ms; 0: never
     renewal: Secret = Secret()  # what a new one is fetched with
     source: str = ""
+    headers: Mapping[str, str] = {}  # of every call that uses it
+    base_url: str = ""  # where it is used, if not at the vendor's usual address
+    since: int = 0  # when it came: of two under one name the later counts
 
 
 class KeyLease(msgspec.Struct, frozen=True):
@@ -103,6 +107,9 @@ class KeyLease(msgspec.Struct, frozen=True):
     model: str = ""
     at: int = 0
     others: tuple[str, ...] = ()  # what else the provider has
+    bearer: bool = False  # a token of a sign-in, which goes where those go whatever the vendor's keys do
+    headers: Mapping[str, str] = {}
+    base_url: str = ""
 
 
 def gather_profiles(

@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import msgspec
@@ -49,10 +49,11 @@ class _State(msgspec.Struct):
 class KeyRotation:
     """Hands out keys and hears how they did. With `home` "" nothing is kept on disk."""
 
-    def __init__(self, clock: Clock, home: str = "", refresh: Mapping[str, Refresh] | None = None) -> None:
+    def __init__(self, clock: Clock, home: str = "", refresh: Refresh | None = None) -> None:
         self._clock = clock
         self._file = os.path.join(home, FILE) if home else ""
-        self._refresh = dict(refresh or {})  # by provider
+        self._refresh = refresh
+        self._lasting: set[str] = set()  # profiles that can be renewed
         self._health: dict[str, KeyHealth] | None = None
         self._rules: dict[str, CooldownRules] = {}  # by profile
         self._pins: OrderedDict[tuple[str, str], str] = OrderedDict()  # (session, provider) -> profile
@@ -77,6 +78,8 @@ class KeyRotation:
             return key if isinstance(key, ModelFailure) else KeyLease(key)
         for profile in found:
             self._rules[profile.id] = make_cooldown_rules(place.settings.auth, provider)
+            if profile.renewal:
+                self._lasting.add(profile.id)
         explicit = bool(place.settings.auth.order.get(provider))
         ordered = self._ordered(found, request, explicit, now)
         first = ordered[0]
@@ -89,7 +92,16 @@ class KeyRotation:
         if request.session:
             self._pin(request.session, provider, chosen.id)
         others = tuple(p.id for p in found if p.id != chosen.id)
-        return KeyLease(chosen.secret, chosen.id, model, now, others=others)
+        return KeyLease(
+            chosen.secret,
+            chosen.id,
+            model,
+            now,
+            others=others,
+            bearer=chosen.mode == "oauth",
+            headers=chosen.headers,
+            base_url=chosen.base_url,
+        )
 
     def forget(self, session: str) -> None:
         """The session chooses anew: its history was compacted, so no cache is lost."""
@@ -173,7 +185,7 @@ class KeyRotation:
 
     def _current(self, profile: KeyProfile) -> KeyProfile:
         fresh = self._fresh.get(profile.id)
-        if fresh is not None and fresh.expires >= profile.expires:
+        if fresh is not None and _is_later(fresh, profile):
             profile = fresh
         mark = hashlib.sha256(profile.secret.reveal().encode("utf-8", "replace")).hexdigest()[:12]
         if self._of(profile).mark not in ("", mark):  # another key under the same name
@@ -184,22 +196,20 @@ class KeyRotation:
         return profile
 
     def _renewable(self, ident: str, now: int) -> bool:
-        provider = ident.partition(":")[0]
         once = 0 <= now - self._fetched.get(ident, -EARLY) < EARLY
-        return provider in self._refresh and not once and ident not in self._stale
+        return self._refresh is not None and ident in self._lasting and not once and ident not in self._stale
 
     async def _renewed(self, profile: KeyProfile, now: int) -> KeyProfile | ModelFailure:
         expired = bool(profile.expires) and now >= profile.expires - EARLY
-        refresh = self._refresh.get(profile.provider)
-        if refresh is None or not (expired or profile.id in self._stale):
+        if self._refresh is None or not profile.renewal or not (expired or profile.id in self._stale):
             return profile
         async with self._locks.setdefault(profile.id, asyncio.Lock()):
             known = self._fresh.get(profile.id)
-            if known is not None and known.secret != profile.secret:
+            if known is not None and known.secret != profile.secret and _is_later(known, profile):
                 return known  # another call has fetched it meanwhile
             try:
                 async with asyncio.timeout(REFRESHING):
-                    got = await refresh(profile)
+                    got = await self._refresh(profile)
             except (OSError, TimeoutError, ValueError) as error:
                 got = ModelFailure(
                     "auth", f"{profile.provider}: the token could not be renewed ({type(error).__name__})"
@@ -207,6 +217,8 @@ class KeyRotation:
             self._fetched[profile.id] = self._clock.now()
             self._stale.discard(profile.id)
             if isinstance(got, ModelFailure):
+                if got.kind != "auth" and self._clock.now() < profile.expires:
+                    return profile  # the one we have is still good for a moment
                 rules = self._rules.get(profile.id, DEFAULT_RULES)
                 self._note(
                     profile.id, backoff.record_failure(self._of(profile), got, "", self._clock.now(), rules=rules)
@@ -256,6 +268,10 @@ class KeyRotation:
             write_whole_file(self._file, msgspec.json.encode(_State(usageStats=self._state())), sync=False)
         except OSError as error:
             log.warning("%s cannot be written (%s); resting keys are remembered in memory only", FILE, error.strerror)
+
+
+def _is_later(one: KeyProfile, other: KeyProfile) -> bool:
+    return (one.since, one.expires) >= (other.since, other.expires)
 
 
 def make_cooldown_rules(auth: AuthSettings, provider: str) -> CooldownRules:

@@ -136,7 +136,7 @@ class ProviderModels:
             yield self._stamped(make_failed(request, key))
             return
         for attempt in count(1):
-            call = self._prepare(expire_fast_mode(request, self._clock.now()), key.secret)
+            call = self._prepare(expire_fast_mode(request, self._clock.now()), key)
             if isinstance(call, ModelFailure):
                 yield self._stamped(make_failed(request, call))
                 return
@@ -221,17 +221,19 @@ class ProviderModels:
             return ModelFailure("config", f"{where} must start with http:// or https://")
         return None
 
-    def _prepare(self, request: ModelRequest, key: Secret) -> PreparedCall | ModelFailure:
-        model = request.model
+    def _prepare(self, request: ModelRequest, lease: KeyLease) -> PreparedCall | ModelFailure:
+        model, key = request.model, lease.secret
         wire: ModelWire = load_row(WIRES, model.api)
         common: Vendor = load_row(FALLBACK_VENDORS, "custom")
         vendor = self._catalog.vendor(model.ref.provider) or common
         try:
             data = encode_json(compose_body(request, wire, vendor, common))
-            url = credentials.resolve_base_url(model.base_url, vendor, self._catalog.environ) + wire.path(request)
+            base = lease.base_url if lease.base_url and model.base_url == vendor.base_url else model.base_url
+            url = credentials.resolve_base_url(base, vendor, self._catalog.environ) + wire.path(request)
             header = vendor.auth_header if vendor.api == model.api else wire.key_header
             headers = {"content-type": "application/json", **wire.headers(request)}
-            headers = self._add_key(headers | build_vendor_headers(request, vendor, common), model, header, key)
+            headers |= build_vendor_headers(request, vendor, common) | dict(lease.headers)
+            headers = self._add_key(headers, model, "authorization" if lease.bearer else header, key)
             signs = wire.sign is not None and not key
             signer = credentials.find_signer(vendor, self._catalog.environ) if signs else None
             if wire.sign is not None and signer is not None:

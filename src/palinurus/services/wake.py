@@ -6,12 +6,16 @@ The message goes where the asker's did and with the asker's rights; what is in i
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Container
 
+import msgspec
 from msgspec.structs import replace
 
 from palinurus.clock import Clock
-from palinurus.core.types.inbound import NO_OPTIONS, Inbound
+from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Target
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.services.inbox import InboxPort, submit_until_stored
+from palinurus.store.records import Records, RecordStore
 from palinurus.tools.commands.table import CommandNotice
 
 log = logging.getLogger(__name__)
@@ -53,3 +57,35 @@ def make_notice_message(notice: CommandNotice, now: int) -> Inbound:
         system=True,
         source=notice.asker.origin or "command",
     )
+
+
+# Restarts that were asked for in a chat: who is told when it is done.
+
+
+class AskedRestart(msgspec.Struct, frozen=True):
+    """`quiet`: nobody is told, the client sees it itself. `told`: it was said."""
+
+    target: Target
+    quiet: bool = False
+    told: bool = False
+
+
+def open_restarts(store: RecordStore) -> Records[AskedRestart]:
+    """By the message that asked."""
+    return Records(store, "restart", AskedRestart)
+
+
+async def tell_restarted(
+    store: RecordStore, say: Callable[[Target, str, str], Awaitable[None]], channels: Container[str]
+) -> None:
+    """Say once that we are back. Killed before it is noted, the same message goes out once all the same (its id). What
+    was told stays until the next restart: the command that asked may be run again. Raises StateError kinds."""
+    records = open_restarts(store)
+    for item, asked in (await records.all()).items():
+        if asked.told:
+            await records.drop(item)
+            continue
+        if not asked.quiet and asked.target.channel in channels:
+            await say(asked.target, "I am back.", f"restart:{item}")
+        pass_crashpoint("restart.said")
+        await records.put(item, replace(asked, told=True))

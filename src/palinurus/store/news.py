@@ -21,6 +21,7 @@ NewsKind: TypeAlias = Literal[
     "taken",  # key: a message that waited and runs now
     "absorbed",  # key: a message that waited; detail: the one whose run it is part of now
     "stopped",  # key: a message that runs and shall not; detail: the note it ends with
+    "unsaid",  # key: a message that was stopped, whose node is gone: who hears this, and nobody else, tells of it
     "ended",  # key: a message whose outcome is on disk; detail: its lane
     "replies",  # key: a channel for which replies wait
     "record",  # key: a kind of records; detail: the record that was written or removed

@@ -7,9 +7,11 @@ where the config allows). Nothing here runs anything of a skill.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from palinurus import late
 from palinurus.beneath import resolve_beneath
 from palinurus.config.sections.session import SkillSettings
 from palinurus.config.settings import AgentSettings, Settings
@@ -18,7 +20,13 @@ from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_sk
 from palinurus.plugins.manifest import list_skill_folders
 from palinurus.workspace.texts import FileIdentity, identify_file, load_text
 
+if TYPE_CHECKING:
+    from palinurus.workspace.install.packages import InstalledSkills
+
 _SKIPPED = frozenset(("node_modules", "__pycache__"))
+INSTALLED_SOURCE = "installed"
+LOCK = ".lock.json"  # what was installed, by hash (`install/packages.py`)
+ACCEPT = "look at it, then `pal skills accept {0}`, or install it again"
 
 
 class SkillRoot(msgspec.Struct, frozen=True):
@@ -55,7 +63,7 @@ def list_skill_roots(settings: Settings, agent: AgentSettings, user: str) -> tup
         SkillRoot("workspace", os.path.join(agent.workspace, "skills"), agent.workspace),
         SkillRoot("workspace .agents", os.path.join(agent.workspace, ".agents", "skills"), agent.workspace),
         SkillRoot("personal .agents", os.path.join(user, ".agents", "skills")),
-        SkillRoot("installed", locate_installed_skills(settings.home)),
+        SkillRoot(INSTALLED_SOURCE, locate_installed_skills(settings.home)),
         SkillRoot(BUNDLED_SOURCE, locate_bundled_skills()),
         *(SkillRoot("extra", path) for path in settings.skills.extra),
         *(SkillRoot(f"plugin {ident}", path) for ident, path in list_skill_folders(settings)),
@@ -69,13 +77,30 @@ def scan_skills(where: tuple[SkillRoot, ...], limits: SkillSettings) -> SkillSca
     shadowed: list[Skill] = []
     watched: list[tuple[str, FileIdentity | None]] = []
     for root in where:
+        changed = _find_changed(root, watched) if root.source == INSTALLED_SOURCE else {}
         for found in _Walk(root, limits, watched).skills():
+            if isinstance(found, Skill) and (why := changed.get(os.path.basename(os.path.dirname(found.path)))):
+                found = BrokenSkill(found.name, found.path, root.source, f"{why}: {ACCEPT.format(found.name)}")
             if isinstance(found, BrokenSkill):
                 broken.append(found)
             elif taken.setdefault(found.name, found) is not found:
                 shadowed.append(found)
     ordered = tuple(taken[name] for name in sorted(taken))
     return SkillScan(ordered, tuple(broken), tuple(shadowed), tuple(watched))
+
+
+def _find_changed(root: SkillRoot, watched: list[tuple[str, FileIdentity | None]]) -> dict[str, str]:
+    """Installed skills that are not as they were pinned: somebody else than `pal skills` wrote there."""
+    lock = os.path.join(root.path, LOCK)
+    watched.append((lock, identify_file(lock)))
+    if not os.path.exists(lock):
+        return {}
+    place: InstalledSkills = late.load_part("installed-skills")(root.path)
+    for name in place.pins():
+        for folder, _, files in os.walk(os.path.join(root.path, name)):
+            paths = [folder, *(os.path.join(folder, file) for file in files)]
+            watched += [(path, identify_file(path)) for path in paths]
+    return place.drift()
 
 
 def is_unchanged(found: SkillScan) -> bool:

@@ -100,6 +100,8 @@ def make_new_openclaw(home: Path) -> Path:
         base.execute("INSERT INTO channel_pairing_allow_entries VALUES ('telegram', 'default', '4711')")
         base.execute("CREATE TABLE channel_pairing_requests (channel_key, account_id, request_id)")
         base.execute("INSERT INTO channel_pairing_requests VALUES ('telegram', 'default', '99')")
+        base.execute("CREATE TABLE device_pairing_paired (device_id)")
+        base.execute("INSERT INTO device_pairing_paired VALUES ('phone')")
     with sqlite3.connect(root / "agents/main/agent/openclaw-agent.sqlite") as base:
         base.execute("PRAGMA journal_mode=WAL")
         base.execute("CREATE TABLE session_nodes (session_key, current_session_id, entry_json, updated_at)")
@@ -147,6 +149,14 @@ def make_nanobot(home: Path) -> Path:
          "payload": {"kind": "agent_turn", "message": "morning brief", "channel": "telegram", "to": "4711"}},
         {"id": "dream", "name": "dream", "schedule": {"kind": "every"}, "payload": {"kind": "system_event"}},
     ]})  # fmt: skip
+    # where 0.3.5 keeps jobs; what was changed while its gateway did not run is a list of changes, spelled otherwise
+    put(root, "workspace/cron/action.jsonl", lines(
+        {"action": "add", "params": {
+            "id": "n-2", "name": "tea", "schedule": {"kind": "cron", "expr": "0 9 * * *", "every_ms": None},
+            "payload": {"message": "tea", "origin_channel": "telegram", "origin_chat_id": "4711"}}},
+        {"action": "add", "params": {"id": "n-3", "name": "gone", "schedule": {"kind": "cron", "expr": "0 9 * * *"}}},
+        {"action": "del", "params": {"job_id": "n-3"}},
+    ))  # fmt: skip
     put(root, "pairing.json", {"approved": {"telegram": ["4712"]}, "pending": {}})
     return root
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from cli.migrate import homes
+from palinurus.app.migrate.openclaw import read_openclaw
+from palinurus.app.migrate.place import HomeImporter
 from palinurus.cli.migrate import PARTS, run_import
-from palinurus.cli.migrate.openclaw import read_openclaw
-from palinurus.cli.migrate.place import HomeImporter
 from palinurus.cli.setup import run_setup
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
@@ -100,6 +100,22 @@ def test_openclaw_comes_over(
     }
     assert told["config", "channels.nostr.enabled"]["fate"] == "lost"
     assert "nonsense" not in (home / "palinurus.json").read_text()
+
+
+def test_rows_that_stay_behind_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    homes.make_new_openclaw(tmp_path)
+    told = bring(capsys, "openclaw")
+    assert told["rest", "device_pairing_paired (1)"]["why"] == "pair each device again: pal devices"
+
+
+def test_nanobot_jobs_are_found_where_it_keeps_them(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    homes.make_nanobot(tmp_path)
+    bring(capsys, "nanobot")
+    jobs = records(home, "job")
+    assert jobs.keys() == {"n-1", "n-2"} and jobs["n-2"]["delivery"]["to"] == "4711"
+    assert not (home / "workspace/cron").exists()
 
 
 def test_every_name_of_the_old_home_is_in_the_report(
@@ -275,14 +291,20 @@ def test_no_home_or_a_broken_one_is_a_sentence(program: str, tmp_path: Path, hom
     assert not home.exists()
 
 
-def test_setup_says_what_could_come_over(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("answer", ["", "--yes", "--no-import"])
+def test_setup_offers_what_could_come_over(
+    answer: str, tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     homes.make_openclaw(tmp_path)
-    assert run_setup(["--non-interactive"]) == 0
-    assert f"found {tmp_path}/.openclaw: `pal import openclaw`" in capsys.readouterr().out
-    assert (home / "workspace/BOOTSTRAP.md").exists()
+    assert run_setup(["--non-interactive", *([answer] if answer else [])]) == 0
+    told = capsys.readouterr().out
+    assert (f"found {tmp_path}/.openclaw: 1 keys, " in told) == (answer != "--no-import")
+    assert ("`pal import openclaw` brings everything over" in told) == (answer == "")
+    assert ("came over." in told) == (answer == "--yes")
+    assert (home / "workspace/BOOTSTRAP.md").exists() == (answer != "--yes")  # who has a character is not asked for one
     bring(capsys, "openclaw")
     assert (home / "workspace/SOUL.md").read_text() == "I am Molty.\n"
-    assert not (home / "workspace/BOOTSTRAP.md").exists()  # who has a character is not asked for one
+    assert not (home / "workspace/BOOTSTRAP.md").exists()
 
 
 def test_only_some_parts(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

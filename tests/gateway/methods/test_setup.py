@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from cli.migrate import homes
 from gateway.whole import place
 from palinurus.config.load import load_config
 from palinurus.gateway.rpc import READ, MethodError
@@ -89,3 +91,24 @@ async def test_a_server_is_asked_what_it_has(tmp_path: Path) -> None:
             ({"provider": "builtin", "workspace": "a\0b"}, "cannot be the name of a folder"),
         ):
             assert why in (await here.refused("setup.try", **wrong)).message
+
+
+async def test_what_another_program_has_is_offered_and_comes_over(tmp_path: Path) -> None:
+    homes.make_openclaw(tmp_path / "user")
+    home = tmp_path / "h"
+    async with place(home, **NEW, environ={"HOME": str(tmp_path / "user")}) as here:
+        (offer,) = (await here.call("import.status"))["homes"]
+        assert offer["program"] == "openclaw" and offer["counts"]["sessions"] > 0 and offer["done"] == 0
+        assert "report" not in offer and not (home / "agents/main/sessions/s-1.jsonl").exists()
+        async with here.other(scopes=(READ,)) as reader:
+            with pytest.raises(MethodError, match=r"operator\.admin"):
+                await reader.call("import.start", {"program": "openclaw"})
+        with pytest.raises(MethodError, match="nothing is known"):
+            await here.call("import.start", program="dreams")
+        report = await here.call("import.start", program="openclaw")
+        assert report["new"] > 5 and "sk-very-secret" not in str(report)
+        again = await here.call("import.start", program="openclaw")
+        assert again["new"] == 0
+        (after,) = (await here.call("import.status"))["homes"]
+    assert after["done"] > 5 and after["report"]["parts"] == report["parts"]
+    assert (home / "agents/main/sessions/s-1.jsonl").read_bytes().startswith(b'{"type": "session"')

@@ -6,6 +6,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from palinurus.errors import StateBroken
 from palinurus.store.port import Settlement
 from palinurus.store.sqlite import open_sqlite_store, schema
 from palinurus.store.sqlite.reader import open_sqlite_reader
@@ -73,3 +76,27 @@ async def test_everything_old_goes_in_pieces_also_behind_a_row_that_stays(tmp_pa
     await store.close()
     with open_sqlite_reader(str(tmp_path)) as reader:
         assert [row.id for row in reader.items()] == ["waits"]
+
+
+def test_what_a_newer_program_added_is_taken_back(tmp_path: Path) -> None:
+    """Rows and columns that this one knows stay, also rows written since; and it can go up again."""
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as base:
+        schema.migrate_schema(base, "s.db")
+        base.executescript(
+            "CREATE TABLE more (a TEXT); CREATE INDEX more_a ON more (a); ALTER TABLE kept ADD COLUMN why TEXT;"
+            "CREATE INDEX kept_why ON kept (why); CREATE TRIGGER t AFTER INSERT ON more BEGIN SELECT 1; END;"
+            "INSERT INTO kept VALUES ('k', 'a', x'01', 7, 'new'); PRAGMA user_version = 9"
+        )
+        assert len(schema.lower_schema(base, "s.db")) == 5
+        assert base.execute("SELECT * FROM kept").fetchall() == [("k", "a", b"\x01", 7)]
+        assert schema.read_version(base, "s.db") == len(schema.MIGRATIONS) and schema.lower_schema(base, "s.db") == []
+        base.execute("CREATE TABLE more (a TEXT)")
+
+
+def test_without_a_way_back_nothing_is_changed(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as base:
+        schema.migrate_schema(base, "s.db")
+        base.executescript("CREATE TABLE more (a TEXT); ALTER TABLE kept RENAME COLUMN at TO made")
+        with pytest.raises(StateBroken, match="table kept changed since"):
+            schema.lower_schema(base, "s.db")
+        assert base.execute("SELECT count(*) FROM more").fetchone() == (0,)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from palinurus.testing.clock import FakeClock
@@ -104,6 +106,23 @@ def test_a_folder_that_was_replaced_gets_a_new_keeper(
     room.workspace.mkdir()
     code, other = run(pool, room, "echo new > here")
     assert code == 0 and other != keeper and (room.workspace / "here").exists()
+
+
+def test_the_first_command_of_a_sandbox_makes_one_keeper_and_the_second_one_more(
+    pool: KeeperPool, room_of: Any
+) -> None:
+    room, before = room_of("landlock"), set(psutil.Process().children())
+
+    def count() -> int:
+        return sum(len(one.children()) for one in psutil.Process().children() if one not in before)
+
+    _, keeper = run(pool, room, "true")
+    assert count() == 1
+    assert run(pool, room, "true") == (0, keeper)
+    until = time.monotonic() + 60
+    while count() != 2 and time.monotonic() < until:
+        time.sleep(0.005)
+    assert count() == 2
 
 
 async def test_one_that_served_its_time_is_let_go(room_of: Any) -> None:

@@ -132,7 +132,7 @@ class RunPreparer:
 
     def __init__(self, parts: PreparerParts) -> None:
         self._parts, settings = parts, parts.settings
-        hidden = HiddenTexts(list_known_secrets(settings, parts.catalog.environ))
+        hidden = HiddenTexts(list_known_secrets(settings, parts.catalog.environ), parts.catalog.vault.list_secrets)
         self._bases = {ident: make_agent_base(a, settings, parts.env, hidden) for ident, a in settings.agents.items()}
         self.offers = ToolOffers(settings, parts.catalog, parts.tools)
         self.sandboxes = ToolSandboxes(settings, parts.env, make=parts.calibration is not None)

@@ -17,6 +17,7 @@ from palinurus.core.types.messages import AssistantMessage, Message, ToolResult,
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import HiddenTexts, Tool, ToolEffect, ToolSettings, ToolSpec
+from palinurus.workspace.discovery import locate_bundled_skills
 
 
 class RunLimits(msgspec.Struct, frozen=True):
@@ -53,7 +54,7 @@ def make_agent_base(agent: AgentSettings, settings: Settings, env: dict[str, str
         secrets=hidden,
         taint=tools.taint,
         changes=tools.changes,
-        readable=(os.path.join(home, "skills"),),
+        readable=(os.path.join(home, "skills"), locate_bundled_skills()),
     )
     return AgentBase(agent, used, msgspec.structs.replace(limits, auth=settings.auth, evidence=agent.evidence))
 

@@ -72,7 +72,8 @@ class TapeDeck:
         self._hooks = hooks
         self._channels = channels
         self._look = look
-        self.secrets = secrets
+        self._secrets = secrets
+        self.tokens: Callable[[], tuple[str, ...]] = tuple  # of sign-ins: these change
         self.ollama: Callable[[], tuple[str, ...]] = tuple  # models that a probe has found
         self._writing = TaskSet("a tape")
         self.player: TapePlayer | None = None  # of a replay: serves its one run
@@ -89,6 +90,11 @@ class TapeDeck:
         else:
             await self._records.put(session, on)
             self.sessions[session] = on
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no tape holds."""
+        return (*self.tokens(), *self._secrets)
 
     def is_recorded(self, session: str) -> bool:
         return self.sessions.get(session, self.sessions.get(ALL, self.rules.enabled))

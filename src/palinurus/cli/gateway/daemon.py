@@ -25,7 +25,7 @@ from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.errors import GatewayUnreachable, PalinurusError
-from palinurus.files import write_whole_file
+from palinurus.files import read_plain_file, write_whole_file
 from palinurus.gateway import token
 
 STOP_SECONDS = 75  # running turns get 30 s; the rest is for closing files on a slow disk
@@ -71,9 +71,22 @@ class ServiceSite(msgspec.Struct, frozen=True):
         return [sys.executable, "-m", "palinurus", "--home", self.home, *self.kind.words]
 
     @property
+    def unit_name(self) -> str:
+        """A profile has a service of its own."""
+        name = paths.find_profile(self.home)
+        return self.kind.unit.replace(".service", f"-profile-{name}.service") if name else self.kind.unit
+
+    @property
+    def others(self) -> bool:
+        """Is the service of this name that of another home?"""
+        path = next(filter(os.path.isfile, (self.unit, self.plist)), "")
+        text = read_plain_file(path, 65536).decode("utf-8", "replace") if path else self.home
+        return not any(form(self.home) in text for form in (str, _percent, escape))
+
+    @property
     def unit(self) -> str:
         base = self.environ.get("XDG_CONFIG_HOME") or os.path.join(paths.find_user_home(self.environ), ".config")
-        return os.path.join(base, "systemd", "user", self.kind.unit)
+        return os.path.join(base, "systemd", "user", self.unit_name)
 
     @property
     def plist(self) -> str:
@@ -81,7 +94,8 @@ class ServiceSite(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        return f"dev.palinurus.{self.kind.name}"
+        name = paths.find_profile(self.home)
+        return f"dev.palinurus.{self.kind.name}" + (f".{name}" if name else "")
 
 
 def run_service(argv: list[str]) -> int:
@@ -91,7 +105,7 @@ def run_service(argv: list[str]) -> int:
     parser.add_argument("--lines", "-n", type=int, default=100, help="logs: how many lines")
     parser.add_argument("--follow", "-f", action="store_true", help="logs: go on")
     args = parser.parse_args(argv)
-    site = ServiceSite(dict(os.environ), sys.platform, _call, SystemClock())
+    site = ServiceSite(dict(os.environ), sys.platform, call_manager, SystemClock())
     if args.verb == "logs":
         return _logs(site, args.lines, args.follow)
     return VERBS[args.verb](site)
@@ -99,11 +113,13 @@ def run_service(argv: list[str]) -> int:
 
 def run_node_service(verb: str) -> int:
     """`install` or `uninstall`, for a node."""
-    return VERBS[verb](ServiceSite(dict(os.environ), sys.platform, _call, SystemClock(), kind=NODE))
+    return VERBS[verb](ServiceSite(dict(os.environ), sys.platform, call_manager, SystemClock(), kind=NODE))
 
 
 def detect_manager(site: ServiceSite) -> tuple[str, str]:
     """(systemd, launchd or background; why not a better one)."""
+    if site.others:
+        return "background", f"the service {site.unit_name} is that of another home"
     if site.platform == "darwin":
         return "launchd", ""
     if site.call(("systemctl", "--version"))[0] != 0:
@@ -123,6 +139,7 @@ def detect_manager(site: ServiceSite) -> tuple[str, str]:
 
 def install_service(site: ServiceSite) -> int:
     """Write the service file, switch it on, start it."""
+    _refuse_others(site)
     kind, why = detect_manager(site)
     if kind == "launchd":
         _write(site.plist, render_launchd_plist(site))
@@ -137,18 +154,19 @@ def install_service(site: ServiceSite) -> int:
         print(f"not switched on: {why}\n  `{how}")
         return 0
     _must(site.call(("systemctl", "--user", "daemon-reload")), "systemctl daemon-reload")
-    _must(site.call(("systemctl", "--user", "enable", "--now", site.kind.unit)), "systemctl enable")
+    _must(site.call(("systemctl", "--user", "enable", "--now", site.unit_name)), "systemctl enable")
     print("switched on and started; `loginctl enable-linger` keeps it running when you are logged out")
     return 0
 
 
 def uninstall_service(site: ServiceSite) -> int:
     """Stop it and take the service file away. State and config stay."""
+    _refuse_others(site)
     kind, _ = detect_manager(site)
     if kind == "launchd":
         site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{site.label}"))
     elif kind == "systemd":
-        site.call(("systemctl", "--user", "disable", "--now", site.kind.unit))
+        site.call(("systemctl", "--user", "disable", "--now", site.unit_name))
     for path in (site.unit, site.plist):
         if os.path.exists(path):
             os.unlink(path)
@@ -165,7 +183,7 @@ def start_service(site: ServiceSite) -> int:
         return 0
     kind, why = detect_manager(site)
     if kind == "systemd" and os.path.exists(site.unit):
-        _must(site.call(("systemctl", "--user", "start", site.kind.unit)), "systemctl start")
+        _must(site.call(("systemctl", "--user", "start", site.unit_name)), "systemctl start")
     elif kind == "launchd" and os.path.exists(site.plist):
         _must(site.call(("launchctl", "kickstart", f"gui/{os.getuid()}/{site.label}")), "launchctl kickstart")
     else:
@@ -184,8 +202,8 @@ def stop_service(site: ServiceSite) -> int:
     """Let running turns end, then stop."""
     kind, _ = detect_manager(site)
     place = find_running_gateway(site.home)
-    if kind == "systemd" and site.call(("systemctl", "--user", "is-active", "--quiet", site.kind.unit))[0] == 0:
-        _must(site.call(("systemctl", "--user", "stop", site.kind.unit)), "systemctl stop")
+    if kind == "systemd" and site.call(("systemctl", "--user", "is-active", "--quiet", site.unit_name))[0] == 0:
+        _must(site.call(("systemctl", "--user", "stop", site.unit_name)), "systemctl stop")
     elif kind == "launchd" and site.call(("launchctl", "print", f"gui/{os.getuid()}/{site.label}"))[0] == 0:
         site.call(("launchctl", "kill", "SIGTERM", f"gui/{os.getuid()}/{site.label}"))
     elif place is None:
@@ -220,7 +238,7 @@ def show_service_status(site: ServiceSite) -> int:
     print(f"service   {kind}: {file if installed else 'not installed (`pal gateway install`)'}")
     if why:
         print(f"          {why}")
-    where = f"journalctl --user -u {site.kind.unit}" if kind == "systemd" and installed else site.log
+    where = f"journalctl --user -u {site.unit_name}" if kind == "systemd" and installed else site.log
     print(f"home      {site.home}\nlogs      {where}")
     return 0 if place is not None else 3
 
@@ -229,7 +247,7 @@ def _logs(site: ServiceSite, count: int, follow: bool) -> int:
     kind, _ = detect_manager(site)
     if kind == "systemd" and os.path.exists(site.unit):
         more = ("--follow",) if follow else ("--no-pager",)
-        return subprocess.call(("journalctl", "--user", "-u", site.kind.unit, "-n", str(count), *more))
+        return subprocess.call(("journalctl", "--user", "-u", site.unit_name, "-n", str(count), *more))
     if not os.path.exists(site.log):
         raise PalinurusError(
             f"there is no log at {site.log}", fix="`pal gateway start` starts a gateway that writes one"
@@ -352,7 +370,7 @@ async def _until(site: ServiceSite, look: Callable[[], T | None], seconds: float
     return found
 
 
-def _call(command: Sequence[str]) -> tuple[int, str]:
+def call_manager(command: Sequence[str]) -> tuple[int, str]:
     """(exit code, what was said); 127 for a program that is not there."""
     if shutil.which(command[0]) is None:
         return 127, f"{command[0]}: not found"
@@ -368,6 +386,12 @@ def _must(done: tuple[int, str], what: str) -> None:
 def _write(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_whole_file(path, text.encode(), mode=0o666)  # less what the umask takes
+
+
+def _refuse_others(site: ServiceSite) -> None:
+    if site.others:
+        fix = "`pal gateway uninstall` there, or `pal --profile NAME`, which has a service of its own"
+        raise PalinurusError(f"the service {site.unit_name} runs another home", fix=fix)
 
 
 def _percent(word: str) -> str:

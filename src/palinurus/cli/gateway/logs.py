@@ -99,6 +99,13 @@ class _SteadyFile(RotatingFileHandler):
     """Told once when lines are lost; tried again with the next one."""
 
     lost = False
+    alone = False  # no old file is kept
+
+    def doRollover(self) -> None:
+        super().doRollover()
+        if self.alone:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self.baseFilename}.1")
 
     def emit(self, record: logging.LogRecord) -> None:
         lost, self.lost = self.lost, False
@@ -137,8 +144,10 @@ def start_logging(
     if file:
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-        size = rules.file_bytes
-        kept = _SteadyFile(file, maxBytes=size, backupCount=2, encoding="utf-8", errors="replace", delay=True)
+        # Without an old file to move to, the handler would let the log grow: one is kept and removed below.
+        size, count = rules.file_bytes, max(1, rules.files)
+        kept = _SteadyFile(file, maxBytes=size, backupCount=count, encoding="utf-8", errors="replace", delay=True)
+        kept.alone = not rules.files
         kept.setFormatter(JsonLogFormatter(known, rules))
         kept.setLevel(LEVELS[rules.level])
         handlers.append(kept)

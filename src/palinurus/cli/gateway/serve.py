@@ -52,7 +52,7 @@ def run_gateway(argv: list[str]) -> int:
         "gateway",
         "Run the gateway in the foreground. As a service: pal gateway install|start|stop|restart|status|logs.",
     )
-    parser.add_argument("--port", type=int, help="TCP port (default: gateway.port, 18789)")
+    parser.add_argument("--port", type=int, help="TCP port (default: gateway.port, else 18789 or that of the profile)")
     parser.add_argument("--bind", help="address to listen on (default: gateway.bind, 127.0.0.1)")
     parser.add_argument("--store", metavar="URL", help="a PostgreSQL that several gateways share (default: store.url)")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more")

@@ -16,6 +16,7 @@ from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_js
 from palinurus.cli.reach import http
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config.load import LoadedConfig
+from palinurus.config.paths import find_profile
 from palinurus.config.settings import Settings
 from palinurus.core.schedule.heartbeat import HeartbeatState
 from palinurus.core.text import format_bytes, format_span
@@ -39,6 +40,7 @@ class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
 
     version: str
     home: str
+    profile: str
     gateway: bool
     ready: bool
     failing: list[str]
@@ -87,6 +89,7 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
     return ProgramStatus(
         version=__version__,
         home=settings.home,
+        profile=find_profile(settings.home),
         gateway=ready is not None,
         ready=bool(ready and ready.get("ready")),
         failing=list(ready.get("failing", [])) if ready else [],
@@ -205,6 +208,7 @@ def _print(status: ProgramStatus, view: TerminalView) -> None:
         ("jobs", f"{status.jobs} (`pal cron list`)" if status.jobs else "none"),
         ("heartbeat", status.heartbeat),
         ("messages", f"{status.running} running, {status.queued} waiting"),
+        *([("profile", status.profile)] if status.profile else ()),
         ("home", f"{status.home} ({format_bytes(status.disk_used)}, {format_bytes(status.disk_free)} free)"),
         ("workspace", status.workspace),
         ("commands", status.commands),

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
 import msgspec
 
+from palinurus.app.migrate import PROGRAMS, find_foreign_home
+from palinurus.app.migrate.found import PARTS, FoundHome, ImportLine, count_fates
+from palinurus.app.migrate.place import HomeImporter
 from palinurus.cli.args import CommandParser, to_json
-from palinurus.cli.migrate.found import PARTS, FoundHome, ImportLine, count_fates
-from palinurus.cli.migrate.hermes import read_hermes
-from palinurus.cli.migrate.nanobot import read_nanobot
-from palinurus.cli.migrate.openclaw import read_openclaw
-from palinurus.cli.migrate.place import HomeImporter
 from palinurus.clock import SystemClock
-from palinurus.config.paths import expand_path, find_home
-from palinurus.errors import BadRequest, NotFound
+from palinurus.config.paths import find_home
+from palinurus.errors import BadRequest
 from palinurus.store.factory import open_store
 
-Reader: TypeAlias = Callable[[str, Mapping[str, str]], FoundHome]
-
-# program -> (where its home is, the variable that says otherwise, who reads it)
-PROGRAMS: dict[str, tuple[str, str, Reader]] = {
-    "hermes": ("~/.hermes", "HERMES_HOME", read_hermes),
-    "nanobot": ("~/.nanobot", "", read_nanobot),
-    "openclaw": ("~/.openclaw", "OPENCLAW_STATE_DIR", read_openclaw),
-}
 SHOWN = 12  # lines of a kind before "and n more"
 
 
@@ -42,33 +31,25 @@ def run_import(argv: list[str]) -> int:
     parser.add_argument("--only", metavar="PARTS", help=f"some of {', '.join(PARTS)} (with commas)")
     parser.add_argument("--json", action="store_true", help="the whole report as JSON")
     asked = parser.parse_args(argv)
-    environ = dict(os.environ)
     only = tuple(part.strip() for part in asked.only.split(",")) if asked.only else PARTS
     if unknown := sorted(set(only) - set(PARTS)):
         raise BadRequest(f"no part is called {unknown[0]!r}", fix=f"one of {', '.join(PARTS)}")
-    root = find_foreign_home(asked.program, asked.path, environ)
-    found = PROGRAMS[asked.program][2](root, environ)
-    lines = asyncio.run(_bring(found, only, environ, dry=asked.dry_run))
-    if asked.json:
+    return bring_home(asked.program, asked.path, only, dry=asked.dry_run, json=asked.json)
+
+
+def bring_home(
+    program: str, path: str | None, only: tuple[str, ...] = PARTS, *, dry: bool = False, json: bool = False
+) -> int:
+    """Bring a home over and print the report. Exit code 0. Raises what `run_import` does."""
+    environ = dict(os.environ)
+    root = find_foreign_home(program, path, environ)
+    found = PROGRAMS[program][2](root, environ)
+    lines = asyncio.run(_bring(found, only, environ, dry=dry))
+    if json:
         print(to_json({"program": found.program, "home": root, "lines": msgspec.to_builtins(lines)}, pretty=True))
     else:
-        _print(found, lines, dry=asked.dry_run)
+        _print(found, lines, dry=dry)
     return 0
-
-
-def list_foreign_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(program, its home) for every one that is where it usually is."""
-    there = ((name, expand_path(environ.get(row[1]) or row[0], environ, "/")) for name, row in PROGRAMS.items())
-    return [(name, root) for name, root in there if os.path.isdir(root)]
-
-
-def find_foreign_home(program: str, given: str | None, environ: Mapping[str, str]) -> str:
-    """Where it is. Raises NotFound if nothing is there."""
-    usual, variable, _ = PROGRAMS[program]
-    root = expand_path(given or environ.get(variable) or usual, environ, os.getcwd())
-    if not os.path.isdir(root):
-        raise NotFound(f"there is no {root}", fix=f"name its home: pal import {program} PATH")
-    return root
 
 
 async def _bring(found: FoundHome, only: tuple[str, ...], environ: Mapping[str, str], *, dry: bool) -> list[ImportLine]:

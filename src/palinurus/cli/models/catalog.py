@@ -1,6 +1,6 @@
 """`pal models`: which models there are, and where their keys come from. Shows names of variables, never values.
 
-`thinking`, `pull` and `use`, `add`, `fallbacks` (`choose`) have files of their own.
+`thinking`, `pull` and `use`, `add`, `fallbacks`, `aliases` (`choose`) have files of their own.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
+from palinurus.cli import main
 from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
 from palinurus.cli.models import choose, pull, thinking
 from palinurus.clock import SystemClock
@@ -22,6 +24,7 @@ from palinurus.providers.catalog import Catalog
 from palinurus.providers.local.capabilities import ModelCapabilities, save_capabilities
 from palinurus.providers.local.probe import probe_tool_calls
 from palinurus.providers.probe import probe_ollama
+from palinurus.providers.signin.vault import describe_signins
 from palinurus.providers.stream import ProviderModels
 
 # `pal models probe REF`: ask a model once to use a tool, and remember what it did.
@@ -62,6 +65,9 @@ PARTS: dict[str, Callable[[list[str]], int]] = {
     "set": choose.run_models_use,  # OpenClaw's word
     "add": choose.run_models_add,
     "fallbacks": choose.run_models_fallbacks,
+    "login": lambda argv: main.load_part(main.PARTS["model-login"])(argv),  # type: ignore[operator]
+    "logout": lambda argv: main.load_part(main.PARTS["model-logout"])(argv),  # type: ignore[operator]
+    "aliases": choose.run_models_aliases,
 }
 
 
@@ -78,7 +84,7 @@ def run_models(argv: list[str]) -> int:
         help="list (default); status: the default and where keys come from; "
         "thinking REF: its levels and what each sends; pull [NAME]: fetch a model that runs here; "
         "probe REF: does it call tools? use REF: make it the default; add PROVIDER or ADDRESS; "
-        "fallbacks [add|remove|clear]",
+        "fallbacks [add|remove|clear]; aliases [add|remove]; login VENDOR, logout VENDOR: instead of a key",
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
@@ -130,6 +136,7 @@ def describe_providers(catalog: Catalog) -> dict[str, Any]:
         "fallbacks": list(agent.fallbacks),
         "ollama": list(catalog.ollama),
         "providers": providers,
+        "signIns": describe_signins(catalog.vault),
     }
 
 
@@ -172,7 +179,24 @@ def _report(told: dict[str, Any]) -> str:
         key = provider["key"]
         where = key if key in ("missing", "not needed") else f"from {key}"
         lines.append(f"{provider['id']:<14} {provider['baseUrl']}  key: {where}")
+    if told["signIns"]:
+        lines += ["", "signed in", *describe_signed_in(told["signIns"], SystemClock().now())]
     if told["default"] == "builtin/demo":
         lines.append("No key was found: the scripted demo answers. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, start")
         lines.append("Ollama, or run `pal setup`.")
     return "\n".join(lines)
+
+
+def describe_signed_in(rows: list[dict[str, Any]], now: int) -> list[str]:
+    """Lines for `pal models status`."""
+    lines = []
+    for row in rows:
+        who = f"{row['id']} ({row['account']})" if row["account"] else row["id"]
+        until = datetime.fromtimestamp(row["expires"] / 1000).strftime("%Y-%m-%d %H:%M") if row["expires"] else ""
+        state = f"until {until}" if until else "for as long as the vendor lets it"
+        if row["renews"] and until:
+            state += ", renewed by itself" if row["expires"] > now else " (ended; renewed with the next call)"
+        if row["problem"]:
+            state = f"signed out: {row['problem']}; `pal models login {row['provider']}`"
+        lines.append(f"{who}  {state}  ({row['where']})")
+    return lines

@@ -1,4 +1,5 @@
-"""`pal models use|add|fallbacks`: which model answers, one more provider or server, who answers when it does not.
+"""`pal models use|add|fallbacks|aliases`: which model answers, one more provider or server, who answers when it does
+not, short names.
 
 A model is asked for one word before it is written down. A key is typed unseen or comes from stdin, never from the line.
 """
@@ -146,5 +147,49 @@ def _write_fallbacks(settings: Settings, environ: dict[str, str], wanted: list[s
         stands = get_at(raw, path)
         whole = stands if isinstance(stands, dict) else {"primary": stands} if stands else {}
         return put_value(raw, path, {**whole, "fallbacks": wanted})
+
+    adjust_config(settings.home, environ, lay)
+
+
+def run_models_aliases(argv: list[str]) -> int:
+    """0. Raises NotFound for a model or an alias nobody knows, PalinurusError."""
+    parser = CommandParser(
+        "models aliases", "Short names of models. Example: pal models aliases add fast openai/gpt-5-mini"
+    )
+    parser.add_argument("verb", nargs="?", choices=("list", "add", "remove"), default="list")
+    parser.add_argument("alias", nargs="?", default="", help="the short name")
+    parser.add_argument("model", nargs="?", default="", help="add: provider/model")
+    options = parser.parse_args(argv)
+    environ = dict(os.environ)
+    settings = load_settings(environ).settings
+    known = settings.agents[settings.default_agent].aliases
+    if options.verb == "add" and not (options.alias and options.model):
+        raise BadRequest("which name, for which model?", fix="pal models aliases add NAME PROVIDER/MODEL")
+    if options.verb == "remove" and options.alias not in known:
+        raise NotFound(f"{options.alias!r} is no alias", fix=f"there is: {', '.join(known) or 'none'}")
+    if options.verb != "list":
+        ref = find_model(settings, environ, options.model) if options.verb == "add" else known[options.alias]
+        _write_alias(settings, environ, ref, options.alias if options.verb == "add" else None)
+        known = load_settings(environ).settings.agents[settings.default_agent].aliases
+    print("\n".join(f"{name}  {ref}" for name, ref in known.items()) or "none: `pal models aliases add NAME MODEL`")
+    return 0
+
+
+def _write_alias(settings: Settings, environ: dict[str, str], ref: str, alias: str | None) -> None:
+    """An alias names one model: another that had it loses it."""
+    path = ("agents", "defaults", "models")
+
+    def lay(raw: Any) -> Any:
+        stands = get_at(raw, path)
+        models = {name: dict(one or {}) for name, one in (stands if isinstance(stands, dict) else {}).items()}
+        for one in models.values():
+            if one.get("alias") == alias:
+                del one["alias"]
+        own = models.setdefault(ref, {})
+        if alias is None:
+            own.pop("alias", None)
+        else:
+            own["alias"] = alias
+        return put_value(raw, path, {name: one for name, one in models.items() if one or name != ref})
 
     adjust_config(settings.home, environ, lay)

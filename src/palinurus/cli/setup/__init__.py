@@ -8,15 +8,16 @@ import os
 import sys
 from typing import Any
 
+from palinurus.app.migrate import PROGRAMS, count_found, list_foreign_homes
 from palinurus.cli.args import CommandParser
 from palinurus.cli.main import COMMANDS, PARTS
 from palinurus.cli.main import load_part as part
-from palinurus.cli.migrate import list_foreign_homes
+from palinurus.cli.migrate import bring_home
 from palinurus.config import paths
 from palinurus.config.load import load_config
 from palinurus.config.rewrite import set_config_key
 from palinurus.config.settings import Settings
-from palinurus.errors import StateUnwritable
+from palinurus.errors import PalinurusError, StateUnwritable
 from palinurus.gateway import token
 from palinurus.workspace import bootstrap
 
@@ -36,6 +37,8 @@ def run_setup(argv: list[str]) -> int:
     parser = CommandParser("setup", "Make the config, the workspace and the token. Safe to run again.")
     parser.add_argument("--workspace", help="the agent's directory (written to the config)")
     parser.add_argument("--non-interactive", action="store_true", help="ask nothing")
+    parser.add_argument("--yes", action="store_true", help="bring over what another agent program on this machine has")
+    parser.add_argument("--no-import", action="store_true", help="do not offer to bring anything over")
     args = parser.parse_args(argv)
     environ = dict(os.environ)
     os.umask(0o077)
@@ -59,13 +62,31 @@ def run_setup(argv: list[str]) -> int:
     made += _token(settings) + _files(settings)
     for line in made:
         print(f"made  {line}")
-    for program, root in list_foreign_homes(environ) if made else ():
-        print(f"found {root}: `pal import {program}` brings everything over (`--dry-run` shows what)")
+    if made and not args.no_import:
+        _offer(environ, person, yes=args.yes)
     print("everything was there already" if not made else "ready", end=": ")
     print("`pal` to chat here, `pal gateway` to keep it running")
     if person is not None and person.begin():
         return int(part(COMMANDS["chat"][0])([]))  # type: ignore[operator]
     return 0
+
+
+def _offer(environ: dict[str, str], person: Any, *, yes: bool) -> None:
+    """Homes of other agent programs: brought over with a yes, told of without anybody to ask."""
+    for program, root in list_foreign_homes(environ):
+        try:
+            counts = count_found(PROGRAMS[program][2](root, environ))
+        except PalinurusError as error:
+            print(f"found {root}, which cannot be read: {error.message}")
+            continue
+        what = ", ".join(f"{many} {part}" for part, many in counts.items())
+        print(f"found {root}: {what}")
+        if yes or (
+            person is not None and person.agrees(f"   Bring everything over from {program}? It is only read. [Y/n]: ")
+        ):
+            bring_home(program, root)
+        else:
+            print(f"      `pal import {program}` brings everything over (`--dry-run` shows what)")
 
 
 def _home(home: str) -> list[str]:

@@ -210,6 +210,13 @@ class SetupQuestions:
         self._person.say("   Chat apps can be connected at any time: `pal channels add`.")
         return self._ask("3. Begin? [Y/n]: ").lower() in ("", "y", "yes")
 
+    def agrees(self, question: str) -> bool:
+        """Whether the answer is a yes; Enter is one, nobody there is none."""
+        try:
+            return self._person.ask(question).strip().lower() in ("", "y", "yes")
+        except EOFError:
+            return False
+
     def _ask(self, text: str, how: Callable[[str], str] | None = None) -> str:
         try:
             return (how or self._person.ask)(text).strip()

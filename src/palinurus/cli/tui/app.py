@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Markdown, Static
@@ -31,6 +32,7 @@ from palinurus.cli.tui.session import ConnectionSource, ScreenChange, ScreenSess
 from palinurus.cli.tui.terminal import UserShell
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
+from palinurus.config.paths import find_profile
 from palinurus.core.text import format_span, format_tokens
 from palinurus.errors import PalinurusError
 
@@ -109,6 +111,7 @@ class ChatScreen(App[None]):
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
         self.remote = ScreenSession(start.enter, start.session, start.model, clock, tell=self._told)
         self._start = start
+        self._profile = find_profile(os.path.dirname(start.history))
         self._clock = clock
         self._shell = UserShell(start.environ)
         self._trusted = False  # shell lines were allowed once
@@ -184,9 +187,8 @@ class ChatScreen(App[None]):
     def _beat(self) -> None:
         going = None if self._since is None else self._clock.monotonic() - self._since
         remote = self.remote
-        facts = status.StatusBarFacts(
-            remote.session, remote.row, going, remote.line, waiting=len(self._questions), cost=remote.cost
-        )
+        facts = status.StatusBarFacts(remote.session, remote.row, going, remote.line, profile=self._profile)
+        facts = replace(facts, waiting=len(self._questions), cost=remote.cost)
         self._status.update(strip_controls(status.render_status_line(facts, max(20, self.size.width - 2))))
 
     # --- typing ----------------------------------------------------------------------------------------------

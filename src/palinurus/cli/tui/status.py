@@ -20,6 +20,7 @@ class StatusBarFacts(msgspec.Struct, frozen=True):
     line: str = ""
     waiting: int = 0  # questions that wait for an answer
     cost: float = 0.0  # dollars
+    profile: str = ""
 
 
 def format_model(row: Mapping[str, Any]) -> str:
@@ -43,6 +44,7 @@ def list_status_parts(facts: StatusBarFacts) -> list[str]:
         shown.append(f"working {facts.running:.0f} s, Esc stops")
     if facts.waiting:
         shown.append(f"{facts.waiting} to decide")
+    place = f"[{facts.profile}] {place}" if facts.profile else place
     shown += [f"{place} ({name})" if name else place]
     if format_model(row):
         shown += [format_model(row), f"think {format_level(row)}"]

@@ -50,6 +50,19 @@ class MemoryFlushSettings(Section, frozen=True):
     LOOSE: ClassVar = True
 
 
+class LearningSettings(Section, frozen=True):
+    """session.learning"""
+
+    ABOUT: ClassVar = """
+        atEnd true: when a session ends, the agent proposes what it should remember; each such look is a model call.
+        nightly true: the same once a day for sessions in which somebody said something since.
+        model The model that is asked; by default the agent's.
+    """
+    at_end: bool = False
+    nightly: bool = False
+    model: Text = ""
+
+
 class QualityGuard(Section, frozen=True):
     """compaction.qualityGuard"""
 

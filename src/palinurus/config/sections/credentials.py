@@ -41,6 +41,9 @@ class AuthSettings(Section, frozen=True):
         {}, "Keys by name: provider, mode and key (or the same name in auth-profiles.json)."
     )
     order: dict[str, Names] = option({}, "Which profiles a provider uses, in this order.")
+    keyring: bool = option(
+        True, "Tokens of sign-ins go into the keyring of the operating system where there is one; false: a file (0600)."
+    )
     billing_hours: Hours = option(5.0, at="cooldowns.billingBackoffHours")
     billing_by_provider: dict[str, Hours] = option({}, at="cooldowns.billingBackoffHoursByProvider")
     billing_most_hours: Hours = option(24.0, at="cooldowns.billingMaxHours")

@@ -31,6 +31,7 @@ from palinurus.config.forms import (
 )
 from palinurus.config.keypath import get_at
 from palinurus.config.kinds import Written
+from palinurus.config.paths import choose_port
 from palinurus.config.secrets import Secret
 from palinurus.patterns import compile_late
 
@@ -205,7 +206,7 @@ class GatewaySettings(Section, frozen=True):
         trustedProxies Addresses of proxies that may say who somebody is.
     """
     mode: Literal["local", "remote"] = option("local", "remote: the gateway is elsewhere, and none starts here.")
-    port: Port = option(18789, "The TCP port to listen on.")
+    port: Port = option(18789, "The TCP port to listen on; a profile has another default, made of its name.")
     bind: Text = option(
         "127.0.0.1",
         "Who can reach it: loopback (this machine), lan (the network), tailnet, auto, custom, or an address.",
@@ -301,6 +302,7 @@ class GatewaySettings(Section, frozen=True):
             self,
             page_base=f"/{base}" if base else "",
             bind=bind,
+            port=self.port if raw.get("port") is not None else choose_port(here.home),
             auth_mode=mode,
             token=token,
             password=password,

@@ -98,6 +98,45 @@ class ModelSettings(VeiledSection, frozen=True):
         return msgspec.structs.replace(self, cost=told)
 
 
+class ProviderSignInSettings(Section, frozen=True):
+    """models.providers.<id>.signIn. Ours: where one signs in, if not where the vendor's facts say."""
+
+    ABOUT: ClassVar = """
+        clientId The name of the program that signs in, as registered there.
+        clientSecret What was given with that name, if anything was.
+        tokenUrl Where tokens are fetched and renewed.
+        authorizeUrl The page that the browser is sent to.
+        deviceUrl Where a code for another device is fetched.
+        pollUrl Where a device asks whether its code was typed, if not at tokenUrl.
+        verifyUrl The page on which such a code is typed.
+        exchangeUrl Where the token is traded for one that lives for minutes.
+        revokeUrl Where signing out is told.
+        scope What is asked for, words apart by blanks.
+    """
+    client_id: str = ""
+    client_secret: OptionalSecret = Secret()
+    token_url: str = ""
+    authorize_url: str = ""
+    device_url: str = ""
+    poll_url: str = ""
+    verify_url: str = ""
+    exchange_url: str = ""
+    revoke_url: str = ""
+    scope: str = ""
+
+    def list_said(self) -> dict[str, str]:
+        """What was written, by field."""
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        plain = ((name, value.reveal() if isinstance(value, Secret) else value) for name, value in values)
+        return {name: value for name, value in plain if value}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        for key in ("tokenUrl", "authorizeUrl", "deviceUrl", "pollUrl", "exchangeUrl", "revokeUrl"):
+            if raw.get(key) and not _URL.match(str(raw[key])):
+                here.odd(key, "must start with https:// (or http:// on this machine)")
+        return self
+
+
 class ProviderSettings(VeiledSection, frozen=True):
     """models.providers.<id>"""
 
@@ -126,6 +165,9 @@ class ProviderSettings(VeiledSection, frozen=True):
     auth_header: bool | None = None  # send the key as `Authorization: Bearer` whatever the wire's habit
     params: Free = {}
     runtime: str = option("", at="agentRuntime:id")
+    sign_in: ProviderSignInSettings = option(
+        ProviderSignInSettings(), "Where one signs in with `pal models login`, if not at the vendor's usual place."
+    )
 
     KNOWN: ClassVar = {
         **same_form(Count, "contextWindow maxTokens"),

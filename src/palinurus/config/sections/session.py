@@ -36,6 +36,7 @@ from palinurus.config.paths import STORE_VARIABLE
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.audio import SpeechSettings
 from palinurus.config.sections.bindings import SendPolicy
+from palinurus.config.sections.context import LearningSettings
 from palinurus.config.sections.schedule import UpkeepSettings
 
 QueueMode: TypeAlias = Literal["steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"]
@@ -105,6 +106,7 @@ class SessionSettings(Section, frozen=True):
     )
     send_policy: SendPolicy = option(SendPolicy(), "Which sessions may send what they say.")
     upkeep: UpkeepSettings = option(UpkeepSettings(), at="maintenance")
+    learning: LearningSettings = option(LearningSettings(), "What the agent proposes to remember; /learn always can.")
 
     KNOWN: ClassVar = {"idleMinutes": Count, "typingMode": Typing, "typingIntervalSeconds": Count}
 
@@ -253,6 +255,7 @@ class LoggingSettings(Section, frozen=True):
     console_level: LogLevel | None = option(None, "How much the gateway shows; by default as much as it writes.")
     console_style: Literal["pretty", "compact", "json"] | None = None
     file_bytes: Count = option(20 << 20, "How large the log grows before a new one is begun.", "maxFileBytes")
+    files: Size = option(2, "How many old log files are kept besides; 0: none.", "maxFiles")
     redact: Literal["off", "tools"] = option(
         "tools", "off blanks only the secrets of the config, not what looks like one.", "redactSensitive"
     )

@@ -21,6 +21,7 @@ SessionKind: TypeAlias = Literal["main", "direct", "group", "subagent", "cron", 
 
 _AGENT = compile_late(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PLAIN = compile_late(r"[A-Za-z0-9_.@+=#!-]+")
+_ESCAPED = compile_late(r"%([0-9a-f]{1,6})\.")
 _REQUEST = compile_late(r"openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _BAD = compile_late(r"[\x00-\x1f\x7f/\\]")
 MAX_KEY = 512
@@ -81,6 +82,11 @@ def escape_key_part(raw: str) -> str:
     if _PLAIN.fullmatch(raw):
         return raw
     return "~" + "".join(c if _PLAIN.fullmatch(c) else f"%{ord(c):x}." for c in raw)
+
+
+def unescape_key_part(part: str) -> str:
+    """The id that `escape_key_part` made it of."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), part[1:]) if part.startswith("~") else part
 
 
 @lru_cache(512)  # five times a turn

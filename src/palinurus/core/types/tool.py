@@ -189,10 +189,12 @@ class HiddenTexts(msgspec.Struct, frozen=True):
     """Texts that nobody is to see: `blank` takes them out of what a tool says."""
 
     values: tuple[str, ...] = ()
+    more: Callable[[], tuple[str, ...]] = tuple  # those that change while we run: tokens of sign-ins
 
     def blank(self, told: Any) -> Any:
         """A text, or a JSON value, without them."""
-        return blank_values(told, self.values) if self.values else told
+        hidden = (*self.more(), *self.values)
+        return blank_values(told, hidden) if hidden else told
 
     def __repr__(self) -> str:
         return f"HiddenTexts({len(self.values)})"

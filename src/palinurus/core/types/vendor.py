@@ -9,6 +9,7 @@ import msgspec
 
 from palinurus.core.prompt.facts import PromptContribution
 from palinurus.core.types.model import ModelRequest, ModelSpec, TokenPrice
+from palinurus.core.types.signin import SignInRow
 
 
 class ThinkingLevel(msgspec.Struct, frozen=True):
@@ -87,6 +88,7 @@ class Vendor(msgspec.Struct, frozen=True):
     prompt: Callable[[ModelSpec], PromptContribution] | None = None  # what its models are told besides
     signing: SigningVariables | None = None
     apis: tuple[str, ...] = ()  # others that `shape` knows
+    signin: SignInRow | None = None  # how one signs in instead of keeping a key
 
     def shapes(self, api: str) -> bool:
         """Does `shape` know what to do with bodies of this API?"""

@@ -1,5 +1,5 @@
 """sessions.compaction.*: the points at which a conversation was shortened, and going back to one. changes.*: what runs
-changed in their workspaces, and putting it back (ours)."""
+changed in their workspaces, and putting it back. learn.*: what the agent would like to remember (both ours)."""
 
 from __future__ import annotations
 
@@ -150,7 +150,65 @@ def _keep(call: MethodCall) -> Any:
     return load_part("change-keeper").ChangeKeeper(program.settings, program.store, program.schedules)
 
 
+# --- what the agent would like to remember
+
+
+class LearnListParams(MethodParams, frozen=True):
+    every: bool = False  # those that were decided, too
+
+
+class LearnParams(MethodParams, frozen=True):
+    id: NonEmpty
+
+
+class LearnAcceptParams(LearnParams, frozen=True):
+    text: str | None = None  # instead of what was proposed
+
+
+async def list_learnings(call: MethodCall, asked: LearnListParams) -> dict[str, Any]:
+    """Proposals, newest first."""
+    learn, board = _open_board(call)
+    return {"proposals": [learn.describe_proposal(one) for one in await board.list_proposals(every=asked.every)]}
+
+
+async def look_for_learnings(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
+    """Ask the model what this session taught; without a call if nobody said anything since the last time."""
+    learn, board = _open_board(call)
+    return {"proposals": [learn.describe_proposal(one) for one in await board.look(str(asked.resolve(call)))]}
+
+
+async def accept_learning(call: MethodCall, asked: LearnAcceptParams) -> dict[str, Any]:
+    """Write it, as proposed or as edited."""
+    learn, board = _open_board(call)
+    told: dict[str, Any] = learn.describe_proposal(await board.accept(asked.id, asked.text))
+    return told
+
+
+async def refuse_learning(call: MethodCall, asked: LearnParams) -> dict[str, Any]:
+    """Nothing is written."""
+    learn, board = _open_board(call)
+    told: dict[str, Any] = learn.describe_proposal(await board.refuse(asked.id))
+    return told
+
+
+async def undo_learning(call: MethodCall, asked: LearnParams) -> dict[str, Any]:
+    """The file as it was before it was accepted."""
+    learn, board = _open_board(call)
+    told: dict[str, Any] = learn.describe_proposal(await board.undo(asked.id))
+    return told
+
+
+def _open_board(call: MethodCall) -> tuple[Any, Any]:
+    learn = load_part("command-learn")
+    return learn, learn.open_learning(call.program)
+
+
 METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("learn.list", ADMIN, LearnListParams, list_learnings),
+    GatewayMethod("learn.look", ADMIN, SessionKeyParams, look_for_learnings),
+    GatewayMethod("learn.accept", ADMIN, LearnAcceptParams, accept_learning),
+    GatewayMethod("learn.refuse", ADMIN, LearnParams, refuse_learning),
+    GatewayMethod("learn.undo", ADMIN, LearnParams, undo_learning),
     GatewayMethod("changes.list", READ, ChangesListParams, list_changes),
     GatewayMethod("changes.get", READ, ChangesGetParams, get_changes),
     GatewayMethod("changes.undo", ADMIN, ChangesUndoParams, undo_changes),

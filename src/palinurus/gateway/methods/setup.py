@@ -17,6 +17,7 @@ from palinurus.config.load import judge_config, read_config
 from palinurus.config.rewrite import digest_config
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
+from palinurus.gateway.context import refuse_in_fleet, require
 from palinurus.gateway.methods import config
 from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.inbox.commands.command import CommandContext
@@ -174,8 +175,27 @@ def _laid(under: Any, over: Any) -> Any:
     return {**base, **{key: _laid(base.get(key), value) for key, value in over.items()}}
 
 
+class ImportParams(MethodParams, frozen=True):
+    program: NonEmpty
+
+
+async def list_imports(call: MethodCall, asked: NoParams) -> dict[str, Any]:
+    """Homes of other agent programs on this machine: what could come over, and what has."""
+    homes = require(call.program.homes, "there is nothing to import from here")
+    return {"homes": await homes().look()}
+
+
+async def start_import(call: MethodCall, asked: ImportParams) -> dict[str, Any]:
+    """Bring one over; the answer is the report. Asked again it goes on where it was cut off."""
+    await refuse_in_fleet(call)
+    homes = require(call.program.homes, "there is nothing to import from here")
+    return await homes().bring(asked.program)
+
+
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("setup.status", ADMIN, NoParams, get_setup_status),
     GatewayMethod("setup.try", ADMIN, SetupChoiceParams, try_setup),
+    GatewayMethod("import.status", ADMIN, NoParams, list_imports),
+    GatewayMethod("import.start", ADMIN, ImportParams, start_import, write=True),
     GatewayMethod("setup.apply", ADMIN, SetupChoiceParams, apply_setup, write=True),
 )

@@ -7,7 +7,7 @@ of the session's record goes to disk together with the outcome, so a command cut
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,7 +25,7 @@ from palinurus.core.speech import SpokenText
 from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import Prompt
+from palinurus.core.types.model import Model, Prompt
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
 from palinurus.inbox.attachments import TranscriberPort
@@ -56,7 +56,21 @@ Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]] | str]]
 KeepFile: TypeAlias = Callable[[str, str, bytes], Awaitable[Attachment | str]]
 # Replies as messages that the channel takes.
 FitReplies: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]]
+# (path, whose words it holds)
+MarkFile: TypeAlias = Callable[[str, tuple[str, ...]], Awaitable[None]]
 INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
+
+
+class ForeignHomesPort(Protocol):
+    """Homes of other agent programs on this machine."""
+
+    async def look(self) -> list[dict[str, Any]]:
+        """Every one, with counts of what is in it, how much has come over, and the last report."""
+        ...
+
+    async def bring(self, program: str) -> dict[str, Any]:
+        """All of one; the report. Raises PalinurusError."""
+        ...
 
 
 class CommandContext(msgspec.Struct, frozen=True):
@@ -95,7 +109,10 @@ class CommandContext(msgspec.Struct, frozen=True):
     fleet: FleetPort | None = None  # the nodes that share our state
     ears: TranscriberPort | None = None  # who writes down what is spoken
     invoke: DirectToolCaller | None = None  # one tool, without a run
+    homes: Callable[[], ForeignHomesPort] | None = None  # homes of other programs, loaded when somebody asks
     tapes: TapeDeck | None = None  # which runs are recorded
+    learn: tuple[Model, MarkFile] | None = None  # who is asked what to remember, and who marks files as tainted
+    restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
 

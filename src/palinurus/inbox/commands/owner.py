@@ -1,4 +1,4 @@
-"""/approve: what waits for a decision, and the decision. For the owner, and clients that may answer approvals."""
+"""What the owner decides in a chat: /approve (also clients that may answer approvals), /pairing, /restart, others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from palinurus.core.policy import card
 from palinurus.core.types.caller import APPROVALS
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.untrusted import clean_label
-from palinurus.inbox.commands.command import CommandAnswer, CommandCall
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall, is_internal
 from palinurus.inbox.pairing import VALID, PairedPerson, PairingStranger
 from palinurus.services.approvals import AnswerOutcome, ApprovalRow
+from palinurus.services.wake import AskedRestart, open_restarts
 
 # /activation: whether the agent hears every message of a group, or only those that name it. For the owner.
 
@@ -199,3 +200,23 @@ async def run_record(call: CommandCall) -> CommandAnswer:
     state = "recorded" if tapes.is_recorded(key) else "not recorded"
     why = "" if key in tapes.sessions else f" ({tapes.describe()['why']})"
     return CommandAnswer(f"Runs of this session are {state}{why}. pal replay plays them again.")
+
+
+# /restart: the gateway begins again and says so where it was asked. For the owner.
+
+RESTART_SECONDS = 2.0
+
+
+async def run_restart(call: CommandCall) -> CommandAnswer:
+    """Noted before anything ends, so that "back" is said after a kill, too. Run again after a crash it only answers."""
+    program = call.program
+    if not program.settings.commands.restart:
+        return CommandAnswer("Restarting is switched off (commands.restart).")
+    if program.restart is None:
+        return CommandAnswer("Nothing here could start me again: this is no gateway. `pal gateway` is one.")
+    chat = "" if is_internal(call.inbound) else "I say so here when I am back."
+    asked = AskedRestart(call.inbound.target, quiet=not chat)
+    if not await open_restarts(program.store).swap(call.claim.id, None, asked):
+        return CommandAnswer("Started again.")
+    program.restart(RESTART_SECONDS)
+    return CommandAnswer(f"Starting again: what runs may end first. {chat or 'This page or terminal connects again.'}")

@@ -38,7 +38,7 @@ async def _run_late(part: str, name: str, call: CommandCall) -> CommandAnswer:
 background, compact, config, export = map(
     _LateCommands, ("command-background", "command-compact", "command-config", "command-export")
 )
-info, owner, speech = map(_LateCommands, ("command-info", "command-owner", "command-speech"))
+info, learn, owner, speech = map(_LateCommands, ("command-info", "command-learn", "command-owner", "command-speech"))
 _ROWS: tuple[ChatCommand, ...] = (
     ChatCommand("help", "what you can type here", info.run_help, "[NAME]", group="info"),
     ChatCommand("commands", "all commands", info.run_commands, group="info"),
@@ -64,6 +64,14 @@ _ROWS: tuple[ChatCommand, ...] = (
         "undo", "put back what a run changed in the workspace", export.run_undo, "[RUN] [--force]", (), "owner"
     ),
     ChatCommand("redo", "do again what was undone", export.run_redo, "[RUN] [--force]", (), "owner"),
+    ChatCommand(
+        "learn",
+        "what the agent would like to remember, for you to decide",
+        learn.run_learn,
+        "[list|show|accept|edit|refuse|undo] [ID] [TEXT]",
+        (),
+        "owner",
+    ),
     ChatCommand("whoami", "who you are to the agent", info.run_whoami, aliases=("id",), group="info"),
     ChatCommand("new", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
     ChatCommand("reset", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
@@ -86,6 +94,7 @@ _ROWS: tuple[ChatCommand, ...] = (
         "owner",
     ),
     ChatCommand("send", "whether replies are sent here", owner.run_send, "[on|off|inherit]", (), "owner"),
+    ChatCommand("restart", "let runs end, start again, and say so here", owner.run_restart, scope="owner"),
     ChatCommand("compact", "make the conversation shorter", compact.run_compact, "[WISHES|show|list|undo|branch N]"),
     ChatCommand(
         "tts",

@@ -275,8 +275,9 @@ _TOLD = compile_late(
 )
 
 
-def install_wheels(wanted: list[str], tested: str, tell: Callable[[str], None]) -> None:
-    """Put packages into this interpreter, with the versions that `tested` lists. Raises PalinurusError kinds."""
+def install_wheels(wanted: list[str], tested: str, tell: Callable[[str], None], *, into: str = "") -> None:
+    """Put packages into this interpreter (or the folder `into`, with all they need), with the versions that `tested`
+    lists. Raises PalinurusError kinds."""
     place, python = sysconfig.get_path("purelib"), sys.executable
     if not os.access(place, os.W_OK):
         raise PalinurusError(f"{place} cannot be written", fix="run it as its owner, or use an environment of yours")
@@ -291,7 +292,7 @@ def install_wheels(wanted: list[str], tested: str, tell: Callable[[str], None]) 
         file.write(tested)
         file.flush()
         # Wheels only: a source package would run its own code to be built.
-        command += ["--only-binary=:all:", "-c", file.name, *wanted]
+        command += ["--only-binary=:all:", "-c", file.name, *(("--target", into) if into else ()), *wanted]
         process = subprocess.Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, text=True, errors="replace")
         said = ""
         for line in process.stdout or ():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.signin import SignInRow
 from palinurus.core.types.vendor import Vendor, make_thinking_model
 from palinurus.providers import tiers
 from palinurus.providers.vendors import claude
@@ -41,6 +42,10 @@ VENDOR = Vendor(
     profile=claude.resolve_model_profile,
     shape=shape_anthropic_body,
     reasons=claude.can_claude_reason,
+    signin=SignInRow(
+        closed="Anthropic's terms do not let other programs use a Claude subscription: use an API key"
+        " (`pal models add anthropic`), or the `claude` program as runtime, which signs in itself (docs/runtimes.md)"
+    ),
 )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from palinurus.core.types.messages import ImageBlock, UserMessage
 from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.signin import SignInAccount, SignInRow
 from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom, efforts
 from palinurus.providers.vendors.custom import Body
 
+EDITOR = "vscode/1.107.0"
 # The key is a short-lived Copilot token that the sign-in exchanges for the GitHub token.
 
 
@@ -22,7 +26,7 @@ def build_copilot_headers(request: ModelRequest) -> dict[str, str]:
     """Who asks (an agent after the first turn is not billed as a user), and whether there are pictures."""
     last = request.messages[-1] if request.messages else None
     found = {
-        "Editor-Version": "vscode/1.107.0",
+        "Editor-Version": EDITOR,
         "Copilot-Integration-Id": "vscode-chat",
         "Openai-Intent": "conversation-edits",
         "X-Initiator": "user" if isinstance(last, UserMessage) else "agent",
@@ -35,6 +39,28 @@ def build_copilot_headers(request: ModelRequest) -> dict[str, str]:
 
 def can_copilot_reason(model_id: str) -> bool:
     return claude.can_claude_reason(model_id) or model_id.startswith(("gpt-5", "o3", "o4", "gemini-2.5", "gemini-3"))
+
+
+def read_copilot_account(told: dict[str, Any]) -> SignInAccount:
+    """Companies have addresses of their own, which come with each short-lived token."""
+    ends = told.get("endpoints")
+    base = ends.get("api") if isinstance(ends, dict) else None
+    plan = told.get("sku")
+    return SignInAccount(
+        plan if isinstance(plan, str) else "",
+        base_url=base.rstrip("/") if isinstance(base, str) and base.startswith("https://") else "",
+    )
+
+
+COPILOT = SignInRow(
+    token_url="https://github.com/login/oauth/access_token",
+    client_id="Iv1.b507a08c87ecfe98",  # the editor's, which Copilot gives tokens to
+    device_url="https://github.com/login/device/code",
+    exchange_url="https://api.github.com/copilot_internal/v2/token",
+    scope="read:user",
+    headers={"Editor-Version": EDITOR, "Copilot-Integration-Id": "vscode-chat"},
+    read_account=read_copilot_account,
+)
 
 
 VENDOR = Vendor(
@@ -53,4 +79,5 @@ VENDOR = Vendor(
     apis=("openai-responses", "openai-codex-responses"),
     headers=build_copilot_headers,
     reasons=can_copilot_reason,
+    signin=COPILOT,
 )

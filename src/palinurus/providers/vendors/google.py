@@ -10,6 +10,7 @@ from typing import Any
 
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.signin import SignInRow
 from palinurus.core.types.vendor import ThinkingProfile, Vendor, make_thinking_model
 from palinurus.patterns import compile_late
 
@@ -108,6 +109,19 @@ def shape_google_body(body: dict[str, Any], request: ModelRequest) -> dict[str, 
     return {**body, "generationConfig": {**body.get("generationConfig", {}), "thinkingConfig": found}}
 
 
+# Google forbids other programs to use the client of its own one, and offers this: a client of the person's own project.
+GOOGLE = SignInRow(
+    token_url="https://oauth2.googleapis.com/token",
+    authorize_url="https://accounts.google.com/o/oauth2/v2/auth",
+    revoke_url="https://oauth2.googleapis.com/revoke",
+    scope="https://www.googleapis.com/auth/cloud-platform"
+    " https://www.googleapis.com/auth/generative-language.retriever openid email",
+    extra={"access_type": "offline", "prompt": "consent"},
+    needs_client="Google lets no other program use the sign-in of its Gemini CLI; make an OAuth client of type"
+    " `Desktop app` in a project of yours (ai.google.dev/gemini-api/docs/oauth), download its file and give it with"
+    " `--client FILE`, or use an API key (`pal models add google`)",
+)
+
 VENDOR = Vendor(
     id="google",
     name="Google Gemini",
@@ -127,4 +141,5 @@ VENDOR = Vendor(
     shape=shape_google_body,
     aliases=("gemini", "google-gemini"),
     reasons=lambda model_id: bool(parse_gemini_family(model_id)),
+    signin=GOOGLE,
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from palinurus.core.signin.claims import read_claims
 from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.signin import SignInAccount, SignInRow
 from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers import tiers
 from palinurus.providers.vendors import efforts
@@ -66,8 +68,8 @@ OPENAI = Vendor(
 
 
 # --- Codex: the same models through a ChatGPT subscription ----------------------------------------------------
-# The bearer token is an OAuth access token; the account id goes into the header `chatgpt-account-id`, which the
-# sign-in writes to the model's headers. The Codex program does whole runs (`agent/runtimes/codex.py`).
+# The bearer token is an OAuth access token; the account id goes into the header `chatgpt-account-id`. The Codex program
+# does whole runs (`agent/runtimes/codex.py`).
 
 
 def build_codex_headers(request: ModelRequest) -> dict[str, str]:
@@ -75,6 +77,32 @@ def build_codex_headers(request: ModelRequest) -> dict[str, str]:
     fixed = {"OpenAI-Beta": "responses=experimental", "originator": "palinurus"}
     return {**fixed, "session_id": request.session} if request.session else fixed
 
+
+def read_chatgpt_account(told: dict[str, Any]) -> SignInAccount:
+    """The account that every call names."""
+    claims = read_claims(str(told.get("access_token", ""))) | read_claims(str(told.get("id_token", "")))
+    inner = claims.get("https://api.openai.com/auth")
+    account = inner.get("chatgpt_account_id") if isinstance(inner, dict) else None
+    return SignInAccount(headers={"chatgpt-account-id": account} if isinstance(account, str) and account else {})
+
+
+# The client of the Codex program, whose id is public. Its redirect is fixed; with a code for another
+# device the answer is no token but a code, which is traded like one from the browser.
+CHATGPT = SignInRow(
+    token_url="https://auth.openai.com/oauth/token",
+    client_id="app_EMoamEEZ73f0CkXaXp7hrann",
+    authorize_url="https://auth.openai.com/oauth/authorize",
+    device_url="https://auth.openai.com/api/accounts/deviceauth/usercode",
+    poll_url="https://auth.openai.com/api/accounts/deviceauth/token",
+    poll_redirect="https://auth.openai.com/deviceauth/callback",
+    verify_url="https://auth.openai.com/codex/device",
+    scope="openid profile email offline_access",
+    extra={"id_token_add_organizations": "true", "codex_cli_simplified_flow": "true", "originator": "palinurus"},
+    host="localhost",
+    port=1455,
+    path="/auth/callback",
+    read_account=read_chatgpt_account,
+)
 
 OPENAI_CODEX = Vendor(
     id="openai-codex",
@@ -97,6 +125,7 @@ OPENAI_CODEX = Vendor(
     apis=("openai-responses",),
     headers=build_codex_headers,
     reasons=can_openai_reason,
+    signin=CHATGPT,
 )
 
 CODEX_PROGRAM = Vendor(

@@ -499,9 +499,14 @@ CREATE FUNCTION note_unsure(dead text, told text, now bigint) RETURNS void LANGU
   WHERE o.state = 'sending' AND h.name = 'channel/' || o.channel
 $$;
 
+-- Nobody runs it any more: its node is gone, or came back. What was stopped in its earlier life it tells of itself.
+CREATE FUNCTION is_left(r inbox) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT NOT EXISTS (SELECT 1 FROM node AS n WHERE n.id = r.node AND (n.epoch = r.epoch OR r.outcome IS NOT NULL))
+$$;
+
 -- Still here: the lease is longer, the dead are buried. `alive` false: this node is dead itself. `soon`: seconds until
 -- the next lease of another ends. `news`: there is something for the others to hear. `waiting`: lanes in which
--- something could begin, for a node that missed the news of it.
+-- something could begin, for a node that missed the news of it. `unsaid`: what was stopped and ends now, of the dead.
 CREATE FUNCTION keep_lease(me text, mine bigint, lease interval) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   dead text; name text; news jsonb := '[]'; soon float8; ids text[]; lanes jsonb;
@@ -511,11 +516,8 @@ BEGIN
   UPDATE node SET until = clock_timestamp() + lease WHERE id = me AND epoch = mine AND until > clock_timestamp();
   IF NOT FOUND THEN RETURN jsonb_build_object('alive', false); END IF;
   DELETE FROM node WHERE until <= clock_timestamp();
-  FOR dead IN SELECT DISTINCT i.node FROM inbox AS i WHERE i.state = 'running' AND NOT EXISTS
-    (SELECT 1 FROM node AS n WHERE n.id = i.node AND n.epoch = i.epoch) -- of one that came back it is its earlier life
-  LOOP
-    ids := ARRAY(SELECT i.id FROM inbox AS i WHERE i.state = 'running' AND i.node = dead AND NOT EXISTS
-      (SELECT 1 FROM node AS n WHERE n.id = i.node AND n.epoch = i.epoch));
+  FOR dead IN SELECT DISTINCT i.node FROM inbox AS i WHERE i.state = 'running' AND is_left(i) LOOP
+    ids := ARRAY(SELECT i.id FROM inbox AS i WHERE i.state = 'running' AND i.node = dead AND is_left(i));
     news := news || requeue(ids, format('node %s lost', dead), now);
   END LOOP;
   FOR dead IN SELECT DISTINCT h.node FROM held AS h WHERE NOT EXISTS (SELECT 1 FROM node AS n WHERE n.id = h.node) LOOP
@@ -529,7 +531,8 @@ BEGIN
   SELECT extract(epoch FROM min(until) - clock_timestamp()) INTO soon FROM node WHERE id <> me;
   SELECT coalesce(jsonb_agg(DISTINCT q.lane), '[]') INTO lanes FROM inbox AS q WHERE q.state = 'queued' AND NOT EXISTS
     (SELECT 1 FROM inbox AS r WHERE r.session = q.session AND r.state = 'running');
-  RETURN jsonb_build_object('alive', true, 'soon', soon, 'waiting', lanes, 'news', publish('', news)); -- for this node too
+  RETURN jsonb_build_object('alive', true, 'soon', soon, 'waiting', lanes, 'news', publish('', news), -- for this node too
+    'unsaid', (SELECT coalesce(jsonb_agg(x ->> 1), '[]') FROM jsonb_array_elements(news) AS x WHERE x ->> 0 = 'ended'));
 END $$;
 
 CREATE FUNCTION leave_fleet(me text, mine bigint) RETURNS void LANGUAGE plpgsql AS $$

@@ -313,6 +313,8 @@ class FleetLink:
             self._tasks.start(self._poke_others())
         for lane in answer["waiting"]:
             self._hand(StoreNews("waiting", lane))
+        for ident in answer["unsaid"]:
+            self._hand(StoreNews("unsaid", ident))
         return True
 
     async def _report_stale(self) -> None:

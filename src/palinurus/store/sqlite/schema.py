@@ -134,7 +134,7 @@ def read_version(conn: sqlite3.Connection, file: str) -> int:
     if found > len(MIGRATIONS):
         raise StateBroken(
             f"{file} was written by a newer Palinurus (schema {found}, this one knows {len(MIGRATIONS)})",
-            fix="update Palinurus, or set PALINURUS_HOME to another directory; `pal doctor` shows both versions",
+            fix="update Palinurus; or `pal update --schema` takes back what the newer one added (a copy is kept)",
         )
     return found
 
@@ -149,3 +149,46 @@ def migrate_schema(conn: sqlite3.Connection, file: str) -> None:
     """Bring the file to this program's schema, one transaction per step. Raises StateBroken if it is newer."""
     for number in range(read_version(conn, file), len(MIGRATIONS)):
         conn.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version = {number + 1}; COMMIT;")
+
+
+def lower_schema(conn: sqlite3.Connection, file: str) -> list[str]:
+    """Take back what a newer program added: tables, indexes, columns. Every row and column that this one knows stays,
+    also those written since. One transaction; says what went. Raises StateBroken where something it knows is missing.
+    """
+    ours = sqlite3.connect(":memory:")
+    try:
+        for step in MIGRATIONS:
+            ours.executescript(step)
+        wanted, found = _list_things(ours), _list_things(conn)
+        gone = [
+            f"{kind} {name}"
+            for (kind, name), columns in wanted.items()
+            if (kind, name) not in found or not columns <= found[kind, name]
+        ]
+    finally:
+        ours.close()
+    if gone:
+        raise StateBroken(
+            f"{file} cannot go back to schema {len(MIGRATIONS)}: {', '.join(gone)} changed since",
+            fix="use the newer Palinurus, or `pal backup restore` a backup from before",
+        )
+    extra = sorted((thing for thing in found if thing not in wanted), key=lambda thing: thing[0] == "table")
+    steps = [f'DROP {kind.upper()} IF EXISTS "{name}"' for kind, name in extra]
+    steps += [
+        f'ALTER TABLE "{name}" DROP COLUMN "{column}"'
+        for (kind, name), columns in wanted.items()
+        for column in sorted(found[kind, name] - columns)
+    ]
+    conn.executescript(";".join(["BEGIN IMMEDIATE", *steps, f"PRAGMA user_version = {len(MIGRATIONS)}", "COMMIT"]))
+    return steps
+
+
+def _list_things(conn: sqlite3.Connection) -> dict[tuple[str, str], frozenset[str]]:
+    """(kind, name) of what is in the file, with the columns of a table."""
+    rows = conn.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").fetchall()
+    return {
+        (kind, name): frozenset(row[0] for row in conn.execute("SELECT name FROM pragma_table_info(?)", (name,)))
+        if kind == "table"
+        else frozenset()
+        for kind, name in rows
+    }

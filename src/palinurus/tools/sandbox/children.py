@@ -234,7 +234,8 @@ class SpareKey(NamedTuple):
 
 
 class KeeperPool:
-    """Starters and spare keepers, both for the sandboxes used last. `ahead`: while one works the next is made."""
+    """Starters and spare keepers, both for the sandboxes used last. `ahead`: from the second command of a sandbox on
+    the next keeper is made while one works (the first one's comes back when its command has ended)."""
 
     def __init__(self, clock: Clock | None = None, *, ahead: bool = True) -> None:
         self._clock = clock or SystemClock()
@@ -245,7 +246,7 @@ class KeeperPool:
         self._closed = False
 
     def take(self, cell: SandboxSpec) -> KeptChild:
-        """A keeper for one command; the next one is made ready meanwhile. Raises OSError."""
+        """A keeper for one command. Raises OSError."""
         if cell.hide and cell.kind == "landlock":  # what lies beside hidden paths is opened as it is at the start
             with self._lock:
                 return self._ask(cell)
@@ -253,10 +254,11 @@ class KeeperPool:
         with self._lock:
             for stale in [other for other in self._spares if other.cell == cell and other != key]:
                 self._drop(stale)
+            known = key in self._spares
             ready = self._spares.pop(key, [])
             self._spares[key] = ready  # the last one used is the last one dropped
             taken = _pick(ready, now) or self._ask(cell)
-            if not ready and self._ahead:
+            if known and not ready and self._ahead:  # most sandboxes of a one-shot never see a second command
                 ready.append(self._ask(cell))
             self._bound()
         taken.use_until = taken.use_until or now + SERVICE
@@ -274,9 +276,10 @@ class KeeperPool:
             self._bound()
 
     def _bound(self) -> None:
-        while sum(map(len, self._spares.values())) > SPARES:
+        while max(len(self._spares), sum(map(len, self._spares.values()))) > SPARES:
             oldest = next(iter(self._spares))
-            self._spares[oldest].pop(0).close()
+            if self._spares[oldest]:
+                self._spares[oldest].pop(0).close()
             if not self._spares[oldest]:
                 del self._spares[oldest]
 

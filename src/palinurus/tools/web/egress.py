@@ -74,6 +74,7 @@ class FetchResponse(msgspec.Struct, frozen=True):
     cut: bool
     hops: tuple[str, ...] = ()
     retry: str = ""  # Retry-After, as it came
+    challenge: str = ""  # WWW-Authenticate, as it came
 
 
 class OpenRoute(msgspec.Struct, frozen=True):
@@ -256,7 +257,14 @@ async def _taken(at: UrlParts, response: aiohttp.ClientResponse, limits: FetchLi
             break
     after = response.headers.get("Retry-After", "")[:40]
     return FetchResponse(
-        at.url, response.status, kind, response.charset or "", data=bytes(box.data), cut=box.full, retry=after
+        at.url,
+        response.status,
+        kind,
+        response.charset or "",
+        data=bytes(box.data),
+        cut=box.full,
+        retry=after,
+        challenge=response.headers.get("WWW-Authenticate", "")[:2000],
     )
 
 

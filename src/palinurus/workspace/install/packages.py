@@ -21,9 +21,9 @@ from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_sk
 from palinurus.errors import BadRequest, NotFound, PalinurusError, StateLocked, StateUnwritable
 from palinurus.files import sync_folder, write_whole_file
 from palinurus.patterns import compile_late
+from palinurus.workspace.discovery import LOCK
 from palinurus.workspace.install.source import ArchiveLimits, read_folder
 
-LOCK = ".lock.json"
 _GUARD = ".guard"
 _STAGE, _OLD = ".stage", ".old-"
 _NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -155,6 +155,17 @@ class InstalledSkills:
             except PalinurusError as exc:
                 found[name] = exc.message
         return found
+
+    def accept(self, name: str, at: int) -> str:
+        """Pin it as it lies there now: a person has looked. The new hash. Raises NotFound, StateError."""
+        found = self.read_package(name)
+        if found is None:
+            raise NotFound(f"no skill {name!r} is installed", fix="`pal skills list`")
+        with self._changing():
+            pins = self.pins()
+            old = pins.get(name)
+            self._pin({**pins, name: SkillPin(found.digest, old.origin if old else "by hand", at)})
+        return found.digest
 
     def read_package(self, name: str) -> SkillPackage | None:
         """The skill of that name as it lies there; None if there is none that can be read."""

@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
+from typing import BinaryIO
 
 import msgspec
 
@@ -74,8 +75,9 @@ class FileCollector:
         return None if not clean or any(part in _SKIPPED for part in clean) else "/".join(clean)
 
 
-def read_zip(path: str, limits: ArchiveLimits) -> list[SkillFile]:
+def read_zip(path: str | BinaryIO, limits: ArchiveLimits) -> list[SkillFile]:
     """The files of an archive. Raises BadRequest."""
+    shown = os.path.basename(path) if isinstance(path, str) else "what came"
     collected = FileCollector(limits)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -85,7 +87,7 @@ def read_zip(path: str, limits: ArchiveLimits) -> list[SkillFile]:
             for entry in entries:
                 _entry(archive, entry, collected)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as exc:
-        raise BadRequest(f"{os.path.basename(path)} is not an archive that can be read: {exc}") from None
+        raise BadRequest(f"{shown} is not an archive that can be read: {exc}") from None
     return collected.parts
 
 
@@ -179,6 +181,18 @@ def _cloned(url: str, environ: Mapping[str, str], limits: ArchiveLimits) -> Skil
         _git(program, ["-C", into, "checkout", "--quiet", "HEAD"], env, shown)
         commit = _git(program, ["-C", into, "rev-parse", "HEAD"], env, shown).strip()
         return SkillDownload(tuple(read_folder(into, limits)), shown, commit)
+
+
+def find_newest_commit(url: str, environ: Mapping[str, str]) -> str:
+    """What a repository's HEAD is now. Raises BadRequest, NotFound."""
+    program = shutil.which("git", path=environ.get("PATH"))
+    if program is None:
+        raise NotFound("git is not installed", fix="install it")
+    env = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    env |= {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https:ssh:file"}
+    return (
+        _git(program, ["ls-remote", "--quiet", "--", url, "HEAD"], env, _USER.sub("", url)).partition("\t")[0].strip()
+    )
 
 
 def _git(program: str, args: list[str], env: Mapping[str, str], shown: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.migrate.found import LARGEST, FoundFile, FoundHome, FoundPerson, FoundSession, ImportLine
+from palinurus.app.migrate.found import LARGEST, FoundFile, FoundHome, FoundPerson, FoundSession, ImportLine
 from palinurus.clock import Clock
 from palinurus.config.check import check_config, describe_key, find_note
 from palinurus.config.keypath import Path, show_path
@@ -19,6 +19,7 @@ from palinurus.config.rewrite import adjust_config
 from palinurus.config.sections.approvals import APPROVALS_FILE, change_approvals
 from palinurus.core.schedule.job import make_job
 from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, StateBroken
 from palinurus.files import read_plain_file
 from palinurus.inbox.pairing import LET_IN, PairedPerson
@@ -47,8 +48,6 @@ class HomeImporter:
         """Every thing with its fate. `only`: these parts. Raises ConfigError, StateError."""
         self._program = found.program.lower()
         made: list[ImportLine] = []
-        if "config" in only:
-            made += self._config(found)
         for file in found.files:
             if file.part in only:
                 made.append(await self._file(file))
@@ -61,7 +60,8 @@ class HomeImporter:
             made.append(await self._person(person))
         if found.approvals and "approvals" in only:
             made += self._approvals(found.approvals)
-        return [*made, *(line for line in found.lines if line.part in only)]
+        config = self._config(found) if "config" in only else ()  # last: a gateway that runs starts anew with it
+        return [*config, *made, *(line for line in found.lines if line.part in only)]
 
     # --- what is done ------------------------------------------------------------------------------------------
 
@@ -72,7 +72,9 @@ class HomeImporter:
         if await self._has_brought(line, mark):
             return msgspec.structs.replace(line, done=True)
         await do()
+        pass_crashpoint("import.placed")
         await self._store.put_record(KIND, self._mark(line), _digest(mark))
+        pass_crashpoint("import.noted")
         return line
 
     async def _has_brought(self, line: ImportLine, data: bytes) -> bool:
@@ -170,14 +172,15 @@ class HomeImporter:
             key = SessionKey(key.agent, f"explicit:{record.sessionId.lower()}")
             why = f"{session.key} is in use here: it is {key}"
             line = msgspec.structs.replace(line, fate="changed", why=why)
-        store, path = self._store, record.path(key.agent)
+        store, path, stands = self._store, record.path(key.agent), row.data if row is not None else None
         data = data if data.endswith(b"\n") else data + b"\n"
         if not data.startswith(self._read(path) or b""):
             return msgspec.structs.replace(line, fate="changed", why="it went on here since it came over", done=True)
 
         async def do() -> None:
             place_file(self._home, path, data)
-            await store.save_session(record.row(key))
+            if not await store.save_session(record.row(key), expect=stands):
+                raise StateBroken(f"{key} was begun here just now", fix="import again: it comes beside it then")
 
         return await self._once(line, data, do)
 
@@ -231,6 +234,8 @@ class HomeImporter:
 
         if self._store is not None and wanted:
             change_approvals(os.path.join(self._home, APPROVALS_FILE), edit)
+            if added:
+                pass_crashpoint("import.placed")
         for agent, pattern in sorted(wanted):
             done = self._store is not None and (agent, pattern) not in added
             yield ImportLine("approvals", f"{agent}: {pattern}", "kept", done=done)

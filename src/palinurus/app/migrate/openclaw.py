@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from palinurus import late
-from palinurus.cli.migrate.found import (
+from palinurus.app.migrate.found import (
     FoundFile,
     FoundHome,
     FoundPerson,
@@ -31,6 +31,34 @@ from palinurus.patterns import compile_late
 
 CONFIG = "openclaw.json"
 _TABLES = {"cron_jobs", "exec_approvals_config", "channel_pairing_allow_entries", "channel_pairing_requests"}
+# Tables with something of the person's in them that cannot come over: why, and what to do.
+_LOST_TABLES = {
+    "device_pairing_paired": "pair each device again: pal devices",
+    "device_auth_tokens": "pair each device again: pal devices",
+    "node_pairing_paired": "pair each node again: pal nodes pair",
+    "mcp_oauth_stores": "sign in to each tool server again",
+    "secret_store_entries": "sealed with the other program's own key: set them anew (pal config explain secrets)",
+    "plugin_state_entries": "of plugins in JavaScript; a channel's sign-in is made again: pal channels login",
+    "plugin_blob_entries": "of plugins in JavaScript, which do not run here",
+    "delivery_queue_entries": "replies the other program had not sent",
+    "commitments": "promises the agent had made: ask it to make them again",
+    "web_push_subscriptions": "open the page here and allow notifications",
+    "apns_registrations": "pair the phone again: pal qr --phone",
+    "voicewake_triggers": "set it anew: pal config explain talk",
+    "worktrees": "work trees stay where they are",
+    "projects": "folders of projects stay where they are",
+    "user_profiles": "people are let in by channel: pal pairing",
+    "session_groups": "groups of conversations are not kept here",
+    "meeting_transcript_sessions": "notes of meetings stay in the other program",
+    "acp_sessions": "sessions of editors begin anew: pal acp",
+}
+_LOST_OWN_TABLES = {
+    "session_transcript_archives": "an archive in the database; put it back there, then import again",
+    "session_transcript_cold_archives": "an archive in the database; put it back there, then import again",
+    "standing_intents": "what the agent watched for: ask it again (pal cron add)",
+    "board_widgets": "pages the agent drew stay where they are",
+    "session_pending_inputs": "messages the other program had not answered: write them again",
+}
 _OWN_TABLES = {"session_nodes", "transcript_events", "auth_profile_store"}
 _ARCHIVE = compile_late(r"(?<!\.trajectory)\.jsonl(\.|$)")
 _WAITED = "was waiting to be let in; a new code comes when they write"
@@ -71,15 +99,17 @@ def read_openclaw(root: str, environ: Mapping[str, str]) -> FoundHome:
         environ = {**environ, "HOME": os.path.dirname(root)}
     config, changed, spaces = _config(root, environ)
     agents = list_folder(os.path.join(root, "agents"))
-    state = read_tables(os.path.join(root, "state", "openclaw.sqlite"), _TABLES)
+    state = read_tables(os.path.join(root, "state", "openclaw.sqlite"), _TABLES | _LOST_TABLES.keys())
     files: list[FoundFile] = []
     sessions: list[FoundSession] = []
-    lines: list[ImportLine] = []
+    lines = _list_lost(state, _LOST_TABLES, "")
     for place, folder in spaces.items():
         files += walk_files(folder, place, "workspace", lines)
     files += walk_files(os.path.join(root, "skills"), "skills", "skills", lines)
     for agent in agents:
-        tables = read_tables(os.path.join(root, "agents", agent, "agent", "openclaw-agent.sqlite"), _OWN_TABLES)
+        file = os.path.join(root, "agents", agent, "agent", "openclaw-agent.sqlite")
+        tables = read_tables(file, _OWN_TABLES | _LOST_OWN_TABLES.keys())
+        lines += _list_lost(tables, _LOST_OWN_TABLES, f"agents/{agent}/")
         as_files, archives = _sessions(root, agent, lines)
         sessions += (*as_files, *_kept_sessions(agent, tables))
         files += (*_keys(root, agent, tables), *archives)
@@ -229,6 +259,12 @@ def _people(root: str, state: Tables, lines: list[ImportLine]) -> Iterator[Found
                 lines.append(ImportLine("people", who, "lost", _WAITED))
         else:
             lines.append(ImportLine("keys", f"credentials/{name}", "lost", "sign in again: pal channels login"))
+
+
+def _list_lost(tables: Tables, reasons: Mapping[str, str], place: str) -> list[ImportLine]:
+    """Rows of a database that stay behind, a line for each kind."""
+    there = [(name, len(tables.get(name, ()))) for name in reasons]
+    return [ImportLine("rest", f"{place}{name} ({many})", "lost", reasons[name]) for name, many in there if many]
 
 
 def _list_left(root: str, spaces: Collection[str]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.migrate.chats import REWRITTEN, ChatMessage, read_time, write_transcript
-from palinurus.cli.migrate.found import (
+from palinurus.app.migrate.chats import REWRITTEN, ChatMessage, read_time, write_transcript
+from palinurus.app.migrate.found import (
     FoundFile,
     FoundHome,
     FoundPerson,
@@ -28,6 +28,8 @@ from palinurus.errors import BadRequest
 from palinurus.patterns import compile_late
 
 _SAFE = compile_late(r"[^A-Za-z0-9_.-]+")
+_SNAKE = compile_late(r"_([a-z])")
+_JOBS = ("workspace/cron/", "workspace/cron.lock")  # read as jobs, not copied
 _MEMORY = ("workspace/memory/MEMORY.md", "workspace/MEMORY.md")
 # Its name of a vendor -> ours, where they differ.
 _VENDORS = {
@@ -74,9 +76,13 @@ def read_nanobot(root: str, environ: Mapping[str, str]) -> FoundHome:
         root=root,
         config=config,
         changed_keys=dict.fromkeys(("agents", "models", "channels", "mcp"), "the same under our key"),
-        files=tuple(_move_memory(file) for file in walk_files(folder, "workspace", "workspace", lines)),
+        files=tuple(
+            _move_memory(file)
+            for file in walk_files(folder, "workspace", "workspace", lines)
+            if not file.place.startswith(_JOBS)
+        ),
         sessions=tuple(one for each in (os.path.join(folder, "sessions"), *folders) for one in _sessions(each)),
-        jobs=tuple(_jobs(root, lines)),
+        jobs=tuple(_jobs((os.path.join(root, "cron"), os.path.join(folder, "cron")), lines)),
         people=tuple(people),
         lines=tuple(lines),
     )
@@ -173,21 +179,49 @@ def _message(row: dict[str, Any]) -> ChatMessage:
     )
 
 
-def _jobs(root: str, lines: list[ImportLine]) -> Iterator[dict[str, Any]]:
-    for job in (read_object(os.path.join(root, "cron", "jobs.json")) or {}).get("jobs") or ():
+def _jobs(folders: tuple[str, ...], lines: list[ImportLine]) -> Iterator[dict[str, Any]]:
+    jobs: dict[str, dict[str, Any]] = {}
+    for folder in folders:
+        kept = (read_object(os.path.join(folder, "jobs.json")) or {}).get("jobs") or ()
+        jobs |= {str(job.get("id")): _camel(job) for job in kept if isinstance(job, dict)}
+        _apply_actions(os.path.join(folder, "action.jsonl"), jobs)
+    for job in jobs.values():
         told, when = job.get("payload") or {}, job.get("schedule") or {}
         if told.get("kind") == "system_event":
             lines.append(ImportLine("jobs", str(job.get("name")), "lost", "the other program's own upkeep"))
             continue
         to = {"mode": "announce", "channel": told.get("channel") or told.get("originChannel") or "",
               "to": told.get("to") or told.get("originChatId") or ""}  # fmt: skip
+        times = {"kind": when.get("kind"), "at": when.get("atMs"), "everyMs": when.get("everyMs"),
+                 "expr": when.get("expr"), "tz": when.get("tz")}  # fmt: skip
         yield {
             "id": job.get("id"),
             "name": job.get("name"),
             "enabled": job.get("enabled", True),
-            "schedule": {"kind": when.get("kind"), "at": when.get("atMs"), "everyMs": when.get("everyMs"),
-                         "expr": when.get("expr"), "tz": when.get("tz")},
+            "schedule": {key: value for key, value in times.items() if value is not None},
             "payload": {"kind": "agentTurn", "message": told.get("message") or ""},
             "delivery": to if to["to"] else {"mode": "none"},
             "deleteAfterRun": bool(job.get("deleteAfterRun")),
-        }  # fmt: skip
+        }
+
+
+def _apply_actions(path: str, jobs: dict[str, dict[str, Any]]) -> None:
+    """What was changed while its gateway did not run, and is not in the list of jobs yet."""
+    try:
+        data = read_later(path)()
+    except OSError:
+        return
+    for row in map(decode_object, data.splitlines()):
+        about = _camel(row.get("params") or {})
+        ident = str(about.get("id") or about.get("jobId") or "")
+        if row.get("action") == "del":
+            jobs.pop(ident, None)
+        elif ident:
+            jobs[ident] = {**jobs.get(ident, {}), **about}
+
+
+def _camel(value: Any) -> Any:
+    """With keys as its newer files have them: one of its writers says at_ms for atMs."""
+    if not isinstance(value, dict):
+        return value
+    return {_SNAKE.sub(lambda found: found[1].upper(), str(key)): _camel(one) for key, one in value.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.migrate.found import decode_object
+from palinurus.app.migrate.found import decode_object
 from palinurus.core.types.messages import (
     AssistantMessage,
     Message,

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from palinurus.cli.migrate.chats import REWRITTEN, ChatMessage, read_time, write_transcript
-from palinurus.cli.migrate.found import (
+from palinurus.app.migrate.chats import REWRITTEN, ChatMessage, read_time, write_transcript
+from palinurus.app.migrate.found import (
     FoundFile,
     FoundHome,
     FoundPerson,

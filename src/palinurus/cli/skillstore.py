@@ -1,0 +1,132 @@
+"""`pal skills search|install NAME|update|outdated|publish`: skills of a registry (ClawHub's API) and of git, behind the
+scanner, pinned by hash. Everything is shown and asked before it is written; nothing of a skill runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Mapping
+
+from palinurus.cli.args import to_json
+from palinurus.cli.render import strip_controls
+from palinurus.config.load import LoadedConfig
+from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
+from palinurus.errors import BadRequest, NotFound, PalinurusError
+from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest
+from palinurus.workspace.install.packages import InstalledSkills, SkillPin, choose_package
+from palinurus.workspace.install.registry import (
+    ORIGIN,
+    VARIABLE,
+    RegistryAnswer,
+    RegistryRequest,
+    SkillRegistry,
+    parse_slug,
+)
+from palinurus.workspace.install.source import SkillDownload, fetch_source, find_newest_commit
+
+_LIMITS = FetchLimits(size=25_000_000, time=120.0, redirects=3)
+
+
+def open_registry(loaded: LoadedConfig, environ: Mapping[str, str]) -> SkillRegistry:
+    """The registry, asked through the gate for outgoing calls; one that the owner names may be on this machine."""
+    spot = parse_url(environ.get(VARIABLE, "") or "https://nowhere.invalid")
+    named = OpenHosts(frozenset((spot.entry,))) if isinstance(spot, UrlParts) else OpenHosts()
+    rules = loaded.settings.web.fetch.rules
+    guard = EgressGuard(rules)
+
+    async def fetch(asked: RegistryRequest) -> RegistryAnswer:
+        try:
+            got = await guard.get(FetchRequest(asked.url, asked.headers, asked.body, rules.join(named)), _LIMITS)
+        except FetchFailure as error:
+            return RegistryAnswer(0, str(error).encode())
+        if got.cut:
+            return RegistryAnswer(0, b"the answer is larger than a skill may be")
+        return RegistryAnswer(got.status, got.data)
+
+    return SkillRegistry(fetch, environ)
+
+
+def download_skill(source: str, loaded: LoadedConfig) -> SkillDownload | None:
+    """The skill of that name in the registry; None if this is no such name. Raises NotFound, PalinurusError."""
+    found = parse_slug(source)
+    if found is None:
+        return None
+    return asyncio.run(open_registry(loaded, os.environ).download(*found))
+
+
+def search_skills(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    """A line for each that fits."""
+    found = asyncio.run(open_registry(loaded, os.environ).search(" ".join(asked.words)))
+    if asked.json:
+        print(to_json([{"slug": one.slug, "version": one.version, "summary": one.summary} for one in found]))
+        return 0
+    width = max((len(one.slug) for one in found), default=0)
+    for one in found:
+        there = "  (installed)" if one.slug in place.pins() else ""
+        print(strip_controls(f"{one.slug:<{width}}  {one.version:<8}  {one.summary}{there}"))
+    print("`pal skills install NAME` shows what one asks for and asks you first" if found else "nothing fits")
+    return 0
+
+
+def list_outdated(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    """What there is newer of; 0. Raises PalinurusError."""
+    rows = asyncio.run(_look(place, loaded))
+    if asked.json:
+        print(to_json({name: {"now": now, "newest": newest} for name, (now, newest) in rows.items()}))
+        return 0
+    for name, (now, newest) in rows.items():
+        print(strip_controls(f"{name}  {now or 'unknown'} -> {newest}"))
+    print(f"{len(rows)} can be updated: `pal skills update NAME`" if rows else "everything is the newest there is")
+    return 0
+
+
+async def _look(place: InstalledSkills, loaded: LoadedConfig) -> dict[str, tuple[str, str]]:
+    """Name -> what it is and what there is."""
+    registry = open_registry(loaded, os.environ)
+    made = {}
+    for name, pin in sorted(place.pins().items()):
+        newest = ""
+        try:
+            if pin.origin.startswith(ORIGIN):
+                newest = (await registry.describe(pin.origin.removeprefix(ORIGIN))).version
+            elif "://" in pin.origin:
+                newest = (await asyncio.to_thread(find_newest_commit, pin.origin, os.environ))[:12]
+        except PalinurusError as error:
+            print(strip_controls(f"{name}: {error.message}"))
+            continue
+        now = pin.commit if pin.origin.startswith(ORIGIN) else pin.commit[:12]
+        if newest and newest != now:
+            made[name] = (now, newest)
+    return made
+
+
+def fetch_again(pin: SkillPin, loaded: LoadedConfig) -> SkillDownload:
+    """What its origin has now. Raises BadRequest, NotFound, PalinurusError."""
+    if pin.origin.startswith(ORIGIN):
+        slug = pin.origin.removeprefix(ORIGIN)
+        return asyncio.run(open_registry(loaded, os.environ).download(slug))
+    if pin.origin == "by hand":
+        raise BadRequest("it was put there by hand: there is nothing to fetch it from")
+    return fetch_source(pin.origin, os.environ)
+
+
+def publish_skill(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    """Put a folder into the registry. Raises BadRequest, NotFound, PalinurusError."""
+    if not os.path.isdir(asked.folder):
+        raise NotFound(f"there is no folder {asked.folder}")
+    got = fetch_source(asked.folder, os.environ)
+    made = choose_package(got.parts, got.origin, "", loaded.settings.skills.file_bytes)
+    slug = asked.slug or made.skill.name
+    found = parse_slug(slug)
+    if found is None or found[1]:
+        raise BadRequest(f"{slug!r} cannot be a name there", fix="--slug with a-z, 0-9 and hyphens")
+    registry = open_registry(loaded, os.environ)
+    print(strip_controls(f"{slug} {asked.version}: {len(made.parts)} files, {made.skill.description}"))
+    for one in made.findings[:10]:
+        print(strip_controls(f"note  {one}"))
+    if not asked.agree(asked.yes, f"publish it at {registry.base}, for everybody to see?"):
+        return 1
+    print(f"published  {asyncio.run(registry.publish(slug, asked.version, made.parts, asked.notes))}")
+    return 0

@@ -1,0 +1,1 @@
+"""Commands that look after the installation itself: update, uninstall, reset, completion, profiles."""
