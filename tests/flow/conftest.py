@@ -48,8 +48,11 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """A test that has passed fails if one of its runs cannot be played again."""
+    corpus = item.config.stash.get(CORPUS, None)
+    if corpus is not None:
+        corpus.apps.clear()  # those of a test that failed are not the next one's
     result = yield
-    if (corpus := item.config.stash.get(CORPUS, None)) is not None:
+    if corpus is not None:
         try:
             corpus.replay_all(item.nodeid)
         finally:
