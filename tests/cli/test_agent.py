@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from palinurus.cli.access.approvals import run_approvals
 from palinurus.cli.agent import run_agent
 from palinurus.errors import BadRequest
 
@@ -69,3 +71,25 @@ def test_a_reply_that_fits_a_schema(demo: Path, tmp_path: Path, capsys: pytest.C
             run_agent(["--local", "-m", "x", "--schema", str(schema)])
     with pytest.raises(BadRequest, match="No such file"):
         run_agent(["--local", "-m", "x", "--schema", str(tmp_path / "missing")])
+
+
+def test_what_nobody_can_allow_is_refused_at_once(
+    demo: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert run_agent(["--local", "-m", "run echo sail >> MEMORY.md"]) == 0
+    told = capsys.readouterr()
+    assert "refused" in told.err and "MEMORY.md" in told.err and "/approve" not in told.err
+    found = re.search(r"`pal (approvals answer \w+ allow-once)`", told.err)
+    assert found is not None and len(told.err.splitlines()) == 1
+    assert run_approvals(found[1].split()[1:]) == 0  # it is kept: the answer serves the next try
+    assert "Allowed once" in capsys.readouterr().out
+
+
+def test_a_stopped_turn_says_so_in_words(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_agent(["--local", "--json", "-m", "run sleep 60", "--timeout", "0.2"]) == 124
+    found = json.loads(capsys.readouterr().out)
+    assert (found["outcome"], found["text"]) == ("aborted", "")
+    assert found["error"] == "stopped: the time limit was reached"
+    assert run_agent(["--local", "-m", "run sleep 60", "--timeout", "0.2"]) == 124
+    assert capsys.readouterr().out == ""

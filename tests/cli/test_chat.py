@@ -8,6 +8,7 @@ import io
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -182,3 +183,22 @@ def test_without_the_extra_it_is_lines_too(demo: Path, tmp_path: Path) -> None:
     glass.until("› ")
     glass.type("\x04")
     assert left(glass) == 0
+
+
+def test_one_message_at_a_terminal_asks_right_there(demo: Path) -> None:
+    glass = Glass(demo, command=("agent", "--local", "-m", "run echo sail >> MEMORY.md"))
+    glass.until("once / no? ")
+    glass.type("\n")  # Enter is no answer
+    glass.until("once / no? ")
+    glass.type("once\n")
+    assert left(glass) == 0
+    assert (demo / "workspace" / "MEMORY.md").read_text() == "sail\n"
+
+
+def test_ctrl_c_at_the_question_is_told_in_words(demo: Path) -> None:
+    glass = Glass(demo, command=("agent", "--local", "-m", "run echo sail >> MEMORY.md"))
+    glass.until("once / no? ")
+    glass.process.send_signal(signal.SIGINT)
+    glass.until("pal: stopped: Ctrl-C")
+    assert left(glass) == 130
+    assert not (demo / "workspace" / "MEMORY.md").exists()

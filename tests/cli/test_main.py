@@ -122,3 +122,9 @@ def test_threads_that_still_run_are_waited_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.endswith("done\n")
+
+
+@pytest.mark.parametrize("command", ["memory", "approvals", "cron", "skills", "plugins", "mcp"])
+def test_a_bare_command_shows_what_there_is(demo: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command]) == 0
+    assert capsys.readouterr().out.strip()

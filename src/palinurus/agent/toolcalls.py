@@ -230,7 +230,7 @@ class RunToolContext:
     async def ask(self, ask: ApprovalRequest) -> ApprovalAnswer:
         if self._approver is None:
             return ApprovalAnswer(None, "nobody can be asked here")
-        return await self._approver.ask(ask, self._put if self._card and self._plan.inbound.may_command else None)
+        return await self._approver.ask(ask, self._put if self._card and self._plan.inbound.may_answer else None)
 
     def _put(self, ident: str, text: str) -> None:
         assert self._card is not None

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+import termios
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +19,14 @@ from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.core.jsonschema import list_unsupported
+from palinurus.core.policy.card import parse_card_buttons
 from palinurus.core.types.events import AgentEnd, AgentStart, RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.errors import BadRequest
+from palinurus.tasks import TaskSet
 
 TIMED_OUT = 124  # as timeout(1)
+_WORDS = {"allow-once": "once", "allow-always": "always", "deny": "no"}
+_STOPS = {"interrupted": "stopped: Ctrl-C", "timeout": "stopped: the time limit was reached"}
 
 
 def run_agent(argv: list[str]) -> int:
@@ -35,6 +40,8 @@ def run_agent(argv: list[str]) -> int:
     where = resolve_session_key(loaded.settings, args.session, args.agent)
     schema = _read_schema(args.schema) if args.schema else None
     message = CliMessage(text, str(where), where.agent, args.model, thinking=args.thinking, schema=schema)
+    person = all(end is not None and end.isatty() for end in (sys.stdin, sys.stderr))
+    message = msgspec.structs.replace(message, unattended=not person)
     return asyncio.run(_talk(loaded, environ, message, args))
 
 
@@ -86,6 +93,84 @@ class _Seen:
             self.tools.append(told | ({"exitCode": code} if code else {}))
 
 
+class _Questions:
+    """What the run asks leave for: put to the person at the terminal one by one; without one they are told how it is
+    answered elsewhere, or that it was refused."""
+
+    def __init__(self, client: AgentClient, message: CliMessage, view: TerminalView) -> None:
+        self._client = client
+        self._message = message
+        self._view = view
+        self._open: list[ToolUpdate] = []
+        self._answers = TaskSet("answering an approval")
+
+    def show(self, event: ToolUpdate) -> None:
+        """A new question. What was typed before it can be read does not answer it."""
+        first, _, _ = event.partial.partition("\n")
+        card, _, how = event.partial.rpartition("\n")
+        if not self._message.unattended:
+            self._open.append(event)
+            if len(self._open) == 1:
+                self._ask()
+        elif self._client.alone:
+            allow = f"pal approvals answer {event.approval[:8]} allow-once"
+            what = f"refused, nobody is here to ask: {first.partition(']: ')[2]}"
+            self._view.note(f"pal: {what}; fix: in a terminal you are asked; or `{allow}` before the next try")
+        else:
+            self._view.note(card, "bold")
+            self._view.note(how.replace("/approve", "pal approvals answer"))
+
+    def end(self, call: str) -> None:
+        """The call is over: nothing more is asked about it."""
+        was = self._open[:1]
+        self._open = [one for one in self._open if one.id != call]
+        if was and self._open[:1] != was:
+            self.close()
+            if self._open:
+                self._ask()
+
+    def _ask(self) -> None:
+        card, _, _ = self._open[0].partial.rpartition("\n")
+        self._view.note(card, "bold")
+        self._prompt()
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        asyncio.get_running_loop().add_reader(sys.stdin, self._read)
+
+    def _offers(self) -> dict[str, str]:
+        """First letter -> the line that decides so."""
+        words = (button.text for button in parse_card_buttons(self._open[0].partial))
+        return {_WORDS[line.rpartition(" ")[2]]: line for line in words}
+
+    def _prompt(self) -> None:
+        sys.stderr.write(f"{' / '.join(self._offers())}? ")
+        sys.stderr.flush()
+
+    def _read(self) -> None:
+        line = sys.stdin.readline()
+        said = line.strip().lower() if line else "no"  # the terminal is gone
+        found = [order for word, order in self._offers().items() if said and word.startswith(said)]
+        if not found:
+            self._prompt()
+            return
+        answer = CliMessage(found[0], self._message.session, self._message.agent)
+        self._answers.start(self._send(answer))
+        self.end(self._open[0].id)
+
+    async def _send(self, answer: CliMessage) -> None:
+        async for piece in self._client.send(answer):
+            if isinstance(piece, CliOutcome) and piece.text.startswith("Nothing changed"):
+                self._view.note(piece.text)
+
+    def close(self) -> None:
+        """Read nothing more."""
+        if not self._message.unattended:
+            asyncio.get_running_loop().remove_reader(sys.stdin)
+
+    async def settle(self) -> None:
+        self.close()
+        await self._answers.settle()
+
+
 async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: CliMessage, args: argparse.Namespace) -> int:
     clock: Clock = SystemClock()
     client = await connect_agent(loaded, environ, clock, local=args.local)
@@ -115,6 +200,7 @@ async def _turn(
     timer = loop.call_later(args.timeout, stop, "timeout") if args.timeout > 0 else None
     live = sys.stdout.isatty() and not args.json and not args.schema
     view = TerminalView(sys.stdout if live else sys.stderr, environ, tools=sys.stderr.isatty())
+    questions = _Questions(client, message, view)
     outcome: CliOutcome | None = None
     try:
         async for piece in client.send(message):
@@ -122,20 +208,35 @@ async def _turn(
                 outcome = piece
                 continue
             seen.note(piece)
-            if live or isinstance(piece, (ToolStart, ToolUpdate, ToolEnd, AgentEnd)):
+            if isinstance(piece, ToolEnd):
+                questions.end(piece.id)
+            if isinstance(piece, ToolUpdate) and piece.approval:
+                questions.show(piece)
+            elif live or isinstance(piece, (ToolStart, ToolUpdate, ToolEnd, AgentEnd)):
                 view.show(piece)
     finally:
+        await questions.settle()
         loop.remove_signal_handler(signal.SIGINT)
         if timer is not None:
             timer.cancel()
     assert outcome is not None, "a client ends with an outcome or raises"
     view.finish()
-    only_wrong = bool(outcome.error) and (bool(args.schema) or outcome.text == outcome.error)  # stderr tells it
+    outcome = _reworded(outcome, seen)
+    only_wrong = bool(outcome.error) and (bool(args.schema) or outcome.text in ("", outcome.error))  # stderr tells it
     if not (args.json or only_wrong or (live and view.said)):
         print(
             strip_controls(outcome.text) if live else outcome.text, flush=True
         )  # whoever waits for it need not wait on
     return outcome
+
+
+def _reworded(outcome: CliOutcome, seen: _Seen) -> CliOutcome:
+    """With who stopped it in words; what was said until then stays."""
+    if outcome.outcome != "aborted":
+        return outcome
+    error = _STOPS.get(seen.stopped, "stopped from elsewhere")
+    said = "" if outcome.text.startswith("stopped (") else outcome.text
+    return msgspec.structs.replace(outcome, error=error, text=said)
 
 
 def _json(outcome: CliOutcome, seen: _Seen, ms: int) -> None:
@@ -156,7 +257,7 @@ def _json(outcome: CliOutcome, seen: _Seen, ms: int) -> None:
 
 def _code(outcome: CliOutcome, seen: _Seen) -> int:
     if seen.stopped == "timeout":
-        print("pal: stopped: the time limit was reached", file=sys.stderr)
+        print(f"pal: {_STOPS['timeout']}", file=sys.stderr)
         return TIMED_OUT
     if not outcome.error:
         return 0

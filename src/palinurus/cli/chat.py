@@ -126,7 +126,7 @@ def run_chat(argv: list[str]) -> int:
     environ = dict(os.environ)
     loaded = load_settings(environ)
     where = resolve_session_key(loaded.settings, args.session, args.agent)
-    blank = CliMessage("", str(where), where.agent, args.model)
+    blank = CliMessage("", str(where), where.agent, args.model, unattended=not sys.stdin.isatty())
     screen = None if args.plain else _screen(environ)
     if screen is not None:
         return int(screen(loaded, environ, blank, args.local))
@@ -212,7 +212,7 @@ class PlainChat:
         """One message and its answer. False if there was none."""
         view = self._view
         view.begin()
-        message = CliMessage(text, self._blank.session, self._blank.agent, self._blank.model)
+        message = msgspec.structs.replace(self._blank, text=text)
         stops = 0
 
         def stop(number: int, frame: object) -> None:

@@ -38,7 +38,7 @@ Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 def run_cron(argv: list[str]) -> int:
     """Exit code 0. Raises PalinurusError for what a person has to know."""
-    options = make_cron_parser().parse_args(argv)
+    options = make_cron_parser().parse_args(argv or ["list"])
     settings = load_settings(dict(os.environ)).settings
     sys.stdout.write(strip_controls(asyncio.run(perform_cron_command(settings, SystemClock(), options))) + "\n")
     return 0

@@ -58,7 +58,7 @@ def run_mcp(argv: list[str]) -> int:
     given, command = argv, list[str]()
     if argv[:1] == ["add"] and "--" in argv:
         given, command = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
-    asked = parse_verb("mcp", "MCP: tools of other programs, and ours for others.", VERBS, given)
+    asked = parse_verb("mcp", "MCP: tools of other programs, and ours for others.", VERBS, given, default="list")
     asked.command = command
     return int(asked.run(asked, load_settings(os.environ)))
 

@@ -44,7 +44,7 @@ class MemoryCommand(msgspec.Struct, frozen=True):
 
 def run_memory(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
-    options = parse_verb("memory", "What the agent remembers: MEMORY.md and memory/.", VERBS, argv)
+    options = parse_verb("memory", "What the agent remembers: MEMORY.md and memory/.", VERBS, argv, default="status")
     loaded = load_settings(os.environ).settings
     agent = find_agent(loaded, options.agent)
     embedder = Embedder(loaded.home)

@@ -37,7 +37,7 @@ _NAME = compile_late(r"[a-z][a-z0-9-]{0,31}")
 def run_plugins(argv: list[str]) -> int:
     """0; 1 if `doctor` or `test` found something. Raises BadRequest, NotFound, ConfigError, StateError."""
     about = "Plugins: tools, hooks, commands, vendors, channels and skills of others."
-    asked = parse_verb("plugins", about, VERBS, argv)
+    asked = parse_verb("plugins", about, VERBS, argv, default="list")
     return int(asked.run(asked, load_settings(os.environ)))
 
 

@@ -53,7 +53,7 @@ FINDINGS = 25  # shown before an installation
 def run_skills(argv: list[str]) -> int:
     """0; for `check` 1 if something is wrong. Raises BadRequest, NotFound, ConfigError, StateError."""
     about = "Skills: folders of instructions the agent reads when it needs them."
-    asked = parse_verb("skills", about, VERBS, argv)
+    asked = parse_verb("skills", about, VERBS, argv, default="list")
     loaded = load_settings(os.environ)
     return int(asked.run(asked, loaded, InstalledSkills(locate_installed_skills(loaded.settings.home))))
 

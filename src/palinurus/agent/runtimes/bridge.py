@@ -70,7 +70,7 @@ class ApprovalBridge:
         def put(ident: str, card: str) -> None:
             self._post(ToolUpdate(call, tool, card, ident))
 
-        told = await approver.ask(ask, put if plan.inbound.may_command else None)
+        told = await approver.ask(ask, put if plan.inbound.may_answer else None)
         return "" if told.allowed else f"not allowed: {told.by or 'denied'}"
 
     async def _hooked(self, call: str, tool: str, args: dict[str, Any]) -> str:

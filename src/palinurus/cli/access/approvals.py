@@ -45,7 +45,7 @@ class ApprovalsCommand(msgspec.Struct, frozen=True):
 
 def run_approvals(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
-    options = parse_verb("approvals", "Decide about what the agent asks leave for.", VERBS, argv)
+    options = parse_verb("approvals", "Decide about what the agent asks leave for.", VERBS, argv, default="list")
     text, code = options.run(ApprovalsCommand(load_settings(os.environ), options))
     print(strip_controls(text))
     return int(code)

@@ -35,6 +35,7 @@ class CliMessage(msgspec.Struct, frozen=True):
     model: str = ""
     thinking: str = ""
     schema: dict[str, Any] | None = None  # the answer must be JSON that fits it
+    unattended: bool = False  # nobody is here to answer what the run asks leave for
 
 
 class CliOutcome(msgspec.Struct, frozen=True):
@@ -49,9 +50,10 @@ class CliOutcome(msgspec.Struct, frozen=True):
 
 
 class AgentClient(Protocol):
-    """Somebody to talk to."""
+    """Somebody to talk to. `alone`: in this process, nobody else can answer what is asked there."""
 
     where: str
+    alone: bool
 
     def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
         """Events of the run, last an Outcome. Raises PalinurusError when the message is not accepted."""
@@ -93,6 +95,8 @@ async def connect_agent(
 
 class HttpAgentClient:
     """A running gateway, looked for anew with each request: one that restarted proves itself with another key."""
+
+    alone = False
 
     def __init__(self, find: Callable[[], http.GatewayEndpoint], clock: Clock) -> None:
         self.where = f"gateway at {find().url}"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from palinurus.agent.settle import extract_answer
 from palinurus.app import App, build_app
 from palinurus.cli.reach.client import CliMessage, CliOutcome
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
-from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.policy.card import write_approval_card
+from palinurus.core.types.events import AgentEnd, RunEvent, ToolUpdate
 from palinurus.core.types.inbound import AnswerForm, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.usage import TokenUsage
 from palinurus.late import load_beside
 from palinurus.providers.catalog import DEMO_REF
+from palinurus.services.approvals import ApprovalRow
 from palinurus.tools.commands.environ import hide_process
 from palinurus.workspace import bootstrap
 
@@ -44,13 +46,23 @@ class LocalAgentClient:
     """The program itself, in this process."""
 
     where = "in this process"
+    alone = True
 
     def __init__(self, app: App, clock: Clock) -> None:
         self._app = app
         self._clock = clock
+        self._show: Callable[[RunEvent], None] | None = None
+        app.approvals.watch(self._heard)
+
+    def _heard(self, what: str, row: ApprovalRow) -> None:
+        """A question that the run itself shows to nobody."""
+        if what == "requested" and self._show is not None:
+            ask = row.ask
+            self._show(ToolUpdate(ask.call, ask.tool, write_approval_card(ask, row.id), row.id))
 
     async def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
         queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
+        self._show = queue.put_nowait if message.unattended else None
         accepted = await self._app.submit(self._inbound(message), sink=queue.put_nowait)
         waiter = asyncio.ensure_future(self._app.wait(accepted.id))
         waiter.add_done_callback(lambda _: queue.put_nowait(None))
@@ -83,6 +95,7 @@ class LocalAgentClient:
                 message.model,
                 message.thinking,
                 strict=bool(message.thinking),
+                unattended=message.unattended,
                 answer=AnswerForm(message.schema) if message.schema is not None else None,
             ),
             push=False,

@@ -139,6 +139,7 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     context: tuple[EarlierMessage, ...] = ()  # stands before the session's own history
     system: str = ""  # added to the system prompt
     client_tools: tuple[ClientTool, ...] = ()  # offered to the model beside ours; a call of one ends the run
+    unattended: bool = False  # whoever sent it cannot be asked anything while it runs
     strict: bool = False  # a thinking level that the model does not offer is refused, not fitted
     # how it waits while its session is busy (inbox/policy.py)
     queue: str = ""  # the mode
@@ -208,6 +209,11 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
         """May its text hold directives and commands? Only what a trusted person types; a program's requests
         over HTTP mean what they say, also when they begin with a slash, and so does what a canvas sends."""
         return self.sender.trusted and not (self.system or self.source) and self.target.channel != "http"
+
+    @property
+    def may_answer(self) -> bool:
+        """Is the sender shown what the run asks leave for? Only who could answer it."""
+        return self.may_command and not self.options.unattended
 
     @property
     def triggered(self) -> bool:

@@ -78,8 +78,9 @@ def _locked(path: str, home: str) -> StateLocked:
     who = f"process {pid}" if pid.isdigit() else "another process"
     stop = f"stop it (kill {pid})" if pid.isdigit() else "stop it"
     return StateLocked(
-        f"{home} is in use: {who} has a gateway running on it",
-        fix=f"talk to that one (pal chat, pal status), {stop}, or set PALINURUS_HOME to run a second one",
+        f"{home} is in use by {who}: a gateway, or a chat or command in another terminal",
+        fix="no gateway (`pal status`)? Leave that chat and run `pal gateway start`, which serves all"
+        f"; else {stop}, or set PALINURUS_HOME to run a second one",
     )
 
 
