@@ -219,7 +219,7 @@ triage = doctor
 tui = chat
 update cleanup: versions that are here are listed by `pal update --list`; an old one is a folder that may be deleted
 update repair: what was begun is finished or taken back by the next `pal update`
-update status = update --check
+update status: what is here and what could be: `pal update --list`, `pal update --check`
 update wizard = update
 users: people are let in and put out with `pal pairing`, devices with `pal devices`
 webhooks gmail: mail that comes in starts the agent: docs/webhooks.md; its keys: `pal config explain hooks.gmail`
