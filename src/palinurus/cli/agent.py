@@ -132,8 +132,8 @@ class _Questions:
     def _ask(self) -> None:
         card, _, _ = self._open[0].partial.rpartition("\n")
         self._view.note(card, "bold")
-        self._prompt()
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        self._prompt()
         asyncio.get_running_loop().add_reader(sys.stdin, self._read)
 
     def _offers(self) -> dict[str, str]:
