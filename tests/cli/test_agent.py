@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import io
 import json
 import sys
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.agent import run_agent
+from palinurus.cli.agent import FILES_BYTES, run_agent
 from palinurus.errors import BadRequest
+
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 
 def test_the_reply_on_stdout(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,3 +72,25 @@ def test_a_reply_that_fits_a_schema(demo: Path, tmp_path: Path, capsys: pytest.C
             run_agent(["--local", "-m", "x", "--schema", str(schema)])
     with pytest.raises(BadRequest, match="No such file"):
         run_agent(["--local", "-m", "x", "--schema", str(tmp_path / "missing")])
+
+
+def test_files_go_along(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note, picture = tmp_path / "note.txt", tmp_path / "dot.png"
+    note.write_text("the anchor is heavy")
+    picture.write_bytes(base64.b64decode(DOT))
+    argv = ["--local", "--json", "-m", "what is this?", "--file", str(note), "--file", str(picture)]
+    assert run_agent(argv) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "answered"
+    kept = [path.read_text() for path in (demo / "media" / "inbound").rglob("*note*")]  # as it came, and the session's
+    assert kept and set(kept) == {"the anchor is heavy"}
+    (transcript,) = (demo / "agents" / "main" / "sessions").glob("*.jsonl")
+    assert "note.txt (text/plain, 19 bytes)" in transcript.read_text()
+
+
+def test_files_that_cannot_go_along(demo: Path, tmp_path: Path) -> None:
+    large = tmp_path / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(FILES_BYTES + 1)
+    for path, word in ((tmp_path / "missing", "No such file"), (tmp_path, "regular file"), (large, "together")):
+        with pytest.raises(BadRequest, match=word):
+            run_agent(["--local", "-m", "x", "--file", str(path)])

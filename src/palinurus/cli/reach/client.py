@@ -35,6 +35,7 @@ class CliMessage(msgspec.Struct, frozen=True):
     model: str = ""
     thinking: str = ""
     schema: dict[str, Any] | None = None  # the answer must be JSON that fits it
+    files: tuple[dict[str, str], ...] = ()  # fileName, mimeType and content (base64), as the page sends them
 
 
 class CliOutcome(msgspec.Struct, frozen=True):
@@ -107,9 +108,15 @@ class HttpAgentClient:
         }
         if message.model:
             headers["x-openclaw-model"] = message.model
-        asked = {"model": "openclaw", "stream": True, "messages": [{"role": "user", "content": message.text}]}
+        asked: dict[str, Any] = {
+            "model": "openclaw",
+            "stream": True,
+            "messages": [{"role": "user", "content": message.text}],
+        }
         if message.schema is not None:
             asked["response_format"] = {"type": "json_schema", "json_schema": {"schema": message.schema}}
+        if message.files:
+            asked["attachments"] = message.files
         body = msgspec.json.encode({**asked, "reasoning_effort": message.thinking or None})
         for left in range(TRIES, 0, -1):
             try:
