@@ -24,6 +24,6 @@ class WheelContent(BuildHookInterface):  # type: ignore[type-arg]
         if not (root / "src/palinurus/gateway/static/index.html").is_file() and (root / "web/build.py").is_file():
             subprocess.run([sys.executable, str(root / "web/build.py")], check=False)
         if not (root / "src/palinurus/gateway/site/index.html").is_file() and (root / "web/docs.py").is_file():
-            subprocess.run([sys.executable, str(root / "web/docs.py")], check=False)
+            subprocess.run([sys.executable, str(root / "web/docs.py")], check=False, stdout=subprocess.DEVNULL)
         for page in (*root.glob("docs/**/*.md"), root / "constraints.txt"):  # the docs' pictures are for people
             build_data["force_include"][str(page)] = f"palinurus/{page.relative_to(root)}"

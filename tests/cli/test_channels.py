@@ -124,5 +124,5 @@ async def test_beside_a_gateway(tmp_path: Path, printed: Printed, monkeypatch: p
         assert "would not let go" in printed()
         channel.set_status("signed_out", "sign in again")
         assert await asyncio.to_thread(run_channels, ["status"]) == 1 and "sign in again" in printed()
-        with pytest.raises(BadRequest, match="no channel"):
+        with pytest.raises(NotFound, match="no channel"):
             await asyncio.to_thread(run_channels, ["test", "other", "x"])

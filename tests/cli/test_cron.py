@@ -15,7 +15,7 @@ from palinurus.cli import cron
 from palinurus.cli.main import main
 from palinurus.clock import SystemClock
 from palinurus.core.schedule.fire import EverySchedule, MissedSpan
-from palinurus.errors import BadRequest
+from palinurus.errors import NotFound
 from palinurus.gateway import token
 from palinurus.gateway.server import GatewayServer
 from palinurus.store.factory import open_store
@@ -122,7 +122,7 @@ async def test_a_running_gateway_does_it(home: Path) -> None:
         assert (await ask("run", "sea")).startswith("started: manual:")
         await until(lambda: "lastRunStatus" in app.scheduler.job("sea")["state"])
         assert "ok  sea: It is blue." in await ask("runs", "sea") and "ok" in await ask("why", "sea")
-        with pytest.raises(BadRequest, match="no job is called"):
+        with pytest.raises(NotFound, match="no job is called"):
             await ask("pause", "nobody")
         assert "removed" in await ask("rm", "sea") and app.scheduler.jobs(True) == []
         await server.stop()

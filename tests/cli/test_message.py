@@ -22,7 +22,7 @@ from palinurus.core.types.channel import (
     ReadAction,
     ThreadAction,
 )
-from palinurus.errors import BadRequest, GatewayUnreachable
+from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
 from palinurus.testing.channel import FakeChannel
 
 ABLE = ChannelAbilities(acts=frozenset(("react", "edit", "delete", "pin", "poll", "thread", "read")))
@@ -64,7 +64,7 @@ async def test_what_a_person_can_do(
         channel.abilities = ChannelAbilities()
         with pytest.raises(BadRequest, match="fake cannot pin; it can: send"):
             await pal("pin --to fake:5 --id 1")
-        with pytest.raises(BadRequest, match="no channel 'x'"):
+        with pytest.raises(NotFound, match="no channel 'x'"):
             await pal("send --to x:5 hello")
     assert [(one.target.to, one.target.thread, one.text) for one in channel.sends[:3]] == [
         ("5", "", "hello there"),

@@ -11,7 +11,7 @@ import pytest
 from flow.test_app import CONFIG, running
 from palinurus.cli.sessions import run_sessions
 from palinurus.clock import SystemClock
-from palinurus.errors import BadRequest
+from palinurus.errors import NotFound
 from palinurus.gateway import token
 from palinurus.gateway.server import GatewayServer
 from palinurus.sessions.files import list_session_files
@@ -56,6 +56,6 @@ async def test_rewind_label_branch_import_reset_delete_cleanup(
         kinds = sorted(file.name.split(".jsonl")[1].split(".2")[0] for file in list_session_files(str(home)))
         assert kinds == ["", ".deleted", ".reset"]
         assert await pal("cleanup") == "0 gone (0 bytes)\n"
-        with pytest.raises(BadRequest, match="no entry 'zzz'"):
+        with pytest.raises(NotFound, match="no entry 'zzz'"):
             await pal("rewind", "third", "zzz")
         await server.stop()

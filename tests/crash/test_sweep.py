@@ -103,6 +103,8 @@ def test_every_point_is_in_some_scenario():
     covered |= {"copy.rows", "copy.lines"}  # store/test_copy kills `pal store copy`
     covered |= {"import.placed", "import.noted", "export.placed"}  # cli/migrate kills `pal import` and `pal export`
     covered |= {"restore.whole", "restore.aside"}  # cli/backup/test_backup kills `pal backup restore`
+    killed = ("learn.", "update.", "restart.said")  # services/test_learning, cli/upkeep/test_update, services/test_wake
+    covered |= {name for name in crashpoints.NAMES if name.startswith(killed)}
     covered |= {"speech.made"}  # flow/test_speech kills there
     covered |= {name for name in crashpoints.NAMES if name.startswith("undo.")}  # test_undo kills `pal undo`
     assert set(crashpoints.NAMES) == covered

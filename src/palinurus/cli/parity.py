@@ -198,8 +198,6 @@ sessions export-trajectory = sessions export
 sessions tail = sessions show
 skills curator: changes to skills are yours to decide: `pal skills list`
 skills library: skills are folders: `pal skills install` and `pal skills list`
-skills search: a skill is installed from a folder, a .zip file or a git address: `pal skills install`
-skills update: install it again: `pal skills install`
 skills verify = skills check
 skills workshop: a skill is a folder with SKILL.md that you or the agent write: `pal skills check` looks at it
 tasks audit = tasks
@@ -219,10 +217,10 @@ transcripts show = sessions show
 transcripts = sessions
 triage = doctor
 tui = chat
-completion: not built yet; `pal --help` and `pal COMMAND --help` list everything
-reset: not built yet; a home is a folder: `pal backup create`, then `pal setup` in a new one (--home)
-uninstall: stop it with `pal gateway uninstall`, then remove the package; the home stays
-update: a newer package is installed over this one; then `pal gateway restart` and `pal doctor`
+update cleanup: versions that are here are listed by `pal update --list`; an old one is a folder that may be deleted
+update repair: what was begun is finished or taken back by the next `pal update`
+update status: what is here and what could be: `pal update --list`, `pal update --check`
+update wizard = update
 users: people are let in and put out with `pal pairing`, devices with `pal devices`
 webhooks gmail: mail that comes in starts the agent: docs/webhooks.md; its keys: `pal config explain hooks.gmail`
 webhooks: they stand in the config: `pal config explain hooks`
