@@ -51,13 +51,13 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES, TINY, POSITIONAL = 400, 60
 # Lines a folder may have. Only smaller numbers are put here.
 LINES = {
     ".": 1_220,
-    "agent": 9_270,
+    "agent": 9_280,
     "app": 4_750,
     "channels": 8_970,
-    "cli": 16_270,
+    "cli": 16_540,
     "config": 9_570,
     "core": 17_950,
-    "gateway": 12_450,
+    "gateway": 12_470,
     "inbox": 6_270,
     "outbox": 2_520,
     "plugins": 1_450,

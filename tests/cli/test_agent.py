@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from palinurus.cli.access.approvals import run_approvals
-from palinurus.cli.agent import run_agent
+from palinurus.cli.agent import FILES_BYTES, run_agent
 from palinurus.errors import BadRequest
+
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 
 def test_the_reply_on_stdout(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,3 +96,25 @@ def test_a_stopped_turn_says_so_in_words(demo: Path, capsys: pytest.CaptureFixtu
     assert found["error"] == "stopped: the time limit was reached"
     assert run_agent(["--local", "-m", "run sleep 60", "--timeout", "0.2"]) == 124
     assert capsys.readouterr().out == ""
+
+
+def test_files_go_along(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note, picture = tmp_path / "note.txt", tmp_path / "dot.png"
+    note.write_text("the anchor is heavy")
+    picture.write_bytes(base64.b64decode(DOT))
+    argv = ["--local", "--json", "-m", "what is this?", "--file", str(note), "--file", str(picture)]
+    assert run_agent(argv) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "answered"
+    kept = [path.read_text() for path in (demo / "media" / "inbound").rglob("*note*")]  # as it came, and the session's
+    assert kept and set(kept) == {"the anchor is heavy"}
+    (transcript,) = (demo / "agents" / "main" / "sessions").glob("*.jsonl")
+    assert "note.txt (text/plain, 19 bytes)" in transcript.read_text()
+
+
+def test_files_that_cannot_go_along(demo: Path, tmp_path: Path) -> None:
+    large = tmp_path / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(FILES_BYTES + 1)
+    for path, word in ((tmp_path / "missing", "No such file"), (tmp_path, "regular file"), (large, "together")):
+        with pytest.raises(BadRequest, match=word):
+            run_agent(["--local", "-m", "x", "--file", str(path)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
+import mimetypes
 import os
 import signal
 import sys
@@ -22,9 +24,11 @@ from palinurus.core.jsonschema import list_unsupported
 from palinurus.core.policy.card import parse_card_buttons
 from palinurus.core.types.events import AgentEnd, AgentStart, RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.errors import BadRequest
+from palinurus.files import open_plain_file
 from palinurus.tasks import TaskSet
 
 TIMED_OUT = 124  # as timeout(1)
+FILES_BYTES = 14 * 1024 * 1024  # of one message: a request of the gateway's holds 20 MB, and base64 takes a third more
 _WORDS = {"allow-once": "once", "allow-always": "always", "deny": "no"}
 _STOPS = {"interrupted": "stopped: Ctrl-C", "timeout": "stopped: the time limit was reached"}
 
@@ -39,9 +43,17 @@ def run_agent(argv: list[str]) -> int:
     loaded = load_settings(environ)
     where = resolve_session_key(loaded.settings, args.session, args.agent)
     schema = _read_schema(args.schema) if args.schema else None
-    message = CliMessage(text, str(where), where.agent, args.model, thinking=args.thinking, schema=schema)
     person = all(end is not None and end.isatty() for end in (sys.stdin, sys.stderr))
-    message = msgspec.structs.replace(message, unattended=not person)
+    message = CliMessage(
+        text,
+        str(where),
+        where.agent,
+        args.model,
+        thinking=args.thinking,
+        schema=schema,
+        files=_read_files(args.file),
+        unattended=not person,
+    )
     return asyncio.run(_talk(loaded, environ, message, args))
 
 
@@ -52,6 +64,9 @@ def _parser() -> CommandParser:
     parser.add_argument("--agent", default="", help="which agent (default: the default one)")
     parser.add_argument("--model", default="", help="provider/model for this turn")
     parser.add_argument("--thinking", default="", metavar="LEVEL", help="thinking level for this turn")
+    parser.add_argument(
+        "--file", action="append", default=[], metavar="PATH", help="send this file or picture along; may be repeated"
+    )
     parser.add_argument("--schema", default="", metavar="FILE", help="the reply is JSON that fits this JSON schema")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--local", action="store_true", help="run in this process, not through a gateway")
@@ -71,6 +86,29 @@ def _read_schema(file: str) -> dict[str, Any]:
     if wrong := list_unsupported(found):
         raise BadRequest(f"{file}: {'; '.join(wrong)}")
     return dict(found)
+
+
+def _read_files(paths: list[str]) -> tuple[dict[str, str], ...]:
+    """The files as clients of the gateway send them. Raises BadRequest."""
+    found: list[dict[str, str]] = []
+    left = FILES_BYTES
+    for path in paths:
+        try:
+            with open_plain_file(os.path.expanduser(path), follow=True) as source:
+                data = source.read(left + 1)
+        except OSError as exc:
+            raise BadRequest(f"{path}: {exc.strerror or exc}") from None
+        left -= len(data)
+        if left < 0:
+            most = f"{FILES_BYTES // 1024 // 1024} MB"
+            raise BadRequest(
+                f"{path}: the files of one message may have {most} together",
+                fix="put it into the workspace and name it in the message",
+            )
+        name = os.path.basename(path)
+        mime = mimetypes.guess_type(name)[0] or ""
+        found.append({"fileName": name, "mimeType": mime, "content": base64.b64encode(data).decode()})
+    return tuple(found)
 
 
 class _Seen:

@@ -177,6 +177,8 @@ def test_the_owners_tools_are_readable_and_git_knows_the_owner(tmp_path: Path) -
     assert 'name = "Ada"' in file.read_text()
     boxed = cells.of(house.settings.agents["main"], GROUP)
     assert str(tools) not in boxed.cell.read and not (Path(boxed.env["HOME"]) / ".gitconfig").exists()
+    other = cells.of(house.settings.agents["main"], MAIN, outsider=True)
+    assert str(tools) not in other.cell.read and not (Path(other.env["HOME"]) / ".gitconfig").exists()
     file.write_text("[user]\nname = The agent's own\n")
     ToolSandboxes(house.settings, env, lambda: FULL).of(house.settings.agents["main"], MAIN)
     assert "The agent's own" in file.read_text()

@@ -42,6 +42,23 @@ def test_explain(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert told["kind"] == "landlock" and told["connect"] == [[443, 443], [8000, 8010]] and "gaps" in told
 
 
+@contained
+def test_explain_names_the_owners_tools_and_who_commits(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(home, contain="landlock")
+    assert main(["sandbox", "explain"]) == 0
+    out = capsys.readouterr().out
+    assert "commits as nobody" in out and "none of yours" in out
+    user = home.parent / "user"
+    (user / ".local/bin").mkdir(parents=True)
+    (user / ".gitconfig").write_text("[user]\nname = Ada\nemail = ada@a.example\nsigningkey = 4711\n")
+    monkeypatch.setenv("PATH", f"/usr/bin:{user}/.local/bin:{user}/.ssh")
+    assert main(["sandbox", "explain", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["tools"] == [f"{user}/.local/bin"] and told["author"] == "Ada <ada@a.example>"
+
+
 def test_explain_a_container(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(home, mode="non-main", docker={"image": "some/image"})
     assert main(["sandbox", "explain", "--session", "telegram:group:1"]) == 0

@@ -64,6 +64,18 @@ async def test_events_and_outcome(server: GatewayServer, host: FakeHost) -> None
     assert (host.seen[0].session, host.seen[0].options) == ("agent:work:x", TurnOptions(model="acme/one"))
 
 
+async def test_pictures_go_along_and_files_are_refused_where_nothing_keeps_them(
+    server: GatewayServer, host: FakeHost
+) -> None:
+    picture = {"fileName": "dot.png", "mimeType": "image/png", "content": "aGk="}
+    await told(remote(server), CliMessage("look", "agent:main:main", "main", files=(picture,)))
+    assert [image.data for image in host.seen[0].images] == ["aGk="]
+    other = {"fileName": "a.txt", "mimeType": "text/plain", "content": "aGk="}
+    with pytest.raises(BadRequest, match="only pictures"):
+        await told(remote(server), CliMessage("look", "agent:main:main", "main", files=(other,)))
+    assert len(host.seen) == 1
+
+
 async def test_our_own_terminal_needs_no_openai_endpoint(host: FakeHost, tmp_path: Path) -> None:
     host.settings = settings(str(tmp_path), chat_completions=False)
     gateway = GatewayServer(host, SystemClock(), TOKEN)

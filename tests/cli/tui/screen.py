@@ -106,7 +106,8 @@ async def seat(
         async def enter() -> House:
             return house
 
-        start = ScreenStart(enter, KEY, "", str(home / "history"), environ or {})
+        folders = {agent.id: agent.workspace for agent in here.app.settings.agents.values()}
+        start = ScreenStart(enter, KEY, "", str(home / "history"), environ=environ or {}, folders=folders)
         chat = ChatScreen(start, here.app.clock)
         async with chat.run_test(size=size) as pilot:
             found = Seat(chat, pilot, here, house)

@@ -202,6 +202,19 @@ async def test_completion_and_commands(tmp_path: Path) -> None:
         assert here.chat.composer.text == ""
 
 
+async def test_a_file_is_named_after_an_at_and_sent_as_typed(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([])) as here:
+        menu, workspace = here.chat.query_one(CompletionMenu), Path(here.chat.composer.folder)
+        (workspace / "boats").mkdir(parents=True)
+        (workspace / "boats" / "argo.txt").write_text("fifty oars")
+        await here.pilot.press(*"read", "space", *"@arg")
+        await here.until(lambda: [one.label for one in menu.found] == ["boats/argo.txt"])
+        await here.pilot.press("tab")
+        assert here.chat.composer.text == "read ./boats/argo.txt " and not menu.display
+        await here.pilot.press(*"@arg", "enter")  # Enter changes nothing that was typed
+        await here.until(lambda: here.said("user") == ["read ./boats/argo.txt @arg"])
+
+
 async def test_enter_sends_what_was_typed_even_where_a_longer_word_is_offered(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([]), **THINKER) as here:
         here.chat.composer.known = gather_completion_words([{"name": "think"}], [], ["high", "highest"])

@@ -1,6 +1,16 @@
 from __future__ import annotations
 
-from palinurus.cli.tui.composer import complete_line, gather_completion_words
+from pathlib import Path
+
+import pytest
+
+from palinurus.cli.tui.composer import (
+    complete_line,
+    complete_mention,
+    find_mention,
+    gather_completion_words,
+    list_files,
+)
 
 COMMANDS = [{"name": "think", "description": "thinking level"}, {"name": "model"}, {"name": "models"}]
 KNOWN = gather_completion_words(COMMANDS, ["fake/one", "fake/two"], ["off", "high"])
@@ -20,3 +30,28 @@ def test_arguments_by_any_part_of_them() -> None:
 
 def test_nothing_for_words_several_lines_and_whole_commands() -> None:
     assert [complete_line(text, KNOWN) for text in ("", "hi /mo", "/mo\nx", "/think", "/nosuch x")] == [[]] * 5
+
+
+def test_files_are_found_by_their_letters_the_nearest_first() -> None:
+    files = ["docs/app.md", "src/app.py", "src/deep/map.py", "notes.txt"]
+    found = [o.line for o in complete_mention("read @app", files)]
+    assert found == ["read ./src/app.py ", "read ./docs/app.md ", "read ./src/deep/map.py "]
+    assert [o.label for o in complete_mention("@sdm", files)] == ["src/deep/map.py"]
+    assert [o.label for o in complete_mention("@./src/", files)] == ["src/app.py", "src/deep/map.py"]
+    assert complete_mention("@zebra", files) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"), [("@", ""), ("see @a/b", "a/b"), ("x\n@./a", "a"), ("me@home.example", None), ("@a ", None)]
+)
+def test_what_is_a_mention(text: str, word: str | None) -> None:
+    assert find_mention(text) == word
+
+
+def test_files_of_a_folder_without_hidden_ones_and_links(tmp_path: Path) -> None:
+    for name in ("a.txt", "src/b.py", ".git/config", "node_modules/x/y.js"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "out").symlink_to("/etc")
+    assert sorted(list_files(str(tmp_path))) == ["a.txt", "src/b.py"]
+    assert list_files(str(tmp_path / "missing")) == []

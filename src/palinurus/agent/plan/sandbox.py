@@ -119,7 +119,9 @@ class ToolSandboxes:
             return ToolSandbox(workspace, spec, {})
         base = SandboxSpec(kind=kind, connect=self._ports(box.connect), limits=box.limits)  # type: ignore[arg-type]
         found = self._furnished(agent, base, workspace, name)
-        if self._make and workspace == agent.workspace:  # others are not told who the owner is
+        if workspace != agent.workspace:  # others are not told who the owner is, nor what they have installed
+            return found
+        if self._make:
             write_git_identity(self._user, found.env["HOME"])
         read = (*found.cell.read, *self._open(self._tools.read))
         return msgspec.structs.replace(

@@ -14,15 +14,18 @@ from typing import Any
 import msgspec
 
 from palinurus.agent.plan.sandbox import ToolSandbox, ToolSandboxes
+from palinurus.beneath import read_file_beneath
 from palinurus.cli.args import CommandParser, find_agent, load_settings, read_session_key, to_json
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config import paths
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.folders import find_enclosing_folder
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.errors import BadRequest, StateError
 from palinurus.services.containment import name_means
 from palinurus.tools.commands.environ import build_child_env
+from palinurus.tools.commands.toolchains import find_developer_tools, parse_git_identity
 from palinurus.tools.sandbox import landlock
 from palinurus.tools.sandbox.probe import SandboxSupport, detect_support, list_gaps
 from palinurus.tools.sandbox.proof import TrialResult, TrialSite, run_trials
@@ -44,7 +47,7 @@ def run_sandbox(argv: list[str]) -> int:
         raise StateError(f"the cell's folders cannot be made: {exc}", fix="`pal doctor`") from None
     view = TerminalView(sys.stdout, environ)
     if options.command == "explain":
-        print(_json(where) if options.json else "\n".join(_explained(agent, key, where, view)))
+        print(_json(where, env) if options.json else "\n".join(_explained(agent, key, where, env, view=view)))
         return 0
     return _tested(settings, where, {**env, **where.env}, options.json, view=view)
 
@@ -58,13 +61,32 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _json(where: ToolSandbox) -> str:
+def _json(where: ToolSandbox, env: Mapping[str, str]) -> str:
     body: dict[str, Any] = {"workspace": where.workspace, **msgspec.to_builtins(where.cell)}
+    body |= {"tools": _list_tools(env, where.cell), "author": _name_author(where)}
     body["gaps"] = [msgspec.structs.asdict(gap) for gap in list_gaps(detect_support(), where.cell.kind)]
     return to_json(body, pretty=True)
 
 
-def _explained(agent: AgentSettings, key: SessionKey, where: ToolSandbox, view: TerminalView) -> list[str]:
+def _list_tools(env: Mapping[str, str], cell: SandboxSpec) -> list[str]:
+    """Folders of the owner's PATH that commands find programs in."""
+    found = find_developer_tools(env.get("HOME") or "/nonexistent", env.get("PATH", "")).folders
+    return [path for path in found if find_enclosing_folder(os.path.realpath(path), cell.read)]
+
+
+def _name_author(where: ToolSandbox) -> str:
+    """Whom git names in a commit of the agent; "" if nobody."""
+    try:
+        text = read_file_beneath(where.env.get("HOME", "/nonexistent"), ".gitconfig", 1 << 16)
+    except OSError:
+        return ""
+    found = parse_git_identity(text.decode("utf-8", "replace"))
+    return f"{found['name']} <{found['email']}>" if len(found) == 2 else ""  # git wants both
+
+
+def _explained(
+    agent: AgentSettings, key: SessionKey, where: ToolSandbox, env: Mapping[str, str], *, view: TerminalView
+) -> list[str]:
     cell, known = where.cell, detect_support()
     rows = [("session", str(key)), ("held by", name_means(cell.kind, known)), ("workspace", where.workspace)]
     if cell.box is not None:
@@ -80,6 +102,8 @@ def _explained(agent: AgentSettings, key: SessionKey, where: ToolSandbox, view: 
             ("sockets", "Unix sockets allowed" if cell.unix or not known.seccomp else "no Unix sockets"),
             ("limits", ", ".join([*used, "no core dumps"])),
             ("home", where.env.get("HOME", "")),
+            ("tools", ", ".join(_list_tools(env, cell)) or "none of yours: no known folder below your home is in PATH"),
+            ("commits as", _name_author(where) or "nobody: git config --global user.name and user.email"),
         ]
     lines = [view.style(f"Commands of {agent.id}", "bold")]
     lines += [f"  {name:<10} {strip_controls(text)}" for name, text in rows]

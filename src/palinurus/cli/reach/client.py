@@ -36,6 +36,7 @@ class CliMessage(msgspec.Struct, frozen=True):
     thinking: str = ""
     schema: dict[str, Any] | None = None  # the answer must be JSON that fits it
     unattended: bool = False  # nobody is here to answer what the run asks leave for
+    files: tuple[dict[str, str], ...] = ()  # fileName, mimeType and content (base64), as the page sends them
 
 
 class CliOutcome(msgspec.Struct, frozen=True):
@@ -111,9 +112,15 @@ class HttpAgentClient:
         }
         if message.model:
             headers["x-openclaw-model"] = message.model
-        asked = {"model": "openclaw", "stream": True, "messages": [{"role": "user", "content": message.text}]}
+        asked: dict[str, Any] = {
+            "model": "openclaw",
+            "stream": True,
+            "messages": [{"role": "user", "content": message.text}],
+        }
         if message.schema is not None:
             asked["response_format"] = {"type": "json_schema", "json_schema": {"schema": message.schema}}
+        if message.files:
+            asked["attachments"] = message.files
         body = msgspec.json.encode({**asked, "reasoning_effort": message.thinking or None})
         for left in range(TRIES, 0, -1):
             try:

@@ -24,12 +24,15 @@ from palinurus.config.load import LoadedConfig
 from palinurus.config.secrets import collect_secrets
 from palinurus.config.sections.gateway import TlsSettings
 from palinurus.core.types.caller import SCOPES, Caller
+from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, PalinurusError
+from palinurus.gateway.attachments import keep_attachments
 from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.client import LoginOptions, connect_gateway, load_identity
 from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.rpc import ClientDescription, ConnectedClient, MethodCall, MethodError, serve_call
 from palinurus.gateway.server import GatewayServer
+from palinurus.inbox.commands.command import CommandContext
 
 LOOPBACK = "127.0.0.1"
 
@@ -126,3 +129,12 @@ async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str
         await app.stop("failed", 0)
         raise
     return EmbeddedGateway(app, gateway, secret)
+
+
+async def attach_files(inbound: Inbound, given: tuple[dict[str, str], ...], program: CommandContext) -> Inbound:
+    """The message with its files, which are on disk then. Raises BadRequest."""
+    try:
+        images, files = await keep_attachments(list(given), program.keep)
+    except MethodError as exc:
+        raise BadRequest(exc.message) from None
+    return replace(inbound, images=images, files=files)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 from palinurus.agent.settle import extract_answer
 from palinurus.app import App, build_app
+from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.client import CliMessage, CliOutcome
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
@@ -15,11 +17,14 @@ from palinurus.core.policy.card import write_approval_card
 from palinurus.core.types.events import AgentEnd, RunEvent, ToolUpdate
 from palinurus.core.types.inbound import AnswerForm, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.usage import TokenUsage
+from palinurus.inbox.commands.command import CommandContext
 from palinurus.late import load_beside
 from palinurus.providers.catalog import DEMO_REF
 from palinurus.services.approvals import ApprovalRow
 from palinurus.tools.commands.environ import hide_process
 from palinurus.workspace import bootstrap
+
+Attach: TypeAlias = Callable[[Inbound, tuple[dict[str, str], ...], CommandContext], Awaitable[Inbound]]
 
 
 async def start_local_client(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> LocalAgentClient:
@@ -63,7 +68,11 @@ class LocalAgentClient:
     async def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
         queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         self._show = queue.put_nowait if message.unattended else None
-        accepted = await self._app.submit(self._inbound(message), sink=queue.put_nowait)
+        inbound = self._inbound(message)
+        if message.files:
+            attach: Attach = load_part(PARTS["attach"])  # type: ignore[assignment]
+            inbound = await attach(inbound, message.files, self._app.program)
+        accepted = await self._app.submit(inbound, sink=queue.put_nowait)
         waiter = asyncio.ensure_future(self._app.wait(accepted.id))
         waiter.add_done_callback(lambda _: queue.put_nowait(None))
         end: AgentEnd | None = None
@@ -79,7 +88,7 @@ class LocalAgentClient:
         if error and end is not None and end.failure is not None:
             error = end.failure.message
         usage = end.usage if end is not None else TokenUsage()
-        text = extract_answer(end, row, self._inbound(message).options.answer)
+        text = extract_answer(end, row, inbound.options.answer)
         yield CliOutcome(row.id, row.session, str(row.outcome), text, usage=usage, error=error)
 
     def _inbound(self, message: CliMessage) -> Inbound:

@@ -69,7 +69,7 @@ Ctrl-J         a new line (also Shift-Enter, or \\ at the end of a line)
 Esc            stop the run, close a list
 Up, Down       what you said before
 PgUp, PgDn     look back, and forth again
-Tab            complete; with nothing to complete: answer the open question
+Tab            complete a /command or a @file; else answer the open question
 Ctrl-P         sessions        Ctrl-N  a new one
 Ctrl-L         models          Ctrl-T  thinking level
 Ctrl-O         show all of what tools and thoughts say
@@ -86,6 +86,7 @@ class ScreenStart(msgspec.Struct, frozen=True):
     model: str = ""
     history: str = ""  # the file
     environ: Mapping[str, str] = {}
+    folders: Mapping[str, str] = {}  # the workspace of each agent, where it is on this machine
 
 
 class ChatScreen(App[None]):
@@ -110,9 +111,8 @@ class ChatScreen(App[None]):
         super().__init__()
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
         self.remote = ScreenSession(start.enter, start.session, start.model, clock, tell=self._told)
-        self._start = start
+        self._start, self._clock = start, clock
         self._profile = find_profile(os.path.dirname(start.history))
-        self._clock = clock
         self._shell = UserShell(start.environ)
         self._trusted = False  # shell lines were allowed once
         self._warned = -AGAIN
@@ -165,9 +165,8 @@ class ChatScreen(App[None]):
         if told.lists:
             remote = self.remote
             names = [f"{m['provider']}/{m['id']}" for m in remote.models]
-            self.composer.known = gather_completion_words(
-                remote.commands, names, [str(one["id"]) for one in remote.levels]
-            )
+            self.composer.known = gather_completion_words(remote.commands, names, [str(r["id"]) for r in remote.levels])
+        self.composer.folder = self._start.folders.get(self.remote.session.partition(":")[2].partition(":")[0], "")
         self._since = (self._since or self._clock.monotonic()) if self.remote.talk.run else None
         self._beat()
 
@@ -391,7 +390,9 @@ def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: Cli
         return found
 
     history = os.path.join(loaded.settings.home, "history")
-    screen = ChatScreen(ScreenStart(enter, blank.session, blank.model, history, environ=environ), clock)
+    folders = {a.id: a.workspace for a in loaded.settings.agents.values() if loaded.settings.gateway.mode == "local"}
+    start = ScreenStart(enter, blank.session, blank.model, history, environ=environ, folders=folders)
+    screen = ChatScreen(start, clock)
     terminal.watch_hangup()
     screen.run()
     if screen.trouble is not None:

@@ -1,4 +1,4 @@
-"""Where people type: several lines, history, and the list of what could follow a slash. Knows nothing of the agent."""
+"""Where people type: several lines, history, the list of what could follow a slash or an @. Knows no agent."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
+
+from palinurus.beneath import FolderWalk
 
 # What was typed before: up and down, kept in the file that the plain chat uses too (one line a message).
 
@@ -121,6 +123,55 @@ def complete_line(text: str, what: CompletionWords) -> list[LineCompletion]:
     return starts[:SHOWN]
 
 
+# Files of the workspace after an @, which becomes the path itself: tools take that as it is, and a picture goes along.
+
+MOST_FILES = 5000
+UNLISTED = frozenset({"node_modules", "__pycache__", "venv", "target"})  # nobody names these; neither hidden ones
+
+
+def list_files(folder: str) -> list[str]:
+    """The ways to files below `folder`; links are not followed. Nothing where it cannot be read."""
+    found: list[str] = []
+    walk = FolderWalk(os.path.realpath(folder))
+    try:
+        for prefix, _, entries in walk:
+            for entry in entries:
+                if entry.name.startswith(".") or entry.name in UNLISTED:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    walk.enter(prefix + entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    found.append(prefix + entry.name)
+            if len(found) >= MOST_FILES:
+                break
+    except OSError:
+        pass  # there is no such folder on this machine
+    return found
+
+
+def find_mention(text: str) -> str | None:
+    """What follows the @ that the text ends with; None if it ends otherwise."""
+    word = text[max(text.rfind(" "), text.rfind("\n")) + 1 :]
+    return word[1:].removeprefix("./") if word.startswith("@") else None
+
+
+def complete_mention(text: str, files: Sequence[str]) -> list[LineCompletion]:
+    """Files whose path has the letters of the last word in their order; the nearest first."""
+    wanted = (find_mention(text) or "").lower()
+    ranked = sorted((rank, len(path), path) for path in files if (rank := _rank(path.lower(), wanted)) is not None)
+    before = text[: text.rindex("@")]
+    return [LineCompletion(f"{before}./{path} ", path) for _, _, path in ranked[:SHOWN]]
+
+
+def _rank(path: str, wanted: str) -> int | None:
+    """0: the name begins so, 1: the name has it, 2: the path has it, 3: the letters come in this order; None: no."""
+    name = path.rpartition("/")[2]
+    if wanted in path:
+        return 0 if name.startswith(wanted) else 1 if wanted in name else 2
+    letters = iter(path)
+    return 3 if all(char in letters for char in wanted) else None
+
+
 NEWLINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 
 
@@ -144,6 +195,8 @@ class Composer(Vertical):
     def __init__(self, history: InputHistory) -> None:
         super().__init__(id="composer")
         self.known = CompletionWords()
+        self.folder = ""  # whose files are offered after an @
+        self._files: list[str] | None = None  # as they were when the @ was typed
         self._history = history
 
     def compose(self) -> ComposeResult:
@@ -175,7 +228,13 @@ class Composer(Vertical):
     def current_menu(self) -> CompletionMenu:
         """The list as it is for what stands in the box now: a key may come before the box has told of its change."""
         menu = self.query_one(CompletionMenu)
-        menu.offer(self.text, complete_line(self.text, self.known))
+        text = self.text
+        if find_mention(text) is None:
+            self._files = None
+            menu.offer(text, complete_line(text, self.known))
+        else:
+            self._files = list_files(self.folder) if self._files is None and self.folder else self._files
+            menu.offer(text, complete_mention(text, self._files or ()))
         return menu
 
 
@@ -212,12 +271,18 @@ class CompletionMenu(OptionList):
         return self.found[self.highlighted] if self.display and self.found and self.highlighted is not None else None
 
 
+def _is_beginning(text: str) -> bool:
+    return text.startswith("/") and " " not in text
+
+
 class ComposerBox(TextArea):
     """Enter sends; Ctrl-J, Shift-Enter or a backslash at the end begin a new line."""
 
     def __init__(self, history: InputHistory) -> None:
         super().__init__(
-            compact=True, highlight_cursor_line=False, placeholder="Say something, / for commands, F1 for keys"
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder="Say something, / for commands, @ for files, F1 for keys",
         )
         self._history = history
 
@@ -255,7 +320,7 @@ class ComposerBox(TextArea):
             menu.move(key == "down")
         elif key == "escape":
             menu.hide()
-        elif offer is not None and (key == "tab" or (key == "enter" and (menu.picked or " " not in self.text))):
+        elif offer is not None and (key == "tab" or (key == "enter" and (menu.picked or _is_beginning(self.text)))):
             self.text = offer.line
             self.move_cursor(self.document.end)
         else:  # Enter sends what was typed: only the beginning of a command's name is no line yet

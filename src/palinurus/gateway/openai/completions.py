@@ -98,6 +98,7 @@ class OpenAiRequest(msgspec.Struct, frozen=True):
     usage: bool  # a last chunk with the usage is wanted
     events: bool  # run events are wanted too
     keyed: bool  # the client sent an idempotency key
+    attached: tuple[Any, ...] = ()  # files of the terminal, as the page sends them: `gateway/attachments.py`
 
 
 class OpenAiReply(msgspec.Struct, frozen=True):
@@ -109,7 +110,12 @@ class OpenAiReply(msgspec.Struct, frozen=True):
     calls: tuple[ToolCall, ...] = ()  # of the client's own tools
 
 
+class _TerminalBody(msgspec.Struct, frozen=True):
+    attachments: tuple[Any, ...] = ()
+
+
 _DECODER = decode_late(_Body)
+_TERMINAL = decode_late(_TerminalBody)
 NOBODY = Sender("nobody")  # a request says nothing of who sends it: the credential does (`handle_completion`)
 
 
@@ -160,10 +166,13 @@ def parse_terminal_turn(
     found = parse_completion(data, headers, settings, catalog, now=now)
     if isinstance(found, HttpFault):
         return found
+    more = decode_body(_TERMINAL, data)
+    if isinstance(more, HttpFault):
+        return more
     options = found.inbound.options
     options = msgspec.structs.replace(options, strict=bool(options.thinking))
     inbound = msgspec.structs.replace(found.inbound, target=Target("terminal"), options=options)
-    return msgspec.structs.replace(found, inbound=inbound, events=True)
+    return msgspec.structs.replace(found, inbound=inbound, events=True, attached=more.attachments)
 
 
 def _unsupported(body: _Body) -> HttpFault | None:

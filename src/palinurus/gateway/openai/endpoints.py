@@ -26,11 +26,13 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
+from palinurus.gateway.attachments import delete_attachments, keep_attachments
 from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
 from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
 from palinurus.gateway.port import GatewayHost, ModelFinder
+from palinurus.gateway.rpc import MethodError
 from palinurus.late import load_part
 from palinurus.store.port import Acceptance, InboxRow
 
@@ -243,11 +245,22 @@ async def _conclude(
 
 
 async def _submit(host: GatewayHost, ask: OpenAiRequest, listener: AnswerStream | _Last) -> Acceptance | HttpFault:
+    inbound = ask.inbound
     try:
-        return await host.submit(ask.inbound, sink=listener.feed)
+        if ask.attached:
+            keep = host.program.keep if host.program is not None else None
+            images, files = await keep_attachments(list(ask.attached), keep)
+            inbound = msgspec.structs.replace(inbound, images=(*inbound.images, *images), files=files)
+        accepted = await host.submit(inbound, sink=listener.feed)
+    except MethodError as exc:
+        return http.make_bad_request(exc.message, "attachments")
     except PalinurusError as exc:
+        await delete_attachments(inbound.files)
         log.warning("message refused: %s", exc.message)
         return http.make_error_fault(exc)
+    if accepted.duplicate:  # the files of the first time are those that count
+        await delete_attachments(inbound.files)
+    return accepted
 
 
 def _mismatch(ask: OpenAiRequest, accepted: Acceptance, row: InboxRow) -> HttpFault | None:

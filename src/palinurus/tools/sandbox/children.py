@@ -34,7 +34,7 @@ SERVICE = 60.0  # seconds after its first command in which a keeper takes anothe
 STARTERS = 6
 READY = 30.0  # seconds a keeper may take on a busy machine until it is given up
 _CLOSED = -signal.SIGKILL
-_LAST_READ = 12  # the owner's and the session's folders come last; those of the system do not change
+_LAST_READ = 32  # the owner's, their tools and the session's come last; those of the system do not change
 
 
 def has_keepers() -> bool:
