@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 MADE: dict[str, Any] = runpy.run_path(str(ROOT / "packaging" / "pages.py"))
 # Pages whose `console` blocks are typed one after another into a new home, with nothing but the built-in demo. Those of
 # other pages are conversations, which tests of their own play.
-TYPED = ("first-hour approvals agents budgets context memory models remote sessions troubleshooting").split()
+TYPED = ("first-hour approvals agents budgets context memory models remote sessions skills troubleshooting").split()
 
 
 def steps(page: str) -> list[tuple[str, str]]:
