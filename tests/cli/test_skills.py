@@ -122,7 +122,7 @@ def test_an_archive_with_escapes_in_its_words(demo: Path, tmp_path: Path, capsys
     assert (demo / "skills" / "zipped").is_dir()
 
 
-@pytest.mark.parametrize("line", [[], ["lsit"], ["info"], ["list", "--wrong"], ["install"]])
+@pytest.mark.parametrize("line", [["lsit"], ["info"], ["list", "--wrong"], ["install"]])
 def test_wrong_lines(home: Path, line: list[str]) -> None:
     with pytest.raises(BadRequest):
         run_skills(line)
