@@ -15,6 +15,7 @@ from flow.test_app import running
 from flow.test_tasks import ask
 from nursery import run_program
 from palinurus.app import App
+from palinurus.core.prompt.facts import HEARTBEAT_PROMPT
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.errors import BadRequest, NotFound
 from palinurus.inbox.commands.learn import open_learning
@@ -75,6 +76,26 @@ async def test_nothing_is_written_without_a_yes_and_undo_is_to_the_byte(tmp_path
         assert file.read_bytes() == OLD.encode()
         with pytest.raises(BadRequest, match="is undone"):
             await board.accept(one.id)
+
+
+async def test_what_the_program_says_is_no_news(tmp_path: Path) -> None:
+    """Heartbeats and jobs go on all night in the main session: an idle night asks nobody."""
+    model = ScriptedModel([say("HEARTBEAT_OK"), say("done")])
+    async with running(tmp_path / "h", model) as app:
+        await tell(app, HEARTBEAT_PROMPT)
+        await tell(app, "[cron:1 tidy] put the logs away")
+        assert await (await board_of(app)).look_at_all() == 0 and len(model.requests) == 2
+
+
+async def test_what_was_read_before_the_shown_end_taints_too(tmp_path: Path) -> None:
+    model = ScriptedModel([say("ok"), say("x" * 8_000), *[say("y" * 8_000)] * 8, propose(MILK)])
+    async with running(tmp_path / "h", model) as app:
+        await tell(app, "what a page says", source="web https://evil.example")
+        for number in range(9):
+            await tell(app, f"go on {number}")
+        (one,) = await (await board_of(app)).look(MAIN)
+        assert "what a page says" not in str(model.requests[-1].messages)  # too long ago to be shown
+        assert any("evil.example" in source for source in one.taint)
 
 
 async def test_a_poisoned_conversation_changes_nothing_and_shows_its_taint(tmp_path: Path) -> None:

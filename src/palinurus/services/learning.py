@@ -23,6 +23,7 @@ from palinurus import beneath
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.policy import taint
+from palinurus.core.spoken import read_spoken
 from palinurus.core.structured import StructuredTask
 from palinurus.core.types.inbound import AnswerForm
 from palinurus.core.types.keys import parse_session_key
@@ -184,8 +185,8 @@ class LearningBoard:
             answer, _ = await self._task().complete(task, agent.id, session)
         except ToolFailure as exc:
             raise BadRequest(f"the model gave no proposals: {exc}") from None
-        # The whole conversation was before the model's eyes: its taint is that of all that comes of it.
-        seen = taint.collect_taint(entry.message for entry, _ in shown.values())
+        # What the agent says late may come from what it read early: all of the conversation counts, shown or not.
+        seen = taint.collect_taint(entry.message for entry in entries)
         made = []
         for number, one in enumerate(answer.value["proposals"][:MOST]):
             path, after = str(one["file"]).strip().removeprefix("./"), str(one["content"]).encode("utf-8", "replace")
@@ -285,7 +286,7 @@ class LearningBoard:
 def _has_news(entries: Sequence[MessageEntry], last: str | None) -> bool:
     """Did a person say something since?"""
     at = next((n for n, entry in enumerate(entries) if entry.id == last), -1)
-    return any(isinstance(entry.message, UserMessage) for entry in entries[at + 1 :])
+    return any(_get_role(entry.message) == "person" for entry in entries[at + 1 :])
 
 
 def _number(entries: Sequence[MessageEntry]) -> dict[int, tuple[MessageEntry, str]]:
@@ -303,8 +304,9 @@ def _number(entries: Sequence[MessageEntry]) -> dict[int, tuple[MessageEntry, st
 
 
 def _get_role(message: Message) -> str:
-    kinds = {UserMessage: "person", AssistantMessage: "agent", ToolResult: "tool"}
-    return kinds.get(type(message), "other")
+    if isinstance(message, UserMessage):
+        return "program" if read_spoken(message).program else "person"
+    return {AssistantMessage: "agent", ToolResult: "tool"}.get(type(message), "other")
 
 
 def _quote(numbers: object, shown: dict[int, tuple[MessageEntry, str]]) -> tuple[LearnSource, ...]:
