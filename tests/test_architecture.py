@@ -48,7 +48,7 @@ EMPTY_WORDS = {"utils", "helpers", "manager", "service", "common", "base", "misc
 
 FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES, TINY, POSITIONAL = 400, 60, 7, 25, 40, 4
 
-# Lines a folder may have. Only smaller numbers are put here. (Room for issues 26 to 29 while they are built; cut at their end.)
+# Lines a folder may have. Only smaller numbers are put here. (Room while issues 26 to 29 are built; cut at the end.)
 LINES = {
     ".": 1_320,
     "agent": 10_080,
