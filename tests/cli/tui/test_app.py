@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from textual import events
+from textual.widgets import Static
 
 from cli.tui.screen import seat
 from gateway.whole import KEY
@@ -92,11 +93,9 @@ async def test_lines_stay_lines_and_files_are_no_addresses(tmp_path: Path) -> No
         await here.type("hi")
         await here.until(lambda: here.said("words") and not here.chat.remote.talk.run)
         await here.until(lambda: "and then" in here.screen())
-        drawn = str(here.chat.query_one("MarkdownParagraph").render())
-        assert drawn == "see NOTES.md\nand then"
-        assert "@click" not in repr(here.chat.query_one("MarkdownParagraph").render())
-        words = here.chat.query_one(AnswerWidget)
-        words.post_message(AnswerWidget.LinkClicked(words, "https://x.test/\x1b[31m"))
+        drawn = here.chat.query_one(AnswerWidget).query_one(Static).render()
+        assert str(drawn) == "see NOTES.md\nand then" and "@click" not in repr(drawn)
+        here.chat.action_copy_address("https://x.test/\x1b[31m")
         await here.until(lambda: here.chat.clipboard == "https://x.test/[31m")
 
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from palinurus import __version__
 from palinurus.cli.main import PARTS, load_part
@@ -40,12 +40,11 @@ AGAIN = 2.0  # seconds in which a second Ctrl-C leaves
 
 CSS = """
 Screen { layers: base; }
-#log { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+#log { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
 #log > * { margin: 0 0 1 0; height: auto; width: 1fr; }
 #log .user { background: $boost; padding: 0 1; }
 #log .words { padding: 0; margin: 0 0 0 0; }
-#log MarkdownFence { overflow: hidden hidden; }
-#log MarkdownFence > Label { width: 1fr; }
+#log .words Static { height: auto; width: 1fr; }
 #log .thought { color: $text-muted; padding: 0 1; }
 #log .tool { border-left: thick $primary-muted; padding: 0 1; }
 #log .note { color: $text-muted; padding: 0 1; }
@@ -241,11 +240,10 @@ class ChatScreen(App[None]):
         self.composer.box.focus()
         await self.remote.decide(event.question.id, event.decision)
 
-    async def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
+    def action_copy_address(self, address: str) -> None:
         """An address is copied, never opened: what the model writes starts no program here."""
-        event.stop()
-        self.copy_to_clipboard(strip_controls(event.href))
-        self.notify(f"copied: {strip_controls(event.href)[:200]}", markup=False)
+        self.copy_to_clipboard(strip_controls(address))
+        self.notify(f"copied: {strip_controls(address)[:200]}", markup=False)
 
     # --- actions ---------------------------------------------------------------------------------------------
 

@@ -8,15 +8,14 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
-from markdown_it.token import Token
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from palinurus.cli.render import format_milliseconds, tell_tool_state
+from palinurus.cli.tui.answer import AnswerWidget
 from palinurus.cli.tui.conversation import ConversationBlock
+from palinurus.cli.tui.markdown import DIFF_STYLES
 
 # The conversation on the screen: blocks by id, the newest below, following the end until somebody scrolls up.
 
@@ -103,7 +102,6 @@ FOLDED = 6  # lines of a tool's output that are shown unasked
 UNFOLDED = 400
 DIFF = 20  # lines of a change
 THOUGHT = 1  # lines
-DIFF_STYLES = {"+": "$success", "-": "$error", "@": "$accent", "*": "bold"}
 
 _STATES = {"sending": " (sending)", "waiting": " (waiting)", "taken": " (taken in)", "failed": " (not sent)"}
 
@@ -188,72 +186,6 @@ class ToolWidget(FoldableWidget):
             yield Content.styled(f"\n  {line}", DIFF_STYLES.get(line[:1], "dim"))
         if len(lines) > most:
             yield Content.styled(f"\n  … {len(lines) - most} more below (Ctrl-O)", "dim")
-
-
-def _parser() -> MarkdownIt:
-    """GitHub's Markdown, but a bare `NOTES.md` is a file and no address, lines end where they do on the page, and
-    where a link leads is said behind its words."""
-    parser = MarkdownIt("gfm-like", {"linkify": False}).disable("linkify")
-    parser.core.ruler.push("breaks", _breaks)
-    parser.core.ruler.push("addresses", _addresses)
-    return parser
-
-
-def _breaks(state: StateCore) -> None:
-    for token in state.tokens:
-        for child in token.children or ():
-            if child.type == "softbreak":
-                child.type = "hardbreak"
-
-
-def _addresses(state: StateCore) -> None:
-    for token in state.tokens:
-        shown: list[Token] = []
-        href = words = ""
-        for child in token.children or ():
-            shown.append(child)
-            if child.type == "link_open":
-                href, words = str(child.attrGet("href") or ""), ""
-            elif child.type == "link_close":
-                if href.removeprefix("mailto:") != words:
-                    shown.append(Token("text", "", 0, content=f" ({href})"))
-            else:
-                words += child.content
-        token.children = shown or token.children
-
-
-class AnswerWidget(Markdown):
-    """What the agent says, as Markdown that grows."""
-
-    def __init__(self, block: ConversationBlock) -> None:
-        super().__init__(classes="words", open_links=False, parser_factory=_parser)
-        self.block = block
-        self._drawn: str | None = None  # None until there is a place to draw on: Textual mixes up what comes earlier
-        self._turn = asyncio.Lock()  # whoever waits here draws all that came meanwhile, in one go
-
-    def on_markdown_table_of_contents_updated(self, event: Markdown.TableOfContentsUpdated) -> None:
-        """Textual has drawn its own beginning, which is empty: what is drawn from now on stays."""
-        event.stop()
-        if self._drawn is None:
-            self._drawn = ""
-            self.run_worker(self.show(self.block))  # not awaited: it may be removed meanwhile
-
-    async def show(self, block: ConversationBlock) -> None:
-        """More of it, or something else."""
-        self.block = block
-        async with self._turn:
-            drawn, text = self._drawn, self.block.text
-            if drawn is None or text == drawn or not self.is_attached:
-                return
-            self._drawn = text
-            if not text.startswith(drawn):
-                drawn = ""
-                await self.update("")
-            # Never by `update` alone: Textual takes the last line of what that draws for a whole block.
-            await self.append(text[len(drawn) :])
-
-    def fold(self, unfolded: bool) -> None:
-        """There is nothing to fold."""
 
 
 Piece = BlockWidget | AnswerWidget
