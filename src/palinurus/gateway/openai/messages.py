@@ -84,7 +84,7 @@ def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | Htt
     text = "\n\n".join(_in_words(told) if told.role == "tool" else told.content for told in said)
     if not text.strip() and not images:
         return make_bad_request("the user's message is empty", "messages", code="invalid_value")
-    return OpenAiConversation(text, images, "\n\n".join(s for s in system if s), context, results)
+    return OpenAiConversation(text, images, "\n\n".join(s for s in system if s), context, results=results)
 
 
 def _now(spoken: list[OpenAiMessage]) -> int:
