@@ -11,9 +11,11 @@ from textual.widgets import Static
 
 from cli.tui.screen import seat
 from gateway.whole import KEY
-from palinurus.cli.tui.app import ChatScreen, ScreenStart
+from palinurus.cli.tui.actions import ScreenStart
+from palinurus.cli.tui.app import ChatScreen
 from palinurus.cli.tui.blocks import AnswerWidget
-from palinurus.cli.tui.composer import OURS, CompletionMenu, gather_completion_words
+from palinurus.cli.tui.complete import OURS, gather_completion_words
+from palinurus.cli.tui.composer import CompletionMenu
 from palinurus.cli.tui.dialogs import Picker
 from palinurus.clock import SystemClock
 from palinurus.errors import StateLocked
@@ -40,7 +42,7 @@ async def test_a_message_is_answered_as_markdown_and_the_status_line_tells_where
         assert here.said("words") == ["# Hello\n\nall **good**, see NOTES.md"]
         assert here.chat.composer.text == ""
         await here.until(lambda: "15/" in here.status)
-        assert here.status.startswith("main/main  fake/m  think ") and here.house.closed == 0
+        assert here.status.startswith("main/main  fake/m  think off  ") and here.house.closed == 0
     assert here.house.closed == 1
     assert (tmp_path / "history").read_text() == "hi there\n"
 
@@ -182,7 +184,7 @@ async def test_thoughts_are_shown_folded_and_a_failure_says_why(tmp_path: Path) 
 async def test_completion_and_commands(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([]), **THINKER) as here:
         menu = here.chat.query_one(CompletionMenu)
-        await here.pilot.press("/", "t", "h")
+        await here.pilot.press("/", "t", "h", "i")
         await here.until(lambda: menu.display)
         assert [offer.label for offer in menu.found] == ["/think"]
         await here.pilot.press("tab")
