@@ -107,9 +107,7 @@ def read_workspace_media(source: str, settings: Settings) -> tuple[bytes, str] |
 VIEWS = (
     "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup|fleet"  # as in web/src/sidebar.ts
 )
-PAGE_PATHS = compile_late(
-    rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|favicon\.svg)"
-)
+PAGE_PATHS = compile_late(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|favicon\.svg)")
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
     "connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
