@@ -98,6 +98,7 @@ class OpenAiRequest(msgspec.Struct, frozen=True):
     usage: bool  # a last chunk with the usage is wanted
     events: bool  # run events are wanted too
     keyed: bool  # the client sent an idempotency key
+    background: bool = False  # answered at once; the client comes back for the response
     attached: tuple[Any, ...] = ()  # files of the terminal, as the page sends them: `gateway/attachments.py`
 
 
