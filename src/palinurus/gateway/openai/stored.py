@@ -55,7 +55,7 @@ async def _find(visit: RouteRequest, program: CommandContext) -> InboxRow | Http
     event = responses.find_response_event(ident)
     row = await program.store.find(make_dedupe(Inbound(Target("http"), NOBODY, event, "", at=0))) if event else None
     if row is None or row.session != str(responses.find_response_session(ident)):
-        return HttpFault(404, f"there is no response {ident[:80]!r}", "not_found", "id", "response_not_found")
+        return HttpFault(404, f"there is no response {ident[:80]!r}", "not_found", "id", code="response_not_found")
     return row
 
 
@@ -169,7 +169,9 @@ async def _open_conversation(
     ident = visit.part("id")
     key = responses.find_response_session(ident) if ident.startswith("conv_") else None
     if key is None or key.agent not in program.settings.agents:
-        return HttpFault(404, f"there is no conversation {ident[:80]!r}", "not_found", "id", "conversation_not_found")
+        return HttpFault(
+            404, f"there is no conversation {ident[:80]!r}", "not_found", "id", code="conversation_not_found"
+        )
     _, transcript = await SessionReader(program).read(str(key))
     messages = list(transcript.messages()) if transcript is not None else []
     return key, messages, messages[0].timestamp if messages else visit.gateway.clock.now()
