@@ -20,7 +20,7 @@ from palinurus.core.types.caller import ADMIN, APPROVALS, READ, SCOPES, WRITE, C
 from palinurus.core.types.inbound import Sender, make_sender
 from palinurus.gateway.auth import TokenHolder
 from palinurus.gateway.methods import METHODS
-from palinurus.gateway.server import ROUTES
+from palinurus.gateway.routes import ROUTES
 from palinurus.inbox.commands.table import TABLE
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, say

@@ -79,7 +79,8 @@ def decide_tools(rules: ToolRules, question: ToolQuestion, tools: Mapping[str, P
             notes.append(f"{gate.key}.allow names none of the built-in tools and is passed over")
             gate = msgspec.structs.replace(gate, allow=None)
         passed.append(gate)
-    traces = {name: _trace(name, tool, rules, question, passed=passed, tools=tools) for name, tool in tools.items()}
+    layers = [(number, label, [g for g in passed if g.layer == number]) for number, label in enumerate(LAYERS, 1)]
+    traces = {name: _trace(name, tool, rules, question, layers=layers, tools=tools) for name, tool in tools.items()}
     return ToolVerdict(tuple(name for name, t in traces.items() if t.hiding_step is None), traces, tuple(notes))
 
 
@@ -88,12 +89,11 @@ def _trace(
     tool: PolicyTool,
     rules: ToolRules,
     question: ToolQuestion,
-    passed: Sequence[ToolGate],
+    layers: Sequence[tuple[int, str, list[ToolGate]]],
     tools: Mapping[str, PolicyTool],
 ) -> PolicyTrace:
     steps: list[PolicyStep] = []
-    for number, label in enumerate(LAYERS, 1):
-        mine = [gate for gate in passed if gate.layer == number]
+    for number, label, mine in layers:
         steps += [_judged(gate, label, name, tool.origin, tools=tools) for gate in mine] or [
             PolicyStep(number, label, words="says nothing")
         ]
