@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palinurus.gateway import signins
+from palinurus.gateway.mcp import signins
 from palinurus.gateway.methods import (
     agent,
     agents,
