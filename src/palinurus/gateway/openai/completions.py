@@ -99,6 +99,7 @@ class OpenAiRequest(msgspec.Struct, frozen=True):
     usage: bool  # a last chunk with the usage is wanted
     events: bool  # run events are wanted too
     keyed: bool  # the client sent an idempotency key
+    background: bool = False  # answered at once; the client comes back for the response
     attached: tuple[Any, ...] = ()  # files of the terminal, as the page sends them: `gateway/attachments.py`
 
 
@@ -295,6 +296,7 @@ def _options(body: _Body, told: OpenAiConversation, model: str, stateful: bool) 
         seed=body.seed,
         answer=_read_form(body.response_format),
         context=() if stateful else tuple(told.context),
+        results=told.results,
         system=told.system,
         client_tools=tuple(tool.function for tool in body.tools or () if tool.function is not None),
     )
