@@ -27,9 +27,9 @@ def tick(queue: list[int]) -> int | None:
 |---|--:|
 | 3 failed | 12 passed |
 """
-BEFORE = "def tick(queue):\n    now = queue.pop()\n    run(now)\n    return now\n"
+BEFORE = "def tick(queue):\n    now = queue.pop(0)\n    run(now)\n    return now\n"
 EDIT = {
-    "oldText": "    now = queue.pop()\n",
+    "oldText": "    now = queue.pop(0)\n",
     "newText": "    if not queue:\n        return None\n    now = queue.pop()\n",
 }
 FREE = {"tools": {"exec": {"security": "full", "ask": "off", "host": "gateway"}}}

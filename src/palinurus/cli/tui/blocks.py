@@ -193,7 +193,7 @@ class ToldWidget(FoldableWidget):
 
     def draw_block(self, block: ConversationBlock) -> Content:
         whole = f"\n{block.text}" if self.unfolded else ""
-        return Content.assemble(Content.styled("✉ ", "$secondary"), block.head, Content.styled(whole, "dim"))
+        return Content.assemble(Content.styled("✉ ", "$primary"), block.head, Content.styled(whole, "dim"))
 
 
 class ThoughtWidget(FoldableWidget):

@@ -36,6 +36,7 @@ Picker, TaskPanel { align: center middle; }
 #picker #choices { height: auto; max-height: 14; text-wrap: nowrap; text-overflow: ellipsis; }
 #picker #text { height: auto; max-height: 12; overflow-y: auto; border-top: solid $primary; display: none; }
 Screen:ansi #log .user { text-style: bold; }
+Screen:ansi ComposerBox .text-area--placeholder { text-style: dim; }
 Screen:ansi #log .thought, Screen:ansi #log .note, Screen:ansi #log .told, Screen:ansi #status { text-style: dim; }
 """
 
