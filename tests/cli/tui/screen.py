@@ -58,7 +58,7 @@ class Seat:
         self.here = here
         self.house = house
 
-    async def until(self, true: Callable[[], object], seconds: float = 20) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 60) -> None:
         """Wait for something to be seen."""
         async with asyncio.timeout(seconds):
             while not true():

@@ -289,3 +289,47 @@ async def test_the_filter_of_a_list_can_begin_with_what_was_typed(tmp_path: Path
         await here.pilot.press("ctrl+r")
         await here.until(lambda: isinstance(here.chat.screen, Picker))
         assert here.chat.screen.query_one(Input).value == "alp"
+
+
+@SIZES
+async def test_unfolding_keeps_what_is_looked_at_where_it_is(tmp_path: Path, size: tuple[int, int]) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "a.txt").write_text("\n".join(f"line {n}" for n in range(60)))
+    read = call_tools(("read", {"path": "a.txt"}))
+    words = "\n\n".join(f"word {n}" for n in range(60))
+    async with seat(tmp_path, ScriptedModel([read, say(f"MARK\n\n{words}"), say("end")]), size=size) as here:
+        await here.type("go")
+        await here.until(lambda: here.said("words") and not here.chat.remote.talk.run)
+        await here.pilot.pause(0.3)
+        answer = here.chat.query_one(".words")
+        here.chat.talk.release_anchor()
+        here.chat.talk.scroll_to(y=answer.virtual_region.y, animate=False)
+        await here.until(lambda: "MARK" in here.screen().split("\n")[0])
+        await here.pilot.press("ctrl+o")
+        await here.until(lambda: "line 2" in str(here.chat.query_one(".tool").render()))
+        await here.until(lambda: "MARK" in here.screen().split("\n")[0])
+
+
+async def test_a_question_stands_once(tmp_path: Path) -> None:
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X", "elevated": True})), say("no")])
+    async with seat(tmp_path, model) as here:
+        await here.type("go")
+        await here.until(lambda: here.chat.card.display and "waits for your answer" in here.screen())
+        assert here.screen().count("touch X") == 2 and "Tab, then" not in str(here.chat.query_one(".tool").render())
+        await here.pilot.press("tab", "d")
+        await answered(here, "no")
+
+
+async def test_a_shorter_conversation_is_seen_in_the_line_at_once(tmp_path: Path) -> None:
+    long = "tell " * 4000
+    summary = say("## Goal\nA summary of all that was said.")
+    model = ScriptedModel([say("a " * 4000), say("b " * 4000), *[summary] * 4])
+    async with seat(tmp_path, model) as here:
+        for n in range(2):
+            await here.type(f"{long} {n}")
+            await here.until(lambda n=n: len(here.said("words")) == n + 1 and not here.chat.remote.talk.run)
+        before = here.chat.remote.row["totalTokens"]
+        await here.type("/compact")
+        await here.until(lambda: any("ompacted" in text for text in here.said("note")))
+        assert not any("Not compacted" in text for text in here.said("note"))
+        await here.until(lambda: here.chat.remote.row["totalTokens"] != before and "~" in here.status)

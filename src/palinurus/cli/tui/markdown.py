@@ -17,11 +17,12 @@ from textual.content import Content
 from textual.highlight import HighlightTheme, highlight
 from textual.style import Style
 
+from palinurus.cli.tui.told import DIFF_STYLES
+
 Lines = list[Content]
 
 LONG_FENCE = 60  # lines of code that are drawn once for all before the fence is closed
 NARROW = 8  # columns a cell of a table gets at least
-DIFF_STYLES = {"+": "$success", "-": "$error", "@": "$primary", "*": "bold"}
 
 
 _CODE = {
