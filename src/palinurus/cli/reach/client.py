@@ -35,6 +35,7 @@ class CliMessage(msgspec.Struct, frozen=True):
     model: str = ""
     thinking: str = ""
     schema: dict[str, Any] | None = None  # the answer must be JSON that fits it
+    folder: str = ""  # where the session works, if it begins with this message
     unattended: bool = False  # nobody is here to answer what the run asks leave for
     files: tuple[dict[str, str], ...] = ()  # fileName, mimeType and content (base64), as the page sends them
 
@@ -121,6 +122,8 @@ class HttpAgentClient:
             asked["response_format"] = {"type": "json_schema", "json_schema": {"schema": message.schema}}
         if message.files:
             asked["attachments"] = message.files
+        if message.folder:
+            asked["folder"] = message.folder
         body = msgspec.json.encode({**asked, "reasoning_effort": message.thinking or None})
         for left in range(TRIES, 0, -1):
             try:

@@ -104,6 +104,7 @@ class LocalAgentClient:
                 message.model,
                 message.thinking,
                 strict=bool(message.thinking),
+                folder=message.folder,
                 unattended=message.unattended,
                 answer=AnswerForm(message.schema) if message.schema is not None else None,
             ),

@@ -33,7 +33,7 @@ from palinurus.cli.tui.terminal import UserShell
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.paths import find_profile
-from palinurus.core.text import format_span, format_tokens
+from palinurus.core.text import format_tokens
 from palinurus.errors import PalinurusError
 
 AGAIN = 2.0  # seconds in which a second Ctrl-C leaves
@@ -87,6 +87,7 @@ class ScreenStart(msgspec.Struct, frozen=True):
     history: str = ""  # the file
     environ: Mapping[str, str] = {}
     folders: Mapping[str, str] = {}  # the workspace of each agent, where it is on this machine
+    folder: str = ""  # where the session works, if it begins now; "": as it has it
 
 
 class ChatScreen(App[None]):
@@ -111,6 +112,7 @@ class ChatScreen(App[None]):
         super().__init__()
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
         self.remote = ScreenSession(start.enter, start.session, start.model, clock, tell=self._told)
+        self.remote.folder = start.folder
         self._start, self._clock = start, clock
         self._profile = find_profile(os.path.dirname(start.history))
         self._shell = UserShell(start.environ)
@@ -166,7 +168,8 @@ class ChatScreen(App[None]):
             remote = self.remote
             names = [f"{m['provider']}/{m['id']}" for m in remote.models]
             self.composer.known = gather_completion_words(remote.commands, names, [str(r["id"]) for r in remote.levels])
-        self.composer.folder = self._start.folders.get(self.remote.session.partition(":")[2].partition(":")[0], "")
+        own = self._start.folders.get(self.remote.session.partition(":")[2].partition(":")[0], "")
+        self.composer.folder = str(self.remote.row.get("folder") or own)
         self._since = (self._since or self._clock.monotonic()) if self.remote.talk.run else None
         self._beat()
 
@@ -306,7 +309,9 @@ class ChatScreen(App[None]):
             title = strip_controls(str(row.get("label") or row.get("derivedTitle") or row["key"]))
             going = "working, " if row.get("hasActiveRun") else ""
             choices.append(
-                PickerChoice(str(row["key"]), title, f"{going}{_ago(now, row.get('updatedAt'))}{row['key']}")
+                PickerChoice(
+                    str(row["key"]), title, f"{going}{status.format_ago(now, row.get('updatedAt'))}{row['key']}"
+                )
             )
 
         async def go(value: str) -> None:
@@ -360,13 +365,6 @@ def _about(model: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (shown, f"{format_tokens(room)} tokens" if room else "") if part)
 
 
-def _ago(now: int, then: Any) -> str:
-    if not isinstance(then, int):
-        return ""
-    seconds = max(0, (now - then) // 1000)
-    return f"{format_span(seconds)} ago, " if seconds >= 60 else "just now, "
-
-
 OURS = {
     "/exit": "quit",
     "/quit": "quit",
@@ -392,6 +390,7 @@ def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: Cli
     history = os.path.join(loaded.settings.home, "history")
     folders = {a.id: a.workspace for a in loaded.settings.agents.values() if loaded.settings.gateway.mode == "local"}
     start = ScreenStart(enter, blank.session, blank.model, history, environ=environ, folders=folders)
+    start = replace(start, folder=blank.folder)
     screen = ChatScreen(start, clock)
     terminal.watch_hangup()
     screen.run()

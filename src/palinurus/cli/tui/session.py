@@ -91,6 +91,7 @@ class ScreenSession:
         self.talk = ScreenConversation()
         self.line = "starting …"
         self.where = ""
+        self.folder = ""  # where a session that begins works; "": in the home workspace
         self._enter = enter
         self._model = model
         self._clock = clock
@@ -149,6 +150,8 @@ class ScreenSession:
 
     async def _joined(self, wire: ScreenConnection) -> None:
         await wire.call("sessions.subscribe")
+        if self.folder and not self.row:
+            await wire.call("sessions.create", {"key": self.session, "folder": self.folder})
         await self._read(wire)
         self.line = ""
         self._open.set()
@@ -327,7 +330,8 @@ class ScreenSession:
 
     async def begin(self, agent: str = "") -> None:
         """A new session of the same agent, or another, and go there."""
-        made = await self._asked("sessions.create", {"agentId": agent or self._agent()})
+        place = {"folder": self.row["folder"]} if self.row.get("folder") else {}
+        made = await self._asked("sessions.create", {"agentId": agent or self._agent(), **place})
         if made is not None:
             await self.go(made["key"])
 

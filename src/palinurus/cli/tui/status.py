@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.text import cut_end, format_tokens
+from palinurus.core.text import cut_end, format_span, format_tokens
 from palinurus.core.types.keys import parse_session_key
 
 
@@ -33,6 +33,19 @@ def format_level(row: Mapping[str, Any]) -> str:
     return str(row.get("thinkingLevel") or row.get("thinkingDefault") or "off")
 
 
+def format_ago(now: int, then: Any) -> str:
+    """How long ago that was, as the beginning of a line; "" if nobody knows."""
+    if not isinstance(then, int):
+        return ""
+    seconds = max(0, (now - then) // 1000)
+    return f"{format_span(seconds)} ago, " if seconds >= 60 else "just now, "
+
+
+def cut_path(path: str) -> str:
+    """The end of a path, which tells folders apart."""
+    return path if len(path) <= 30 else f"…{path[-29:]}"
+
+
 def list_status_parts(facts: StatusBarFacts) -> list[str]:
     """The words of the line, most important first."""
     key = parse_session_key(facts.session)
@@ -46,6 +59,8 @@ def list_status_parts(facts: StatusBarFacts) -> list[str]:
         shown.append(f"{facts.waiting} to decide")
     place = f"[{facts.profile}] {place}" if facts.profile else place
     shown += [f"{place} ({name})" if name else place]
+    if folder := str(row.get("folder") or ""):
+        shown.append(f"in {cut_path(folder)}")
     if format_model(row):
         shown += [format_model(row), f"think {format_level(row)}"]
     used, room = row.get("totalTokens") or 0, row.get("contextTokens") or 0

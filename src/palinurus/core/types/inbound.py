@@ -139,6 +139,7 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     context: tuple[EarlierMessage, ...] = ()  # stands before the session's own history
     system: str = ""  # added to the system prompt
     client_tools: tuple[ClientTool, ...] = ()  # offered to the model beside ours; a call of one ends the run
+    folder: str = ""  # where its session is to work, if it begins with this message; the owner's alone to ask
     unattended: bool = False  # whoever sent it cannot be asked anything while it runs
     strict: bool = False  # a thinking level that the model does not offer is refused, not fitted
     # how it waits while its session is busy (inbox/policy.py)

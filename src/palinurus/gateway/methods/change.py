@@ -26,6 +26,7 @@ from palinurus.sessions import lifecycle
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow
+from palinurus.workspace.folders import explain_barred, explain_mismatch
 
 Text = str | None | UnsetType
 _NO_MODEL = (
@@ -70,6 +71,7 @@ class SessionCreateParams(MethodParams, frozen=True):
     emit_command_hooks: bool | None = None
     task: str | None = None
     message: str | None = None
+    folder: NonEmpty | None = None  # ours: where it works; the owner's alone to say, and only where they gave leave
 
 
 class SessionSendParams(SessionKeyParams, frozen=True, kw_only=True):
@@ -220,13 +222,15 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
     key = here.reader.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
     seen = await here.reader.load(key)
     now = here.program.clock.now()
+    _check_folder(call, key, seen.record, asked.folder)
     if seen.record is None:
-        record = SessionRecord.fresh(key, now, str(uuid.uuid4()))
+        record = msgspec.structs.replace(SessionRecord.fresh(key, now, str(uuid.uuid4())), folder=asked.folder)
         name = asked.parent_session_key
         parent = await here.reader.load(here.reader.key(name, agent)) if name else None
         if parent is not None and parent.record is not None:
             inherited = {n: v for n in lifecycle.INHERITED if (v := getattr(parent.record, n)) is not None}
-            record = msgspec.structs.replace(record, **inherited, parentSessionKey=str(parent.key))
+            inherited |= {"folder": asked.folder, "parentSessionKey": str(parent.key)}
+            record = msgspec.structs.replace(record, **inherited)
         if await here.program.store.save_session(record.row(key), expect=None):  # else somebody has begun it meanwhile
             here.broadcaster.announce_change(str(key), "create")
             told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
@@ -241,6 +245,17 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
         )
     row = await here.reader.find_row(str(key)) or {}
     return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": bool(text)}
+
+
+def _check_folder(call: MethodCall, key: SessionKey, record: SessionRecord | None, folder: str | None) -> None:
+    """Raises MethodError if the session may not work there. Whether it still may is asked again before every run."""
+    if folder is None:
+        return
+    if refused := call.client.caller.explain_refusal(ADMIN):
+        raise MethodError(refused)
+    why = explain_mismatch(record.folder if record else None, folder, key, begun=record is not None)
+    if why := why or explain_barred(folder, call.program.settings, call.program.environ):
+        raise MethodError(why)
 
 
 async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str, Any]:

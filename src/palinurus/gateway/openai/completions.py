@@ -112,6 +112,7 @@ class OpenAiReply(msgspec.Struct, frozen=True):
 
 class _TerminalBody(msgspec.Struct, frozen=True):
     attachments: tuple[Any, ...] = ()
+    folder: str = ""
 
 
 _DECODER = decode_late(_Body)
@@ -170,7 +171,7 @@ def parse_terminal_turn(
     if isinstance(more, HttpFault):
         return more
     options = found.inbound.options
-    options = msgspec.structs.replace(options, strict=bool(options.thinking))
+    options = msgspec.structs.replace(options, strict=bool(options.thinking), folder=more.folder)
     inbound = msgspec.structs.replace(found.inbound, target=Target("terminal"), options=options)
     return msgspec.structs.replace(found, inbound=inbound, events=True, attached=more.attachments)
 
