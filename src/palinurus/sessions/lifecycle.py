@@ -33,7 +33,8 @@ _HEAD = 64 * 1024  # bytes in which a header line is looked for
 # What a branch takes over from the session it comes from: what a person chose, not where its replies went.
 INHERITED = (
     "thinkingLevel", "verboseLevel", "reasoningLevel", "fastMode", "providerOverride", "modelOverride",
-    "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource", "modelProvider", "model", "folder",
+    "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource", "modelProvider", "model",
+    "permissionMode", "folder",
 )  # fmt: skip
 
 
@@ -218,7 +219,7 @@ _CHOICE = (
 )  # fmt: skip
 _ASKED = (
     "thinkingLevel", "verboseLevel", "traceLevel", "reasoningLevel", "ttsAuto", "label", "displayName",
-    "spawnedBy", "spawnedCwd", "parentSessionKey", "forkedFromParent", "spawnDepth", "subagentRole",
+    "permissionMode", "spawnedBy", "spawnedCwd", "parentSessionKey", "forkedFromParent", "spawnDepth", "subagentRole",
     "subagentControlScope",
 )  # fmt: skip
 

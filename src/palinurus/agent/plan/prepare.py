@@ -34,7 +34,7 @@ from palinurus.agent.plan.opening import (
     Tell,
     add_pictures,
     count_pinned,
-    find_unknown_results,
+    find_open_calls,
     is_continuation,
     limit_timeout,
     list_earlier_answers,
@@ -61,10 +61,10 @@ from palinurus.config.secrets import list_known_secrets
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import fit_history
-from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.policy.audience import is_outsider, is_shared
+from palinurus.core.policy.modes import LINES
 from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target
@@ -183,7 +183,7 @@ class RunPreparer:
             sampling=sampling,
             prompt=self._parts.prompts.prompt(route.agent, offer.tools.values(), occasion),
             history=fit_history(history, rules, count_pinned(inbound, transcript), None if resumed else now),
-            opening=opening,
+            opening=prepend_preface(opening, LINES.get(judged.mode, "")),
             tools=offer.tools,
             specs=offer.specs,
             hidden=offer.hidden,
@@ -198,9 +198,7 @@ class RunPreparer:
             quiet=set_posting(read_show(base.agent), base.agent, inbound, offer.tools),
             profile=session.authProfileOverride or "",
             scale=await self._parts.calibration.learn(transcript, model.ref) if self._parts.calibration else 1.0,
-            taint=await self.marks.taint(
-                transcript, cell.persona or cell.workspace, notes=notes, project=name_paths(cell, project)
-            ),
+            taint=await self._taint(transcript, cell, project, notes=notes),
         )
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
         view = partial(view_history, inbound, transcript, rules)
@@ -212,9 +210,8 @@ class RunPreparer:
         if row is None or base is None:
             return
         transcript = await self._load(SessionRecord.decode(row.data), route, base.agent)
-        said, now, mark = transcript.messages(), self._parts.clock.now(), transcript.mark()
-        unknown = find_unknown_results(said, repair_history(said)) if transcript.entries_of(item) else ()
-        lines = [line for result in unknown for line in transcript.add(result, item, now)]
+        now, mark = self._parts.clock.now(), transcript.mark()
+        lines = [line for result in find_open_calls(transcript, item) for line in transcript.add(result, item, now)]
         try:
             await self._parts.store.write(lines, idle=str(route.key) if idle else "")
         except StateError:
@@ -281,6 +278,12 @@ class RunPreparer:
         project = self._place.read_project(cell.folder, base.agent)
         occasion = place_occasion(occasion, cell, project, describe_box(cell.box, judged, tools))
         return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
+
+    async def _taint(
+        self, transcript: Transcript, cell: ToolSandbox, project: tuple[FileFact, ...], *, notes: bool
+    ) -> tuple[str, ...]:
+        own, paths = cell.persona or cell.workspace, name_paths(cell, project)
+        return await self.marks.taint(transcript, own, notes=notes, project=paths)
 
     def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
         """With the word on whether others than the owner see what comes of it, and on who may use the machine."""

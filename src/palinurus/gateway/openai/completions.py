@@ -26,6 +26,7 @@ from palinurus.store.port import InboxRow
 
 OURS = ("openclaw", "palinurus", "agent")  # first word of a model name that means an agent, not a model
 MESSAGES = 5000
+TOOLS = 512  # functions of the client; more are no request, and would hold everybody for seconds
 USER = 128  # characters
 KEY = 255
 GAP = "\n\n"  # between the texts of two messages of one run
@@ -98,6 +99,7 @@ class OpenAiRequest(msgspec.Struct, frozen=True):
     usage: bool  # a last chunk with the usage is wanted
     events: bool  # run events are wanted too
     keyed: bool  # the client sent an idempotency key
+    background: bool = False  # answered at once; the client comes back for the response
     attached: tuple[Any, ...] = ()  # files of the terminal, as the page sends them: `gateway/attachments.py`
 
 
@@ -180,6 +182,8 @@ def _unsupported(body: _Body) -> HttpFault | None:
     """Things that would be silently wrong if they were ignored."""
     if body.functions:
         return make_bad_request("functions is the old form; use tools", "functions", code="unsupported_parameter")
+    if len(body.tools or ()) > TOOLS:
+        return make_bad_request(f"more than {TOOLS} tools", "tools", code="invalid_value")
     for tool in body.tools or ():
         if tool.type != "function" or tool.function is None or not _NAME.fullmatch(tool.function.name):
             return make_bad_request(
@@ -293,6 +297,7 @@ def _options(body: _Body, told: OpenAiConversation, model: str, stateful: bool) 
         seed=body.seed,
         answer=_read_form(body.response_format),
         context=() if stateful else tuple(told.context),
+        results=told.results,
         system=told.system,
         client_tools=tuple(tool.function for tool in body.tools or () if tool.function is not None),
     )
