@@ -42,7 +42,7 @@ def run_agent(argv: list[str]) -> int:
         raise BadRequest("the message is empty", fix="pal agent -m TEXT, or -m - to read it from stdin")
     environ = dict(os.environ)
     loaded = load_settings(environ)
-    schema = _read_schema(args.schema) if args.schema else None
+    schema = read_schema(args.schema) if args.schema else None
     person = all(end is not None and end.isatty() for end in (sys.stdin, sys.stderr))
     place = find_place(args, loaded, environ, person=person)
     message = CliMessage(
@@ -52,7 +52,7 @@ def run_agent(argv: list[str]) -> int:
         args.model,
         thinking=args.thinking,
         schema=schema,
-        files=_read_files(args.file),
+        files=read_files(args.file),
         folder=place.folder,
         unattended=not person,
     )
@@ -76,7 +76,7 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _read_schema(file: str) -> dict[str, Any]:
+def read_schema(file: str) -> dict[str, Any]:
     """Raises BadRequest for what is no schema, or one that cannot be promised."""
     try:
         with open(file, "rb") as source:
@@ -90,7 +90,7 @@ def _read_schema(file: str) -> dict[str, Any]:
     return dict(found)
 
 
-def _read_files(paths: list[str]) -> tuple[dict[str, str], ...]:
+def read_files(paths: list[str]) -> tuple[dict[str, str], ...]:
     """The files as clients of the gateway send them. Raises BadRequest."""
     found: list[dict[str, str]] = []
     left = FILES_BYTES

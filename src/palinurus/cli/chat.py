@@ -69,7 +69,7 @@ class LoopItems(Iterator[T]):
     def __init__(self, loop: asyncio.AbstractEventLoop, items: AsyncIterator[T]) -> None:
         self._queue: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._first: list[tuple[str, Any]] = []  # looked at by `wait`, not taken yet
-        asyncio.run_coroutine_threadsafe(self._fill(items), loop)
+        self._filling = asyncio.run_coroutine_threadsafe(self._fill(items), loop)  # held: nobody else holds the task
 
     async def _fill(self, items: AsyncIterator[T]) -> None:
         try:
@@ -134,7 +134,7 @@ def run_chat(argv: list[str]) -> int:
         return int(screen(loaded, environ, blank, args.local))
     worker = LoopThread()
     try:
-        client = worker.call(connect_agent(loaded, environ, SystemClock(), local=args.local))
+        client = worker.call(connect_agent(loaded, environ, SystemClock(), local=args.local, serve=person))
         try:
             talk = PlainChat(worker, client, blank, environ)
             if sys.stdin.isatty():

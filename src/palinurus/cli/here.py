@@ -36,12 +36,17 @@ class StartPlace(msgspec.Struct, frozen=True):
     folder: str = ""
 
 
-def add_place_args(parser: CommandParser) -> None:
-    """The options that say where, and which session."""
+def add_folder_args(parser: CommandParser) -> None:
+    """The options that say where."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--here", action="store_true", help="work in this folder (its repository), not the workspace")
     where.add_argument("-C", dest="folder", default="", metavar="DIR", help="work in that folder")
     where.add_argument("--home-workspace", action="store_true", help="work in the agent's own workspace, also here")
+
+
+def add_place_args(parser: CommandParser) -> None:
+    """The options that say where, and which session."""
+    add_folder_args(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--session", default="", help="session key, or a word (default: this folder's, else the main one)"

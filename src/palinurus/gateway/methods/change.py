@@ -225,7 +225,7 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
     key = here.reader.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
     seen = await here.reader.load(key)
     now = here.program.clock.now()
-    _check_folder(call, key, seen.record, asked.folder)
+    await _check_folder(call, seen, asked.folder)
     if seen.record is None:
         record = msgspec.structs.replace(SessionRecord.fresh(key, now, str(uuid.uuid4())), folder=asked.folder)
         name = asked.parent_session_key
@@ -238,6 +238,9 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
             here.broadcaster.announce_change(str(key), "create")
             told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
             here.program.hooks.observe("session_start", told)
+    elif asked.folder and seen.record.folder is None:
+        data = msgspec.json.encode({"folder": asked.folder})
+        await here.program.store.touch(SessionRow(str(key), key.agent, seen.record.sessionId, now, data=data))
     if asked.label or asked.model:
         await patch_session(
             call, SessionPatchParams(key=str(key), label=asked.label or UNSET, model=asked.model or UNSET)
@@ -250,13 +253,15 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
     return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": bool(text)}
 
 
-def _check_folder(call: MethodCall, key: SessionKey, record: SessionRecord | None, folder: str | None) -> None:
+async def _check_folder(call: MethodCall, seen: SessionSnapshot, folder: str | None) -> None:
     """Raises MethodError if the session may not work there. Whether it still may is asked again before every run."""
     if folder is None:
         return
     if refused := call.client.caller.explain_refusal(ADMIN):
         raise MethodError(refused)
-    why = explain_mismatch(record.folder if record else None, folder, key, begun=record is not None)
+    said = await call.context.reader.transcript(seen)  # a row alone is no beginning
+    has = seen.record.folder if seen.record else None
+    why = explain_mismatch(has, folder, seen.key, begun=said is not None and bool(said.entries))
     if why := why or explain_barred(folder, call.program.settings, call.program.environ):
         raise MethodError(why)
 
