@@ -52,6 +52,8 @@ def run_acp(argv: list[str]) -> int:
         asyncio.run(run())
     except (BrokenPipeError, ConnectionResetError):  # the editor is gone
         pass
+    if sys.stdout.closed:  # by the loop, with the editor's pipe; others still want to flush it
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     return 0
 
 
