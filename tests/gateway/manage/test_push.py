@@ -43,7 +43,7 @@ async def vendor() -> AsyncIterator[PushService]:
 
 def opened(service: PushService) -> dict[str, Any]:
     """The owner lets the gate reach the fake."""
-    return {"tools": {"web": {"fetch": {"allowPrivate": True}}}}
+    return {"tools": {"web": {"fetch": {"allowedHosts": [service.http.url.removeprefix("http://")]}}}}
 
 
 async def news(here: Place, secret: str) -> tuple[int, Any]:

@@ -62,6 +62,7 @@ from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.policy.audience import is_outsider, is_shared
+from palinurus.core.policy.modes import LINES
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
@@ -179,7 +180,7 @@ class RunPreparer:
             sampling=sampling,
             prompt=self._parts.prompts.prompt(route.agent, offer.tools.values(), occasion),
             history=fit_history(history, rules, count_pinned(inbound, transcript), None if resumed else now),
-            opening=opening,
+            opening=prepend_preface(opening, LINES.get(judged.mode, "")),
             tools=offer.tools,
             specs=offer.specs,
             hidden=offer.hidden,

@@ -33,6 +33,8 @@ from palinurus.tools.commands.environ import build_child_env
 
 BINDINGS = "cliSessionBindings"  # field of a session's record
 
+UNHELD = ("plan", "ask")  # modes that bind our own tools: another program's do not come to our gate
+
 
 class ProgramKind(msgspec.Struct, frozen=True):
     """A sort of program: how it is spoken to, which workspace files it finds itself, which variables tell it where
@@ -99,6 +101,10 @@ class ProgramRunner:
         if plan.inbound.outsider:
             raise ProgramGone(
                 f"it would use this machine for somebody who may not ({TRUST} names who may)", "config", final=True
+            )
+        if plan.settings.rules.mode in UNHELD:
+            raise ProgramGone(
+                f"it would not keep to permission mode {plan.settings.rules.mode} (/mode reset)", "config", final=True
             )
         passed = {key: self._environ[key] for key in ("PATH", *sort.variables) if self._environ.get(key)}
         declared = {key: value.reveal() for key, value in program.env.items()}
