@@ -24,11 +24,11 @@ from palinurus.cli.reach.gateway import call_gateway, reach_gateway
 from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
-from palinurus.config.channelneeds import NEEDS, ChannelNeed
 from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret
 from palinurus.config.settings import Settings
+from palinurus.core.channelneeds import NEEDS, ChannelNeed
 from palinurus.core.types.channel import ChannelAbilities
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
 from palinurus.patterns import compile_late

@@ -89,9 +89,9 @@ async def test_a_finished_run_knocks_at_a_browser_that_is_away(tmp_path: Path) -
 async def test_a_subscription_that_is_over_is_forgotten(tmp_path: Path) -> None:
     async with vendor() as service, place(tmp_path / "h", **opened(service)) as here, here.other() as phone:
         await phone.call("push.subscribe", {"endpoint": f"{service.http.url}/push/1"})
-        assert (await phone.call("push.test", {}))["ok"]
+        assert (await phone.call("push.try", {}))["ok"]
         service.status = 410
-        assert (await phone.call("push.test", {}))["problem"] == "HTTP 410"
+        assert (await phone.call("push.try", {}))["problem"] == "HTTP 410"
         assert not (await phone.call("push.key", {}))["subscribed"]
         await phone.call("push.unsubscribe", {})
 
@@ -99,4 +99,4 @@ async def test_a_subscription_that_is_over_is_forgotten(tmp_path: Path) -> None:
 async def test_the_gate_keeps_notices_from_private_addresses(tmp_path: Path) -> None:
     async with vendor() as service, place(tmp_path / "h") as here, here.other() as phone:
         await phone.call("push.subscribe", {"endpoint": f"{service.http.url}/push/1"})
-        assert not (await phone.call("push.test", {}))["ok"] and service.came.empty()
+        assert not (await phone.call("push.try", {}))["ok"] and service.came.empty()

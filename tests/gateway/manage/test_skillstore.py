@@ -16,11 +16,11 @@ async def test_a_skill_is_found_looked_at_installed_updated_and_removed(tmp_path
     registry.put("notes", "1.0.0", SKILL=TEXT)
     try:
         async with place(tmp_path / "h", environ={"CLAWHUB_REGISTRY": registry.url}) as here:
-            found = await here.call("skills.search", query="note")
+            found = await here.call("skills.find", query="note")
             assert [(one["slug"], one["version"], one["installed"]) for one in found["results"]] == [
                 ("notes", "1.0.0", False)
             ]
-            shown = await here.call("skills.detail", slug="notes")
+            shown = await here.call("skills.look", slug="notes")
             assert shown["name"] == "notes" and shown["permissions"] and shown["findings"]
             wrong = await here.refused("skills.install", slug="notes", sha256="0" * 64)
             assert "not what was shown" in wrong.message
@@ -30,7 +30,7 @@ async def test_a_skill_is_found_looked_at_installed_updated_and_removed(tmp_path
             registry.put("notes", "1.1.0", SKILL=TEXT + "More.\n")
             told = await here.call("skills.outdated")
             assert told["outdated"] == [{"name": "notes", "now": "1.0.0", "newest": "1.1.0"}]
-            newer = await here.call("skills.detail", name="notes")
+            newer = await here.call("skills.look", name="notes")
             assert newer["changes"]["changed"] == ["SKILL.md"] and not newer["same"]
             await here.call("skills.install", name="notes", sha256=newer["sha256"])
             assert file.read_text().endswith("More.\n")
@@ -41,6 +41,6 @@ async def test_a_skill_is_found_looked_at_installed_updated_and_removed(tmp_path
             await here.call("skills.remove", name="notes")
             assert not file.exists()
             assert "not installed" in (await here.refused("skills.remove", name="notes")).message
-            assert "git address" in (await here.refused("skills.detail", slug="/etc/passwd")).message
+            assert "git address" in (await here.refused("skills.look", slug="/etc/passwd")).message
     finally:
         await registry.stop()

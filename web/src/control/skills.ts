@@ -43,11 +43,11 @@ class Skills extends Page {
     const query = String(new FormData(event.target as HTMLFormElement).get("query") ?? "").trim();
     if (!query) return;
     if (query.startsWith("https://")) return this.look({ slug: query });
-    this.found = (await this.work(tr`Searching…`, () => store.ask("skills.search", { query })))?.results ?? null;
+    this.found = (await this.work(tr`Searching…`, () => store.ask("skills.find", { query })))?.results ?? null;
   }
 
   private async look(asked: Payload): Promise<void> {
-    const detail = await this.work(tr`Fetching it to look at it…`, () => store.ask("skills.detail", asked));
+    const detail = await this.work(tr`Fetching it to look at it…`, () => store.ask("skills.look", asked));
     if (!detail) return;
     this.shown = { asked, ...detail };
     await this.updateComplete;
@@ -68,7 +68,7 @@ class Skills extends Page {
   }
 
   protected tools(): unknown {
-    if (!store.client.has("skills.search")) return nothing;
+    if (!store.client.has("skills.find")) return nothing;
     const pick = (name: "installed" | "store", label: string) => html`<button type="button" role="tab" aria-selected=${this.tab === name} @click=${() => (this.tab = name)}>${label}</button>`;
     return html`<div class="tabs" role="tablist" aria-label=${tr`Skills`}>${pick("installed", tr`Installed`)}${pick("store", tr`Store`)}</div>`;
   }

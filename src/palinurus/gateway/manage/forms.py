@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.channelneeds import NEEDS
 from palinurus.config.explain import lookup_key
 from palinurus.config.secrets import is_secret
+from palinurus.core.channelneeds import NEEDS
 from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, NoParams
 from palinurus.plugins.manifest import BrokenPlugin, PluginManifest, explain_unused, find_plugins
 

@@ -234,5 +234,5 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("push.key", READ, NoParams, get_push_key),
     GatewayMethod("push.subscribe", READ, PushSubscribeParams, subscribe_push),
     GatewayMethod("push.unsubscribe", READ, NoParams, unsubscribe_push),
-    GatewayMethod("push.test", READ, NoParams, try_push),
+    GatewayMethod("push.try", READ, NoParams, try_push),
 )

@@ -1,4 +1,4 @@
-"""skills.search, detail, install, outdated, accept, remove: the store on the page. Shown first, then installed by the
+"""skills.find, look, install, outdated, accept, remove: the store on the page. Shown first, then installed by the
 hash of what was shown; nothing of a skill runs.
 """
 
@@ -100,8 +100,8 @@ async def remove_skill(call: MethodCall, asked: InstalledSkillParams) -> dict[st
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("skills.search", ADMIN, SkillSearchParams, search_store),
-    GatewayMethod("skills.detail", ADMIN, SkillDetailParams, describe_store_skill),
+    GatewayMethod("skills.find", ADMIN, SkillSearchParams, search_store),
+    GatewayMethod("skills.look", ADMIN, SkillDetailParams, describe_store_skill),
     GatewayMethod("skills.install", ADMIN, SkillInstallParams, install_skill),
     GatewayMethod("skills.outdated", ADMIN, NoParams, list_outdated_skills),
     GatewayMethod("skills.accept", ADMIN, InstalledSkillParams, accept_skill),
