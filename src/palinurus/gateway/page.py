@@ -113,7 +113,7 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
     "connect-src 'self'; frame-src 'self'; worker-src 'self'; manifest-src 'self'; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'none'; "
-    "require-trusted-types-for 'script'; trusted-types lit-html dompurify"
+    "require-trusted-types-for 'script'; trusted-types lit-html dompurify palinurus"
 )
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"} | {
     ".png": "image/png",
