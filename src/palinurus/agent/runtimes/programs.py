@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 
 import msgspec
 
@@ -70,16 +71,17 @@ class ProgramRunner:
         self._store = store
         self._files = files
 
-    def run(self, name: str, plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
+    def run(self, name: str, plan: RunPlan, ports: RunPorts) -> AsyncGenerator[RunEvent, None]:
         """The run, done by the program of that name in the config."""
         return self._counted(name, drive_program(plan, ports, name, lambda setting: self._talk(name, setting)))
 
-    async def _counted(self, name: str, events: AsyncIterator[RunEvent]) -> AsyncIterator[RunEvent]:
+    async def _counted(self, name: str, events: AsyncGenerator[RunEvent, None]) -> AsyncGenerator[RunEvent, None]:
         kind = self._settings.runtimes.programs[name].kind
         self._busy.append(kind)
         try:
-            async for event in events:
-                yield event
+            async with aclosing(events):
+                async for event in events:
+                    yield event
         finally:
             self._busy.remove(kind)
 
