@@ -4,7 +4,7 @@ import { fill, type Field } from "../form";
 import { icon } from "../icons";
 import { readConfig, writeConfig } from "../settings";
 import { signIn } from "../signin";
-import { tr } from "../words";
+import { rich, tr } from "../words";
 
 const states: Record<string, [string, string]> = { connected: [tr`connected`, "good"], starting: [tr`starting`, ""], stopped: [tr`stopped`, ""], off: [tr`off`, ""] };
 
@@ -98,7 +98,7 @@ class Integrations extends Page {
 
   protected body(d: Payload): unknown {
     return html`<section><h2>${tr`MCP servers`}</h2>${d.servers.length ? html`<ul class="rows big">${d.servers.map((one: Payload) => this.server(one))}</ul>` : empty(tr`No MCP servers`, tr`They bring tools: calendars, issue trackers, databases.`)}</section>
-      <section><h2>${tr`Plugins`}</h2>${d.plugins.length ? html`<ul class="rows big">${d.plugins.map((one: Payload) => this.plugin(one))}</ul>` : empty(tr`No plugins`, html`<code>pal plugins new</code>`)}</section>`;
+      <section><h2>${tr`Plugins`}</h2>${d.plugins.length ? html`<ul class="rows big">${d.plugins.map((one: Payload) => this.plugin(one))}</ul>` : empty(tr`No plugins`, rich`They live in the folder ${html`<code>plugins</code>`}; ${html`<code>pal plugins new</code>`} makes one.`)}</section>`;
   }
 }
 customElements.define("pal-integrations", Integrations);

@@ -3,7 +3,7 @@ import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { fill } from "../form";
 import { readConfig, writeConfig } from "../settings";
 import { count, money, upper } from "../text";
-import { language, tr } from "../words";
+import { language, plural, tr } from "../words";
 
 const SPANS: [number, string][] = [[7, tr`7 days`], [30, tr`30 days`], [90, tr`90 days`]];
 const LIMITS: [string, string, string][] = [["day", tr`Everything, per day`, "day"], ["session", tr`Each conversation`, "session"], ["agent", tr`Each agent, per day`, "agent"]];
@@ -41,7 +41,7 @@ class Usage extends Page {
     });
     const most = Math.max(...days.map((day) => day[this.unit] ?? 0), 1e-9);
     const short = new Intl.DateTimeFormat(language(), { day: "numeric", month: "numeric", timeZone: "UTC" });
-    const every = Math.ceil(this.days / 10);
+    const every = Math.ceil(this.days / 10) | 1;
     return html`<div class="chart dense" role="img" aria-label=${tr`By day: ${days.filter((day) => day[this.unit]).map((day) => `${day.date} ${this.amount(day)}`).join(", ")}`}>${days.map((day, at) => html`<div title="${day.date}: ${count(day.totalTokens)} · ${money(day.totalCost)}"><i .style=${`height:${Math.max(day[this.unit] ? 2 : 0, (100 * (day[this.unit] ?? 0)) / most)}%`}></i><span>${at % every ? "" : short.format(new Date(day.date))}</span></div>`)}</div>`;
   }
 
@@ -79,7 +79,7 @@ class Usage extends Page {
     const tile = (name: string, value: unknown, more: unknown) => html`<div class="tile"><span>${name}</span><b>${value}</b><small>${more}</small></div>`;
     const pick = (name: "totalCost" | "totalTokens", label: string) => html`<button type="button" class="small ghost" aria-pressed=${this.unit === name} @click=${() => (this.unit = name)}>${label}</button>`;
     const set = LIMITS.filter(([key]) => d.budgets[key]?.hardUsd || d.budgets[key]?.softUsd);
-    return html`<div class="tiles">${tile(tr`Cost`, money(all.totalCost), tr`in ${this.days} days`)}${tile(tr`Tokens`, count(all.totalTokens), tr`${count(all.input)} in, ${count(all.output)} out`)}${tile(tr`Read from cache`, share(read, input), tr`${count(read)} tokens`)}${tile(tr`Model calls`, count(sums.messages?.total), tr`${(d.used.sessions ?? []).length} conversations`)}</div>
+    return html`<div class="tiles">${tile(tr`Cost`, money(all.totalCost), tr`in ${this.days} days`)}${tile(tr`Tokens`, count(all.totalTokens), tr`${count(all.input)} in, ${count(all.output)} out`)}${tile(tr`Read from cache`, share(read, input), tr`${count(read)} tokens`)}${tile(tr`Model calls`, count(sums.messages?.total), plural((d.used.sessions ?? []).length, "{n} conversation", "{n} conversations"))}</div>
       ${all.totalTokens ? html`<section><h2>${tr`By day`} <span class="units">${pick("totalCost", tr`Cost`)}${pick("totalTokens", tr`Tokens`)}</span></h2>${this.chart(d.daily)}</section>` : empty(tr`Nothing was used yet`, tr`Costs appear here with the first answer.`)}
       ${this.bars(tr`By model`, (sums.byModel ?? []).map((row: Payload) => ({ name: `${row.provider}/${row.model}`, totals: row.totals })))}
       ${this.bars(tr`By conversation`, (d.used.sessions ?? []).map((row: Payload) => ({ name: row.label || store.sessions.find((one) => one.key === row.key)?.derivedTitle || row.key, totals: row.usage, open: () => store.go("chat", row.key) })))}
