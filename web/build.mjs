@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const out = process.argv[2] ?? join(here, "../src/palinurus/gateway/static");
-const usual = { bundle: true, minify: true, target: ["es2022"], legalComments: "none" };
+const usual = { bundle: true, minify: true, target: ["es2022"], legalComments: "none", charset: "utf8" };
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });

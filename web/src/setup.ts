@@ -164,7 +164,7 @@ class Setup extends Part {
   }
 
   private server(): unknown {
-    return html`<label class="whole">${tr`Address`}<input name="address" type="url" required placeholder=${tr`http://127.0.0.1:8080/v1`}></label>
+    return html`<label class="whole">${tr`Address`}<input name="address" type="url" required placeholder="http://127.0.0.1:8080/v1"></label>
       <label class="whole">${tr`Key, if it wants one`}<input name="key" type="password" autocomplete="off"></label>`;
   }
 
