@@ -1,4 +1,4 @@
-"""The recipes of docs/remote.md with the real servers: page, WebSocket and streams come through, no header gives a right.
+"""The recipes of docs/remote.md with the real servers: page, WebSocket, streams come through; no header gives a right.
 
 Without nginx or caddy (`apt-get install nginx-light caddy`) these are skipped and say so.
 """
