@@ -24,6 +24,7 @@ class Setup extends Part {
   kept: Payload | null = null; // what did not answer, and could be taken all the same
   homes: Payload[] = []; // of other agent programs on this machine
   private joins = 0;
+  private assumed: string[] = []; // what the server does not say of its model
 
   willUpdate(): void {
     if (this.joins === store.joins || store.client.link !== "open") return;
@@ -93,6 +94,7 @@ class Setup extends Part {
     this.busy = tr`Testing the model…`;
     try {
       const tried = await store.client.request<Payload>("setup.try", chosen);
+      this.assumed = tried.assumed ?? [];
       if (tried.ok) return await this.write(chosen);
       this.problem = tr`It does not answer: ${tried.problem}`;
       this.kept = chosen;
@@ -126,7 +128,7 @@ class Setup extends Part {
       if (status?.model !== model) continue;
       store.demo = false;
       this.busy = "";
-      this.leave(tr`${model} answers from now on.`);
+      this.leave([tr`${model} answers from now on.`, ...this.assumed].join(" "));
       return;
     }
     this.busy = "";
