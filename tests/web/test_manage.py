@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from palinurus.testing.model import ScriptedModel, say
+from palinurus.testing.oauth import EMAIL, FakeOAuth
 from palinurus.testing.registry import FakeRegistry
 from web.conftest import Visit
-from web.served import served
+from web.served import CONFIG, served
 from web.test_pages import turn
 
 ANSWER = ScriptedModel([say("Hello.")], repeat=True)
@@ -213,3 +214,20 @@ async def test_a_form_fits_the_screen(page: Any, visit: Visit, size: tuple[int, 
     await page.click(".tools button >> text=New job")
     box = await page.locator(".form-dialog").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= size[0] and box["height"] <= size[1]
+
+
+async def test_signing_in_shows_the_address_and_takes_the_answer(page: Any, tmp_path: Path) -> None:
+    async with FakeOAuth() as oauth:
+        vendor = {"baseUrl": "http://127.0.0.1:9/v1", "signIn": oauth.make_config()}
+        models = {"providers": {**CONFIG["models"]["providers"], "openai-codex": vendor}}
+        async with served(tmp_path / "h", ANSWER, models=models) as site:
+            await page.goto(site.at("models"))
+            await page.click("[aria-label^='Sign in: OpenAI']")
+            link = page.locator("pal-signin a")
+            await page.wait_for_selector("pal-signin img.code")
+            back = await oauth.browse(await link.get_attribute("href"), follow=False)
+            await page.fill("#pasted", back)
+            await page.click("pal-signin button >> text=Continue")
+            await page.wait_for_selector(f".toasts >> text=Signed in as {EMAIL}")
+            await page.wait_for_selector("pal-signin", state="detached")
+            await page.wait_for_selector(".tag.good >> text=signed in")
