@@ -15,8 +15,9 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from palinurus import Agent
@@ -33,7 +34,7 @@ class Task(NamedTuple):
     name: str
     asks: tuple[str, ...]  # one after the other, in one session
     done: Callable[[Path, str], bool]  # (workspace, the last answer) -> was it done?
-    files: dict[str, str] = {}
+    files: Mapping[str, str] = MappingProxyType({})
 
 
 def says(*words: str) -> Callable[[Path, str], bool]:
