@@ -26,7 +26,8 @@ LIST = {"shopping.txt": "milk\neggs\nbread\n", "todo.md": "- call Ann\n- pay ren
 CODE = {"app.py": "def add(a, b):\n    return a - b\n", "README.md": "# Calculator\nAdds two numbers.\n"}
 LOGS = {"a.log": "ok\nok\n", "b.log": "ok\nERROR disk full\nok\n", "c.log": "ok\n"}
 NOTE = {
-    "meeting.txt": "Meeting on Monday.\nPresent: Ann, Bob.\nDecided: the launch moves to 12 May. Bob writes the letter.\n"
+    "meeting.txt": "Meeting on Monday.\nPresent: Ann, Bob.\n"
+    "Decided: the launch moves to 12 May. Bob writes the letter.\n"
 }
 
 
