@@ -26,6 +26,10 @@ LINES = """
 chat --plain
 agent -m "hello"
 agent -m "hello" --json --local
+print "hello" --local
+folders list
+folders allow /nowhere
+folders revoke /nowhere
 gateway --port {port}
 gateway install
 gateway uninstall
