@@ -13,7 +13,7 @@ from palinurus.testing.oauth import EMAIL, FakeOAuth
 from palinurus.testing.registry import FakeRegistry
 from web.conftest import Visit
 from web.served import CONFIG, served
-from web.test_pages import turn
+from web.test_pages import AXE, serious, turn
 
 ANSWER = ScriptedModel([say("Hello.")], repeat=True)
 NOTES = "---\nname: notes\ndescription: Keeps notes.\n---\nRead files and keep notes.\n"
@@ -231,3 +231,23 @@ async def test_signing_in_shows_the_address_and_takes_the_answer(page: Any, tmp_
             await page.wait_for_selector(f".toasts >> text=Signed in as {EMAIL}")
             await page.wait_for_selector("pal-signin", state="detached")
             await page.wait_for_selector(".tag.good >> text=signed in")
+
+
+async def test_axe_finds_nothing_serious_on_a_phone_and_in_forms(page: Any, visit: Visit) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: make web")
+    await page.set_viewport_size({"width": 375, "height": 740})
+    await visit(ANSWER)
+    await page.evaluate(AXE.read_text())
+    found: list[str] = []
+    for view in ("usage", "models", "skills", "integrations", "cron", "access", "config", "debug"):
+        await turn(page, view)
+        found += await serious(page, ".content")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 375, view
+    await turn(page, "cron")
+    await page.click(".tools button >> text=New job")
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme)
+        found += await serious(page, ".form-dialog")
+    await page.emulate_media(color_scheme="light")
+    assert not found, "\n".join(found)
