@@ -27,6 +27,7 @@ PARTS: dict[str, str] = {
     "asyncpg": "asyncpg",
     "relay": "palinurus.inbox.relay:RunRelay",
     "shared-rules": "palinurus.services.sharedrules:SharedRules",
+    "shared-signins": "palinurus.providers.signin.shared:SharedSignIns",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # transcripts that a newer OpenClaw has compressed; the extra `migrate`
     "zstandard": "zstandard",
@@ -86,6 +87,7 @@ PARTS: dict[str, str] = {
     # what is asked over HTTP
     "completions": "palinurus.gateway.openai.endpoints",
     "models": "palinurus.gateway.openai.completions",
+    "stored": "palinurus.gateway.openai.stored:handle_stored",
     "invoke": "palinurus.gateway.invoke:handle_invoke",
     "history": "palinurus.gateway.history:handle_history",
     "audio": "palinurus.gateway.openai.audio:HANDLERS",

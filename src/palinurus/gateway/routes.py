@@ -62,6 +62,10 @@ def _responses(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
     return visit.gateway.complete(visit, "RESPONSES_DIALECT")
 
 
+def _stored(what: str) -> RouteHandler:
+    return lambda visit: late.load_part("stored")(visit, what)
+
+
 def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
     return visit.gateway.calls.answer(visit)
 
@@ -105,6 +109,12 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/v1/models/(?P<id>.+)"), "model", READ, _LATER["model"]),
     HttpRoute("POST", compile_late(r"/v1/chat/completions"), "chat", WRITE, _chat),
     HttpRoute("POST", compile_late(r"/v1/responses"), "responses", WRITE, _responses),
+    HttpRoute("GET", compile_late(r"/v1/responses/(?P<id>[^/]+)"), "response", READ, _stored("response")),
+    HttpRoute("GET", compile_late(r"/v1/responses/(?P<id>[^/]+)/input_items"), "input", READ, _stored("input")),
+    HttpRoute("POST", compile_late(r"/v1/responses/(?P<id>[^/]+)/cancel"), "cancel", WRITE, _stored("cancel")),
+    HttpRoute("POST", compile_late(r"/v1/conversations"), "conversations", WRITE, _stored("begin")),
+    HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)"), "conversation", READ, _stored("conversation")),
+    HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)/items"), "items", READ, _stored("items")),
     HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", WRITE, _LATER["asset"]),
     HttpRoute("POST", compile_late(r"/reach/turn"), "reach", ADMIN, _reach),
     HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", ADMIN, _LATER["invoke"]),

@@ -15,6 +15,7 @@ import msgspec
 from palinurus.core.policy import audience, groups
 from palinurus.core.policy.groups import BUILTIN_TOOLS, PolicyTool, normalize_tool_name, suggest_word
 from palinurus.core.policy.layers import LAYERS, ToolGate, ToolQuestion, ToolRules, is_opened, list_tool_gates
+from palinurus.core.policy.modes import explain_mode
 
 OPENAI = ("openai", "openai-codex")
 KeyLocator = Callable[[str], str]  # key path -> file:line, "" if it is not written anywhere
@@ -230,6 +231,11 @@ def _outsider(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuest
         yield PolicyStep(0, "people", hidden, audience.TRUST, words=words, changes=(change,) if hidden else ())
 
 
+def _mode(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
+    if words := explain_mode(question.mode, name, tool.effect, tool.origin):
+        yield PolicyStep(0, "mode", key="agents.defaults.permissionMode", words=words)
+
+
 _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[PolicyStep]], ...] = (
     _owner,
     _patch,
@@ -238,6 +244,7 @@ _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[Polic
     _idle,
     _memory,
     _outsider,
+    _mode,
 )
 
 

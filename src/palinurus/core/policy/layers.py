@@ -13,13 +13,17 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from palinurus.core.policy import groups
+from palinurus.core.types.approval import PermissionMode
 from palinurus.patterns import compile_late
 
 T = TypeVar("T")
 SubagentRole: TypeAlias = Literal["main", "orchestrator", "leaf"]
 
 # Every sub-agent: it serves one task of its parent, and neither steers the program nor speaks for it.
-SUBAGENT_DENY: tuple[str, ...] = ("gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send")
+SUBAGENT_DENY: tuple[str, ...] = (
+    *("gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send"),
+    "session_search",  # ours: what was said elsewhere is the owner's memory, too
+)
 # One that may not start others has nobody to look after. `subagents` stays, for looking only.
 LEAF_DENY: tuple[str, ...] = ("sessions_list", "sessions_history", "sessions_spawn")
 
@@ -162,6 +166,7 @@ class ToolQuestion(msgspec.Struct, frozen=True):
     exec_denied: bool = False  # /exec security=deny in this session
     inherited: ToolLists | None = None  # what the session that started this one may use
     shared: bool = False  # others than the owner see what comes of it
+    mode: PermissionMode = "default"  # how much is asked about
     outsider: str = ""  # who asks, as channel:id, if it is nobody whom the owner lets use the machine
 
 

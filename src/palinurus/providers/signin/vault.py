@@ -11,9 +11,9 @@ import fcntl
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from palinurus.providers.signin.keyring import ProgramKeyring
 
 log = logging.getLogger(__name__)
+
+# One at a time, for a profile: within a home, or within a fleet.
+RenewalLock: TypeAlias = Callable[[str, Clock], AbstractAsyncContextManager[None]]
 
 FILE = "sign-ins.json"
 LARGEST = 1_000_000
@@ -49,6 +52,7 @@ class KeptSignIn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     keyring: bool = False
     client: dict[str, str] = {}  # what the person or the server said beyond the vendor's row: addresses, client id
     client_secret: str = ""
+    number: int = 0  # in a fleet: which of the store's it is; 0: the other nodes do not have it yet (`shared.py`)
 
     @property
     def tokens(self) -> TokenSet:
@@ -79,8 +83,11 @@ class _File(msgspec.Struct):
 class SignInVault:
     """All sign-ins of a home, by profile id. Blocks for a file, and for the keyring where that is used."""
 
-    def __init__(self, home: str, environ: Mapping[str, str], *, keyring: bool = True) -> None:
+    def __init__(self, home: str, environ: Mapping[str, str], *, keyring: bool = True, several: bool = False) -> None:
+        """`several`: other nodes have these, too, so that one that was left says so."""
+        self.span: RenewalLock | None = None  # what holds over all nodes, where there are some
         self._home = home
+        self._several = several
         self._file = os.path.join(home, FILE)
         self._environ = environ
         self._wanted = keyring
@@ -131,6 +138,9 @@ class SignInVault:
 
     def remove(self, ident: str) -> None:
         """Gone from file and keyring. Raises OSError."""
+        if self._several and (kept := self._read().get(ident)) is not None:
+            self.mark_out(ident, kept.provider, "signed out")
+            return
         with self._change() as rows:
             old = rows.pop(ident, None)
         if old is not None and old.keyring and (ring := self.find_ring()) is not None:
@@ -198,8 +208,21 @@ class SignInVault:
             os.close(handle)
 
 
-def describe_signins(vault: SignInVault) -> list[dict[str, Any]]:
-    """Who is signed in, until when, and who is not any more; a row each, without tokens."""
+MCP = "mcp:"  # before the name of a tool server, where others have the name of a vendor
+
+
+def name_login(provider: str) -> str:
+    """The command that signs in there."""
+    return (
+        f"`pal mcp login {provider.removeprefix(MCP)}`"
+        if provider.startswith(MCP)
+        else f"`pal models login {provider}`"
+    )
+
+
+def describe_signins(vault: SignInVault, servers: bool = False) -> list[dict[str, Any]]:
+    """Who is signed in to vendors (or to tool servers), until when, and who is not any more; a row each, without
+    tokens."""
     return [
         {
             "id": ident,
@@ -211,6 +234,7 @@ def describe_signins(vault: SignInVault) -> list[dict[str, Any]]:
             "where": "keyring" if kept.keyring else "file",
         }
         for ident, kept in vault.list_all().items()
+        if kept.provider.startswith(MCP) == servers
     ]
 
 
@@ -233,7 +257,7 @@ def make_profile(ident: str, kept: KeptSignIn) -> KeyProfile:
 
 def refuse_profile(provider: str, reason: str) -> ModelFailure:
     """What a run is told."""
-    return ModelFailure("auth", f"{provider}: {reason}; `pal models login {provider}` signs in again")
+    return ModelFailure("auth", f"{provider}: {reason}; {name_login(provider)} signs in again")
 
 
 def _try_lock(handle: int) -> bool:
