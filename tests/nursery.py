@@ -307,7 +307,9 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
 
 def _run_python(args: list[str]) -> int:
     """As the interpreter would: from a file, `-c CODE` or `-m MODULE`."""
-    sys.path[0] = os.path.dirname(args[0]) if args[0][0] != "-" else os.getcwd()  # where the tests are, until now
+    _forget(MACHINE)
+    first = os.path.dirname(args[0]) if args[0][0] != "-" else os.getcwd()
+    sys.path[:1] = [first, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]  # instead of where the tests are
     sys.argv = args[1:] if args[0] == "-m" else args
     if args[0] == "-m":
         runpy.run_module(args[1], run_name="__main__", alter_sys=True)
