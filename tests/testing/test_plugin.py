@@ -63,6 +63,7 @@ def run(folder: Path, *argv: str, loaded: bool = True) -> str:
     line = ["-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q", "--no-header", *argv]
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     if loaded:
+        line += ["-p", "no:warnings"]  # that the plugin is there already is not to be told
         done = run_program(*line, cwd=str(folder), env=environ, timeout=300, kind=PythonProgram)
     else:
         line = [sys.executable, *line]
