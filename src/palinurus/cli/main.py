@@ -25,6 +25,7 @@ _DISK = {
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("palinurus.cli.chat:run_chat", "talk to the agent in the terminal (what `pal` alone does)"),
     "agent": ("palinurus.cli.agent:run_agent", "send one message, print the reply"),
+    "print": ("palinurus.cli.headless:run_print", "answer one request, for programs (what `pal -p` does)"),
     "gateway": (
         "palinurus.cli.gateway.start:run_gateway_command",
         "run the gateway; install, start, stop, status, logs: as a service",
@@ -36,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("palinurus.cli.look.status:run_status", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run_doctor", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run_sessions", "look at, search, export, branch and clean up sessions"),
+    "folders": ("palinurus.cli.access.folders:run_folders", "where sessions may work: list, allow, revoke"),
     "agents": ("palinurus.cli.agents:run_agents", "which agents there are: list, add, delete; bind, unbind, bindings"),
     "models": ("palinurus.cli.models.catalog:run_models", "list the models that can be used"),
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
@@ -116,12 +118,14 @@ PARTS: dict[str, str] = {
     "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`
     "tried": "palinurus.cli.setup.questions:try_current_model",  # one word from the model, for `pal doctor --ask`
     "tui": "palinurus.cli.tui.app:run_chat_screen",  # needs the extra `tui`
+    "status-command": "palinurus.cli.tui.statuscommand:StatusCommand",  # where one is configured
     "connect": "palinurus.gateway.client:connect_gateway",  # the gateway's protocol, with aiohttp
     "login": "palinurus.gateway.client:LoginOptions",
     "identity": "palinurus.gateway.client:load_identity",
     "link": "palinurus.cli.reach.gateway:find_connection_source",  # the screen's way to the agent, once it stands
     "open": "palinurus.cli.reach.embedded:open_program",  # the whole program with nothing running, for one command
     "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
+    "serving": "palinurus.cli.reach.embedded:start_serving_client",  # the same, for a chat line by line
     "attach": "palinurus.cli.reach.embedded:attach_files",  # `pal agent --file` without a gateway
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
@@ -139,8 +143,11 @@ PARTS: dict[str, str] = {
     "model-login": "palinurus.cli.models.login:run_models_login",
     "model-logout": "palinurus.cli.models.login:run_models_logout",
     "restored": "palinurus.cli.backup:finish_restore",  # one that was killed
+    "resume": "palinurus.cli.sessions.resume:find_resumed_session",
+    "newest": "palinurus.cli.sessions.resume:find_newest_session",
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
+_HEADLESS = {"-p", "--print", "--output-format", "--input-format"}  # a line with one of these is a program's
 _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home
 
 _HELP = """Palinurus, a personal AI agent that runs on your own machine.
@@ -151,6 +158,7 @@ usage: pal [--home DIR | --profile NAME] [COMMAND] [options]
 
   --home DIR     state directory (default: $PALINURUS_HOME, else ~/.palinurus)
   --profile NAME another one, ~/.palinurus-NAME, and its port (pal profiles)
+  -p TEXT        answer once, for programs (pal print --help)
   --version, -V  print the version
   --help, -h     this text; `pal COMMAND --help` tells more about one
 """
@@ -200,7 +208,8 @@ def _find_and_run(args: list[str]) -> int:
             print(render_help(), end="")
             return 0
         args = [args[1], "--help"]
-    name = args.pop(0) if args and not args[0].startswith("-") else "chat"
+    flags = {one.partition("=")[0] for one in args} if args and args[0].startswith("-") else set()
+    name = args.pop(0) if args and not flags else "print" if flags & _HEADLESS else "chat"
     if _is_inside() and not {"-h", "--help"} & set(args) and [name, *args[:1]] not in _HOMELESS:
         return _run(PARTS["inside"], [name, *args], [])
     if name not in COMMANDS:

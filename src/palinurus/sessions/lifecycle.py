@@ -28,13 +28,14 @@ from palinurus.store.port import SessionRow, Store
 StaleReason: TypeAlias = Literal["daily", "idle"]
 
 AT_HOUR = 4
+PRINTED = "print:"  # sessions of `pal -p`
 IDLE_MINUTES = 60  # of mode idle without a number
 _HEAD = 64 * 1024  # bytes in which a header line is looked for
 # What a branch takes over from the session it comes from: what a person chose, not where its replies went.
 INHERITED = (
     "thinkingLevel", "verboseLevel", "reasoningLevel", "fastMode", "providerOverride", "modelOverride",
     "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource", "modelProvider", "model",
-    "permissionMode",
+    "permissionMode", "folder",
 )  # fmt: skip
 
 
@@ -141,13 +142,13 @@ async def find_current_session(
         return CurrentSession(SessionRecord.fresh(key, moment.now, ident), stored=False)
     record = SessionRecord.decode(row.data)
     if not moment.person:
-        return CurrentSession(record, stored=True)
+        return CurrentSession(record, stored=True, before=row.data)
     if record.sessionStartedAt is None and home:
         file = os.path.join(home, record.path(key.agent))
         record = msgspec.structs.replace(record, sessionStartedAt=await asyncio.to_thread(read_start_time, file))
     reason = find_stale_reason(record, find_reset_policy(settings, key, moment.channel), moment.now, moment.tz)
     if reason is None:
-        return CurrentSession(record, stored=True)
+        return CurrentSession(record, stored=True, before=row.data)
     return CurrentSession(
         roll_over(record, key, moment.now, ident, asked=False),
         stored=False,
@@ -208,17 +209,19 @@ def _payload(key: SessionKey, record: SessionRecord, **more: Any) -> dict[str, A
     return {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent, **more}
 
 
-# Where the chat is, and when we are meant there: true of the chat, hence every new session of the key keeps it.
+# Where the chat is, when we are meant there, which folder it is about: true of the chat, hence every new session of the
+# key keeps it.
 _ROUTE = (
     "channel", "chatType", "groupId", "subject", "groupChannel", "space", "groupActivation",
-    "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
+    "lastChannel", "lastTo", "lastAccountId", "lastThreadId", "folder",
+    "permissionMode",  # who wants to be asked is not to find that a night has ended it
 )  # fmt: skip
 _CHOICE = (
     "providerOverride", "modelOverride", "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource",
 )  # fmt: skip
 _ASKED = (
     "thinkingLevel", "verboseLevel", "traceLevel", "reasoningLevel", "ttsAuto", "label", "displayName",
-    "permissionMode", "spawnedBy", "spawnedCwd", "parentSessionKey", "forkedFromParent", "spawnDepth", "subagentRole",
+    "spawnedBy", "spawnedCwd", "parentSessionKey", "forkedFromParent", "spawnDepth", "subagentRole",
     "subagentControlScope",
 )  # fmt: skip
 
@@ -235,6 +238,8 @@ def read_reset_policy(settings: Mapping[str, Any], key: SessionKey, channel: str
 
     `settings` is the config's `session` block, or only what stands under `session.reset`.
     """
+    if key.rest.startswith(PRINTED):
+        return ResetPolicy(None, None)  # a program resumes it by its id when it likes
     own = settings.get("reset")
     base = _block(own) if own is not None else {k: settings[k] for k in ("mode", "atHour") if k in settings}
     minutes = settings.get("idleMinutes")  # by itself it is the older way to ask for mode idle
