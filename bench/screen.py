@@ -30,6 +30,7 @@ class Terminal:
         self.began = time.monotonic()
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
+            os.chdir(env["HOME"])  # inside a repository it would ask whether to work there
             os.execve(pal(), [pal(), "chat"], {**env, "TERM": "xterm-256color", "COLORFGBG": "15;0"})
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
         self.seen = bytearray()
