@@ -39,6 +39,7 @@ REQUESTS = {  # a request for each route, where its pattern alone does not say i
     "hook": "/hooks/x", "channel": "/channels/a/b", "model": "/v1/models/openclaw", "avatar": "/avatar/main",
     "history": "/sessions/agent:main:main/history", "kill": "/sessions/agent:main:main/kill", "page": "/",
     "docs": "/docs/",
+    "share": f"/share/{'0' * 32}",
     "canvas": f"/__openclaw__/cap/{'0' * 64}/__openclaw__/canvas/",
 }  # fmt: skip
 TABLE_FILE = Path(__file__).with_name("rights.txt")

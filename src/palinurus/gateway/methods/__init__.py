@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from palinurus.gateway.keep import prompts, shares
 from palinurus.gateway.methods import (
     agent,
     agents,
@@ -32,6 +33,22 @@ from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
-    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes, canvas, fleet),
+    *(
+        menus,
+        tools,
+        skills,
+        tasks,
+        approvals,
+        config,
+        cron,
+        channels,
+        setup,
+        speech,
+        nodes,
+        canvas,
+        fleet,
+        shares,
+        prompts,
+    ),
 )
 METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -28,6 +28,10 @@ from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow
 
 Text = str | None | UnsetType
+Tag = Annotated[str, Meta(min_length=1, max_length=40)]
+MAX_TAGS = 12
+# Where a conversation is kept is no news of it: it stays where it stands among the others.
+_KEEPING = frozenset({"label", "pinned", "archived", "tags"})
 _NO_MODEL = (
     "providerOverride", "modelOverride", "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource",
 )  # fmt: skip
@@ -35,6 +39,9 @@ _NO_MODEL = (
 
 class SessionPatchParams(SessionKeyParams, frozen=True):
     label: Label | UnsetType | None = UNSET
+    pinned: bool | UnsetType | None = UNSET  # ours, as the next two
+    archived: bool | UnsetType | None = UNSET
+    tags: list[Tag] | UnsetType | None = UNSET
     thinking_level: Text = UNSET
     fast_mode: bool | str | UnsetType | None = UNSET
     verbose_level: Text = UNSET
@@ -107,13 +114,18 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
                 raise MethodError(f"label already in use: {asked.label}")
     wanted = {n: v for n in asked.__struct_fields__[2:] if (v := getattr(asked, n)) is not UNSET}
     made = _record_changes(gather_facts(here.program, key, record), here.program, wanted)
+    if made.get("archivedAt"):
+        made["archivedAt"] = now
+    still = seen.record is not None and wanted.keys() <= _KEEPING
     after = change_record(record, made, now)
+    if still:
+        after = msgspec.structs.replace(after, updatedAt=record.updatedAt, lastInteractionAt=record.lastInteractionAt)
     if seen.record is None:
         if not await here.program.store.save_session(after.row(key), expect=None):
             return await patch_session(call, asked)  # somebody else has begun it meanwhile
     else:
-        data = msgspec.json.encode({**made, "updatedAt": now})
-        await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data=data))
+        data = msgspec.json.encode(made if still else {**made, "updatedAt": now})
+        await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, after.updatedAt, data=data))
     here.program.changed(str(key), after)
     here.broadcaster.announce_change(str(key), "patch")
     row = here.reader.row(SessionSnapshot(key, after, seen.agent))
@@ -168,6 +180,13 @@ def _thinking(now: SessionFacts, value: str) -> str:
     return level
 
 
+def _tags(value: list[str]) -> tuple[str, ...] | None:
+    made = tuple(dict.fromkeys(" ".join(tag.split()) for tag in value if tag.strip()))
+    if len(made) > MAX_TAGS:
+        raise MethodError(f"a conversation has at most {MAX_TAGS} tags")
+    return made or None
+
+
 def _fast(now: SessionFacts, value: bool | str) -> bool | str:
     if isinstance(value, bool):
         return value
@@ -193,6 +212,9 @@ def _one_of(field: str, *offered: str) -> Callable[[SessionFacts, str], str]:
 
 _ROWS: dict[str, tuple[str, Callable[[SessionFacts, Any], Any]]] = {
     "label": ("label", lambda now, value: value.strip()),
+    "pinned": ("pinned", lambda now, value: value or None),
+    "archived": ("archivedAt", lambda now, value: value or None),
+    "tags": ("tags", lambda now, value: _tags(value)),
     "thinking_level": ("thinkingLevel", _thinking),
     "fast_mode": ("fastMode", _fast),
     "verbose_level": ("verboseLevel", _word("verboseLevel", spellings.parse_verbose, "on|off|full")),
