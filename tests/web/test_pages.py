@@ -235,8 +235,8 @@ async def test_channels_tell_how_they_are_and_who_asks(page: Any, tmp_path: Path
         await page.wait_for_selector("section .tag.good >> text=connected")
         await page.click("h2 a >> text=Channels")
         await page.wait_for_selector(".rows >> text=@pal")
-        await page.click("button >> text=Let in")
-        await page.wait_for_selector("h2 >> text=Who was let in")
+        await page.click("button >> text=Approve")
+        await page.wait_for_selector("h2 >> text=People with access")
         await page.click("[aria-label='Stop Fake']")
         await page.wait_for_selector(".tag >> text=stopped")
         await page.click("[aria-label='Start Fake']")
@@ -280,7 +280,7 @@ async def test_what_is_weak_is_shown_with_the_way_out(page: Any, tmp_path: Path)
         await turn(page, "access")
         shown = await page.inner_text(".safety")
     assert "Commands of main: contained by" in shown or "Commands of main: not contained" in shown
-    assert "tools.taint off" in shown and "grave" in shown and "Nothing is weaker" not in shown
+    assert "tools.taint off" in shown and "serious" in shown and "No weak settings" not in shown
 
 
 async def test_a_recorded_run_is_walked_through_played_again_and_compared(page: Any, tmp_path: Path) -> None:
@@ -315,6 +315,6 @@ async def test_a_recorded_run_is_walked_through_played_again_and_compared(page: 
         await tape.locator("[role=status] pre >> text=Latin").wait_for()
         await tape.locator("button >> text=Compare").click()
         await page.locator("[role=option], [role=menuitemradio], [role=menuitem]").last.click()
-        await tape.locator("[role=status] >> text=AGENTS.md").wait_for(state="detached")
+        await tape.locator("text=Differs first at step 1").wait_for()
         assert "Differs first at step 1, conversation: message 2 is another" in await tape.inner_text()
         assert len(model.requests) == 3  # nobody was asked again

@@ -2,6 +2,7 @@
 import { html, nothing, Part } from "./base";
 import { icon } from "./icons";
 import { voice } from "./voice";
+import { tr } from "./words";
 
 class Aloud extends Part {
   static properties = { ident: {}, text: {} };
@@ -11,7 +12,7 @@ class Aloud extends Part {
   render(): unknown {
     if (!voice.able) return nothing;
     const now = voice.reading === this.ident;
-    const label = now ? "Stop reading" : "Read aloud";
+    const label = now ? tr`Stop reading` : tr`Read aloud`;
     return html`<button type="button" class="ghost icon-only" aria-label=${label} title=${label} @click=${() => voice.toggle(this.ident, this.text)}>${icon(now ? "stop" : "speaker")}</button>`;
   }
 }

@@ -8,6 +8,7 @@ import "./login";
 import { PAGES, title } from "./sidebar";
 import "./sidebar";
 import { BASE } from "./place";
+import { tr } from "./words";
 
 class App extends Part {
   static properties = { switching: { state: true }, filter: { state: true }, at: { state: true } };
@@ -53,8 +54,8 @@ class App extends Part {
   private get found(): { label: string; hint: string; glyph: string; run: () => void }[] {
     const all = [
       ...store.sessions.map((row) => ({ label: title(row), hint: row.lastMessagePreview ?? row.key, glyph: "chat", run: () => store.go("chat", row.key) })),
-      { label: "New conversation", hint: "Alt N", glyph: "plus", run: () => void store.create() },
-      ...PAGES.map(([name, label, glyph]) => ({ label, hint: "page", glyph, run: () => store.go(name) })),
+      { label: tr`New conversation`, hint: "Alt N", glyph: "plus", run: () => void store.create() },
+      ...PAGES.map(([name, label, glyph]) => ({ label, hint: tr`page`, glyph, run: () => store.go(name) })),
     ];
     const words = this.filter.toLowerCase().split(/\s+/).filter(Boolean);
     return all.filter((one) => words.every((word) => `${one.label} ${one.hint}`.toLowerCase().includes(word))).slice(0, 12);
@@ -64,8 +65,8 @@ class App extends Part {
     const found = this.found;
     const close = () => (this.switching = false);
     const run = (at: number) => { close(); found[at]?.run(); };
-    return html`<dialog class="switcher" aria-label="Go to" @close=${close} @click=${(e: Event) => e.target === e.currentTarget && close()}>
-      <input type="search" placeholder="Go to a conversation or page…" aria-label="Go to" .value=${this.filter} @input=${(e: Event) => { this.filter = (e.target as HTMLInputElement).value; this.at = 0; }}
+    return html`<dialog class="switcher" aria-label=${tr`Go to`} @close=${close} @click=${(e: Event) => e.target === e.currentTarget && close()}>
+      <input type="search" placeholder=${tr`Go to a conversation or page…`} aria-label=${tr`Go to`} .value=${this.filter} @input=${(e: Event) => { this.filter = (e.target as HTMLInputElement).value; this.at = 0; }}
         @keydown=${(e: KeyboardEvent) => {
           if (e.key === "ArrowDown") this.at = Math.min(found.length - 1, this.at + 1);
           else if (e.key === "ArrowUp") this.at = Math.max(0, this.at - 1);
@@ -73,7 +74,7 @@ class App extends Part {
           else return;
           e.preventDefault();
         }}>
-      <ul role="listbox" aria-label="Places">${found.map((one, at) => html`<li role="option" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => run(at)}>${icon(one.glyph)}<b>${one.label}</b><span>${one.hint}</span></li>`)}</ul>
+      <ul role="listbox" aria-label=${tr`Places`}>${found.map((one, at) => html`<li role="option" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => run(at)}>${icon(one.glyph)}<b>${one.label}</b><span>${one.hint}</span></li>`)}</ul>
     </dialog>`;
   }
 
@@ -81,15 +82,15 @@ class App extends Part {
     const client = store.client;
     if (client.link === "waiting") {
       const seconds = Math.max(0, Math.ceil((client.retryAt - Date.now()) / 1000));
-      const why = navigator.onLine ? "The gateway cannot be reached." : "You are offline.";
-      return html`<div class="line" role="status">${why} Trying again${seconds ? ` in ${seconds} s` : "…"} <button type="button" class="ghost small" @click=${() => client.hurry()}>Now</button><span>What you write is kept and sent later.</span></div>`;
+      const why = navigator.onLine ? tr`The gateway cannot be reached.` : tr`You are offline.`;
+      return html`<div class="line" role="status">${why} ${seconds ? tr`Trying again in ${seconds} s` : tr`Trying again…`} <button type="button" class="ghost small" @click=${() => client.hurry()}>${tr`Try now`}</button><span>${tr`What you write is kept and sent later.`}</span></div>`;
     }
-    return client.link === "connecting" && client.hello ? html`<div class="line" role="status">Reconnecting…</div>` : nothing;
+    return client.link === "connecting" && client.hello ? html`<div class="line" role="status">${tr`Reconnecting…`}</div>` : nothing;
   }
 
   updated(): void {
     const page = PAGES.find(([name]) => name === store.view);
-    if (store.view !== "chat") document.title = `${page?.[1] ?? "Set up"} · Palinurus`;
+    if (store.view !== "chat") document.title = `${page?.[1] ?? tr`Set up`} · Palinurus`;
   }
 
   private page(): unknown {
@@ -100,8 +101,8 @@ class App extends Part {
   render(): unknown {
     const client = store.client;
     if (client.link === "refused") return html`<pal-login></pal-login>`;
-    if (!client.hello && client.link === "connecting") return html`<div class="splash" role="status"><img src="${BASE}/favicon.svg" alt=""><p>Connecting…</p></div>`;
-    return html`<a class="skip" href="#main" @click=${(e: Event) => { e.preventDefault(); (document.querySelector("pal-composer textarea, main") as HTMLElement | null)?.focus(); }}>Skip to the conversation</a>
+    if (!client.hello && client.link === "connecting") return html`<div class="splash" role="status"><img src="${BASE}/favicon.svg" alt=""><p>${tr`Connecting…`}</p></div>`;
+    return html`<a class="skip" href="#main" @click=${(e: Event) => { e.preventDefault(); (document.querySelector("pal-composer textarea, main") as HTMLElement | null)?.focus(); }}>${tr`Skip to the conversation`}</a>
       <div class="frame"><pal-sidebar></pal-sidebar><div class="scrim" @click=${() => document.body.classList.remove("side-open")}></div>
         <div class="content">${this.line()}${this.page()}</div></div>
       <div class="toasts" role="status" aria-live="polite">${store.toasts.map((toast) => html`<p class=${toast.tone}>${toast.text}</p>`)}</div>

@@ -2,8 +2,9 @@
 import { html, LitElement, nothing, type TemplateResult } from "lit";
 import { Refusal, type Payload } from "./client";
 import { store } from "./store";
+import { tr } from "./words";
 
-export { html, nothing, store };
+export { html, LitElement, nothing, store };
 export type { Payload, TemplateResult };
 
 export class Part extends LitElement {
@@ -80,7 +81,7 @@ export class Page extends Part {
 }
 
 export const skeleton = (): TemplateResult =>
-  html`<div class="skeleton" role="status" aria-label="loading"><i></i><i></i><i></i><i></i></div>`;
+  html`<div class="skeleton" role="status" aria-label=${tr`loading`}><i></i><i></i><i></i><i></i></div>`;
 
 export const empty = (title: string, text: unknown): TemplateResult =>
   html`<div class="empty-small"><strong>${title}</strong><p>${text}</p></div>`;

@@ -4,6 +4,7 @@ import { html, nothing, Part, store } from "./base";
 import { icon } from "./icons";
 import { BASE } from "./place";
 import { uuid } from "./text";
+import { tr } from "./words";
 
 const PAUSE = 600; // ms between two actions: one click is one action
 const LATE = 4000; // ms after which a document is shown that has not said it is ready
@@ -86,7 +87,7 @@ class Canvas extends Part {
     this.acted = Date.now();
     const text = (value: unknown) => (typeof value === "string" ? value.slice(0, 200) : "");
     const params = { sessionKey: store.key, id: uuid(), name: text(told.name) || "action", surfaceId: text(told.surfaceId), sourceComponentId: text(told.sourceComponentId), context: told.context ?? {} };
-    if (await store.ask("canvas.action", params)) store.toast("Sent to the agent");
+    if (await store.ask("canvas.action", params)) store.toast(tr`Sent to the agent`);
   }
 
   /** The new document takes the place of the old one, which was seen until now. */
@@ -105,7 +106,7 @@ class Canvas extends Part {
     const made = document.createElement("iframe");
     made.setAttribute("sandbox", "allow-scripts allow-forms");
     made.setAttribute("referrerpolicy", "no-referrer");
-    made.title = canvas.title || "Canvas";
+    made.title = canvas.title || tr`Canvas`;
     made.className = "coming";
     made.src = `${BASE}${canvas.path}?theme=${this.theme}`;
     this.coming = made;
@@ -140,12 +141,12 @@ class Canvas extends Part {
   render(): unknown {
     const canvas = store.canvas;
     if (!canvas || store.canvasClosed) return nothing;
-    return html`<div class="canvas-edge" role="separator" tabindex="0" aria-orientation="vertical" aria-label="Width of the canvas" aria-valuemin=${LEAST} aria-valuemax=${MOST} aria-valuenow=${Math.round(this.width)}
+    return html`<div class="canvas-edge" role="separator" tabindex="0" aria-orientation="vertical" aria-label=${tr`Width of the canvas`} aria-valuemin=${LEAST} aria-valuemax=${MOST} aria-valuenow=${Math.round(this.width)}
         @keydown=${(e: KeyboardEvent) => this.keys(e)} @pointermove=${(e: PointerEvent) => this.drag(e)} @pointerup=${() => (this.dragging = false)} @pointercancel=${() => (this.dragging = false)}
         @pointerdown=${(e: PointerEvent) => { this.dragging = true; (e.currentTarget as HTMLElement).setPointerCapture(e.pointerId); }}></div>
-      <aside class="canvas ${this.dragging ? "dragging" : ""}" aria-label="Canvas">
-        <header>${icon("canvas")}<h2>${canvas.title || "Canvas"}</h2>
-          <button type="button" class="ghost icon-only" aria-label="Close the canvas" title="Close" @click=${() => { store.canvasClosed = true; store.changed(); }}>${icon("close")}</button></header>
+      <aside class="canvas ${this.dragging ? "dragging" : ""}" aria-label=${tr`Canvas`}>
+        <header>${icon("canvas")}<h2>${canvas.title || tr`Canvas`}</h2>
+          <button type="button" class="ghost icon-only" aria-label=${tr`Close the canvas`} title=${tr`Close`} @click=${() => { store.canvasClosed = true; store.changed(); }}>${icon("close")}</button></header>
         <div class="canvas-room"></div>
       </aside>`;
   }

@@ -4,6 +4,7 @@ import { icon } from "./icons";
 import { store, type Approval } from "./store";
 import { json, took } from "./text";
 import type { Tool } from "./transcript";
+import { rich, tr } from "./words";
 
 const SHORT = 1_500; // characters of a change that is shown at once
 const LONGEST = 20_000; // characters of an output that are drawn
@@ -55,17 +56,17 @@ class ToolCard extends LitElement {
     const ends = tool.state === "running" ? Date.now() : tool.ended;
     const time = tool.started && ends ? took(Math.max(0, ends - tool.started)) : "";
     const glyph = glyphs.find(([pattern]) => pattern.test(tool.name))?.[1] ?? "tool";
-    const words = { running: "running", done: "done", failed: "failed" }[tool.state];
+    const words = { running: tr`running`, done: tr`done`, failed: tr`failed` }[tool.state];
     const asked = store.approvals.some((a) => !a.decision && a.request.sessionKey === store.key);
     const short = tool.diff && tool.diff.length < SHORT && this.open === null;
     const open = this.open || short || (tool.state === "running" && Boolean(tool.output) && !asked);
-    return html`<section class="tool ${tool.state}" aria-label="Tool ${tool.name}, ${words}">
+    return html`<section class="tool ${tool.state}" aria-label=${tr`Tool ${tool.name}, ${words}`}>
       <button type="button" class="tool-head" aria-expanded=${open} @click=${() => (this.open = !open)}>
         ${icon(glyph)}<b>${tool.name}</b><code>${summary(tool.args)}</code>
-        <span class="tool-state">${tool.state === "running" ? html`<i class="spin" aria-hidden="true"></i>` : nothing}${tool.state === "failed" ? "failed" : nothing} ${time}</span>${icon("down")}
+        <span class="tool-state">${tool.state === "running" ? html`<i class="spin" aria-hidden="true"></i>` : nothing}${tool.state === "failed" ? tr`failed` : nothing} ${time}</span>${icon("down")}
       </button>
       ${open ? this.inside(tool) : nothing}
-      ${tool.images.length ? html`<div class="pictures">${tool.images.map((src) => html`<img src=${src} alt="picture from ${tool.name}">`)}</div>` : nothing}
+      ${tool.images.length ? html`<div class="pictures">${tool.images.map((src) => html`<img src=${src} alt=${tr`picture from ${tool.name}`}>`)}</div>` : nothing}
     </section>`;
   }
 
@@ -75,29 +76,29 @@ class ToolCard extends LitElement {
     const args = tool.args && Object.keys(tool.args as object).length ? json(tool.args) : "";
     if (tool.diff) return html`<div class="tool-body">${diff(tool.diff.slice(0, LONGEST))}${tool.state === "failed" ? html`<pre tabindex="0" class="output">${output}</pre>` : nothing}</div>`;
     return html`<div class="tool-body">
-      ${args ? html`<h4>Arguments</h4><pre tabindex="0">${args}</pre>` : nothing}
-      ${output || tool.state !== "running" ? html`<h4>Output</h4><pre tabindex="0" class="output">${output || "(nothing)"}${cut ? "\n… cut" : ""}</pre>` : nothing}
-      ${output ? html`<button type="button" class="ghost small" @click=${() => navigator.clipboard.writeText(tool.output)}>${icon("copy")} Copy output</button>` : nothing}
+      ${args ? html`<h4>${tr`Arguments`}</h4><pre tabindex="0">${args}</pre>` : nothing}
+      ${output || tool.state !== "running" ? html`<h4>${tr`Output`}</h4><pre tabindex="0" class="output">${output || tr`(nothing)`}${cut ? "\n… cut" : ""}</pre>` : nothing}
+      ${output ? html`<button type="button" class="ghost small" @click=${() => navigator.clipboard.writeText(tool.output)}>${icon("copy")} ${tr`Copy output`}</button>` : nothing}
     </div>`;
   }
 }
 customElements.define("pal-tool", ToolCard);
 
 const decisions: Record<string, [string, string]> = {
-  "allow-once": ["Allow once", "primary"], "allow-always": ["Always allow", "plain"], deny: ["Deny", "danger"],
+  "allow-once": [tr`Allow once`, "primary"], "allow-always": [tr`Always allow`, "plain"], deny: [tr`Deny`, "danger"],
 };
 
 export function approvalCard(approval: Approval): unknown {
   const ask = approval.request;
-  const title = ask.title ?? (ask.command ? "Run this command?" : "Allow this?");
+  const title = ask.title ?? (ask.command ? tr`Run this command?` : tr`Allow this?`);
   const facts: string[] = ask.facts ?? [];
   const warnings = new Set<string>([ask.warningText, ...(ask.commandAnalysis?.warningLines ?? [])].filter((line) => line && !facts.includes(line)));
-  return html`<section class="approval" role="group" aria-label="Approval: ${title}">
+  return html`<section class="approval" role="group" aria-label=${tr`Approval: ${title}`}>
     <header>${icon("shield")}<b>${title}</b><span>${ask.agentId ?? ""}</span></header>
     ${facts.map((line) => html`<p class=${line.endsWith("not from you)") ? "fact warn" : "fact"}>${line}</p>`)}
     ${ask.command ? html`<pre tabindex="0">${ask.command}</pre>` : nothing}
     ${ask.description && ask.description !== title ? diff(ask.description) : nothing}
-    ${ask.cwd ? html`<p class="dim">in <code>${ask.cwd}</code></p>` : nothing}
+    ${ask.cwd ? html`<p class="dim">${rich`in ${html`<code>${ask.cwd}</code>`}`}</p>` : nothing}
     ${[...warnings].map((line) => html`<p class="warn">${line}</p>`)}
     <div class="actions">${(ask.allowedDecisions ?? ["allow-once", "deny"]).map((name: string) => {
           const [label, tone] = decisions[name] ?? [name, "plain"];

@@ -14,8 +14,9 @@ import { count, money } from "./text";
 import type { Item } from "./transcript";
 import "./why";
 import { BASE, NAME } from "./place";
+import { tr } from "./words";
 
-const IDEAS = ["What can you do?", "List the files in the workspace", "Remember that I like short answers", "/status"];
+const IDEAS = [tr`What can you do?`, tr`List the files in the workspace`, tr`Remember that I like short answers`, "/status"];
 
 class Chat extends Part {
   static properties = { edited: { state: true }, naming: { state: true } };
@@ -62,9 +63,9 @@ class Chat extends Part {
       reset: () => store.ask("sessions.reset", { key, reason: "new" }),
       compact: async () => {
         const done = await store.ask("sessions.compact", { key });
-        if (done) store.toast(done.message ?? "Compacted");
+        if (done) store.toast(done.message ?? tr`Compacted`);
       },
-      delete: () => confirm("Delete this conversation? Its transcript is kept as an archive.") && store.ask("sessions.delete", { key }),
+      delete: () => confirm(tr`Delete this conversation? Its transcript is kept as an archive.`) && store.ask("sessions.delete", { key }),
       copy: () => navigator.clipboard.writeText(key),
     };
     await acts[event.detail]?.();
@@ -80,22 +81,22 @@ class Chat extends Part {
     const info = store.info;
     const used = info.totalTokens && info.contextTokens ? Math.min(1, info.totalTokens / info.contextTokens) : 0;
     const choices = [
-      { value: "rename", label: "Rename" }, { value: "compact", label: "Compact", hint: "summarise the older part" }, { value: "reset", label: "Start anew", hint: "same place, empty conversation" },
-      { value: "copy", label: "Copy session key" }, ...(row.key === store.main ? [] : [{ value: "delete", label: "Delete" }]),
+      { value: "rename", label: tr`Rename` }, { value: "compact", label: tr`Compact`, hint: tr`summarise older messages` }, { value: "reset", label: tr`Clear conversation`, hint: tr`keeps its name, starts empty` },
+      { value: "copy", label: tr`Copy session key` }, ...(row.key === store.main ? [] : [{ value: "delete", label: tr`Delete` }]),
     ];
     const parent = info.parentSessionKey ?? info.spawnedBy;
     return html`<header class="chat-head">
-      <button type="button" class="ghost icon-only burger" aria-label="Sessions" @click=${() => document.body.classList.toggle("side-open")}>${icon("menu")}</button>
+      <button type="button" class="ghost icon-only burger" aria-label=${tr`Sessions`} @click=${() => document.body.classList.toggle("side-open")}>${icon("menu")}</button>
       <div class="chat-title">
         ${this.naming
-          ? html`<input class="rename" aria-label="Name of this conversation" maxlength="120" .value=${row.label ?? title(row)} @blur=${(e: Event) => void this.rename(e)} @keydown=${(e: KeyboardEvent) => { if (e.key === "Enter") void this.rename(e); if (e.key === "Escape") { this.naming = false; e.stopPropagation(); } }}>`
+          ? html`<input class="rename" aria-label=${tr`Name of this conversation`} maxlength="120" .value=${row.label ?? title(row)} @blur=${(e: Event) => void this.rename(e)} @keydown=${(e: KeyboardEvent) => { if (e.key === "Enter") void this.rename(e); if (e.key === "Escape") { this.naming = false; e.stopPropagation(); } }}>`
           : html`<h1 title=${store.key} @dblclick=${() => void this.chosen(new CustomEvent("x", { detail: "rename" }))}>${title(row)}</h1>`}
-        ${parent ? html`<a class="parent" href="${BASE}/chat/${encodeURIComponent(parent)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", parent); }}>${icon("branch")} from ${title(store.sessions.find((one) => one.key === parent) ?? { key: parent })}</a>` : nothing}
+        ${parent ? html`<a class="parent" href="${BASE}/chat/${encodeURIComponent(parent)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", parent); }}>${icon("branch")} ${tr`from ${title(store.sessions.find((one) => one.key === parent) ?? { key: parent })}`}</a>` : nothing}
       </div>
       ${info.estimatedCostUsd ? html`<span class="dim cost">${money(info.estimatedCostUsd)}</span>` : nothing}
-      ${used ? html`<span class="meter" role="meter" aria-label="Context used" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)} title="${count(info.totalTokens)} of ${count(info.contextTokens)} tokens of context"><i .style=${`width:${Math.round(used * 100)}%`}></i></span>` : nothing}
-      ${store.canvas && store.canvasClosed ? html`<button type="button" class="plain small show-canvas" @click=${() => { store.canvasClosed = false; store.changed(); }}>${icon("canvas")} Canvas</button>` : nothing}
-      <pal-menu class="more" label="Conversation" shown="" glyph="more" .choices=${choices} @choose=${(e: CustomEvent) => void this.chosen(e)}></pal-menu>
+      ${used ? html`<span class="meter" role="meter" aria-label=${tr`Context used`} aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)} title=${tr`${count(info.totalTokens)} of ${count(info.contextTokens)} tokens of context`}><i .style=${`width:${Math.round(used * 100)}%`}></i></span>` : nothing}
+      ${store.canvas && store.canvasClosed ? html`<button type="button" class="plain small show-canvas" @click=${() => { store.canvasClosed = false; store.changed(); }}>${icon("canvas")} ${tr`Canvas`}</button>` : nothing}
+      <pal-menu class="more" label=${tr`Conversation`} shown="" glyph="more" .choices=${choices} @choose=${(e: CustomEvent) => void this.chosen(e)}></pal-menu>
     </header>`;
   }
 
@@ -103,8 +104,8 @@ class Chat extends Part {
     const agent = store.agents.find((one) => store.key.startsWith(`agent:${one.id}:`));
     const name = agent?.identity?.name ?? agent?.name ?? NAME;
     return html`<div class="welcome">${picture()}<h2>${name === "main" ? NAME : name}</h2>
-      <p>Your agent, on your own machine. It reads and writes in its workspace, runs commands you allow, and remembers.</p>
-      ${store.demo ? html`<p class="demo-note">The demo model answers from a script. <a href="${BASE}/setup" @click=${(e: Event) => { e.preventDefault(); store.go("setup"); }}>Connect a real one</a></p>` : nothing}
+      <p>${tr`Your agent, on your own machine. It reads and writes in its workspace, runs commands you allow, and remembers.`}</p>
+      ${store.demo ? html`<p class="demo-note">${tr`The demo model answers from a script.`} <a href="${BASE}/setup" @click=${(e: Event) => { e.preventDefault(); store.go("setup"); }}>${tr`Connect a real one`}</a></p>` : nothing}
       <div class="ideas">${IDEAS.map((idea) => html`<button type="button" @click=${() => void store.send(idea)}>${idea}</button>`)}</div></div>`;
   }
 
@@ -115,21 +116,21 @@ class Chat extends Part {
     return html`<main class="chat">
       ${this.head()}
       <div class="stage">
-        ${store.failed ? html`<div class="welcome"><h2>This conversation could not be opened</h2><p role="alert">${store.failed}</p><button type="button" class="primary" @click=${() => void store.load()}>Try again</button></div>` : nothing}
+        ${store.failed ? html`<div class="welcome"><h2>${tr`This conversation could not be opened`}</h2><p role="alert">${store.failed}</p><button type="button" class="primary" @click=${() => void store.load()}>${tr`Try again`}</button></div>` : nothing}
         ${store.loading && !items.length ? html`<div class="column">${skeleton()}</div>` : nothing}
         ${fresh ? this.welcome() : nothing}
         <pal-list .items=${items} .drawn=${this.drawn} .ontop=${this.back} ?busy=${store.loading}></pal-list>
       </div>
       <div class="column dock">${asks.map((one) => approvalCard(one))}${children(store.key)}
         <pal-composer @sent=${() => this.querySelector<List>("pal-list")?.end()}></pal-composer></div>
-      <div class="sr" role="status" aria-live="polite">${store.talk.running ? "The assistant is working" : ""}${store.canvas && !store.canvasClosed ? " A canvas is shown" : ""}</div>
+      <div class="sr" role="status" aria-live="polite">${store.talk.running ? tr`The assistant is working` : ""}${store.canvas && !store.canvasClosed ? ` ${tr`A canvas is shown`}` : ""}</div>
       ${this.edited ? this.editor(this.edited) : nothing}
     </main><pal-canvas></pal-canvas>${store.panel ? html`<pal-why .panel=${store.panel}></pal-why>` : nothing}`;
   }
 
   private editor(item: Item): unknown {
     const close = () => (this.edited = null);
-    return html`<dialog class="edit" aria-label="Edit" @close=${close}>
+    return html`<dialog class="edit" aria-label=${tr`Edit`} @close=${close}>
       <form method="dialog" @submit=${(e: SubmitEvent) => {
         e.preventDefault();
         const text = this.querySelector<HTMLTextAreaElement>("dialog.edit textarea")!.value.trim();
@@ -137,9 +138,9 @@ class Chat extends Part {
         close();
         if (text) void (apart ? resend(item, text) : replace(item, text));
       }}>
-        <h2>Edit</h2><p class="dim">The conversation goes on from here with your changed message. What was said before stays, one click away.</p>
-        <textarea rows="6" aria-label="Your message" .value=${hints(item.text) ? spoken(item.text) : item.text}></textarea>
-        <div class="actions"><button type="button" class="plain" @click=${close}>Cancel</button><button type="submit" class="plain" value="branch">Send in a new conversation</button><button type="submit" class="primary">Send</button></div>
+        <h2>${tr`Edit`}</h2><p class="dim">${tr`The conversation goes on from here with your changed message. What was said before stays, one click away.`}</p>
+        <textarea rows="6" aria-label=${tr`Your message`} .value=${hints(item.text) ? spoken(item.text) : item.text}></textarea>
+        <div class="actions"><button type="button" class="plain" @click=${close}>${tr`Cancel`}</button><button type="submit" class="plain" value="branch">${tr`Send in a new conversation`}</button><button type="submit" class="primary">${tr`Send`}</button></div>
       </form></dialog>`;
   }
 }

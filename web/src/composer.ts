@@ -6,6 +6,7 @@ import { pickers } from "./pickers";
 import { able, Recorder } from "./recorder";
 import { size, timer } from "./text";
 import { voice } from "./voice";
+import { tr } from "./words";
 
 const TAP = 350; // ms: a shorter press is a tap
 
@@ -85,7 +86,7 @@ class Composer extends Part {
   private take(made: Attachment | string): void {
     const total = this.files.reduce((sum, file) => sum + file.bytes, 0);
     if (typeof made === "string") store.toast(made, "error");
-    else if (total + made.bytes > BIGGEST) store.toast(`Together the files are larger than ${size(BIGGEST)}`, "error");
+    else if (total + made.bytes > BIGGEST) store.toast(tr`Together the files are larger than ${size(BIGGEST)}`, "error");
     else this.files = [...this.files, made];
   }
 
@@ -113,7 +114,7 @@ class Composer extends Part {
       this.ticking = window.setInterval(() => this.requestUpdate(), 500);
     } catch (error) {
       const refused = (error as Error).name === "NotAllowedError";
-      store.toast(refused ? "The browser gives this page no microphone." : "There is no microphone.", "error");
+      store.toast(refused ? tr`The browser gives this page no microphone.` : tr`There is no microphone.`, "error");
     }
   }
 
@@ -193,38 +194,38 @@ class Composer extends Part {
         @dragover=${(e: DragEvent) => { e.preventDefault(); this.over = true; }} @dragleave=${() => (this.over = false)}
         @drop=${(e: DragEvent) => { e.preventDefault(); this.over = false; void this.add(e.dataTransfer?.files ?? []); }}>
       ${this.offers.length ? this.slash() : nothing}
-      ${this.files.length ? html`<ul class="files" aria-label="Attached files">${this.files.map((file, at) => html`<li>
+      ${this.files.length ? html`<ul class="files" aria-label=${tr`Attached files`}>${this.files.map((file, at) => html`<li>
           ${picture(file) ? html`<img src=${data(file)} alt="">` : file.mimeType.startsWith("audio/") ? html`<pal-file .file=${{ ...file, size: file.bytes }}></pal-file>` : icon("file")}<span>${file.voice ? "" : file.name}</span>
-          <button type="button" class="ghost icon-only" aria-label="Remove ${file.name}" @click=${() => (this.files = this.files.filter((_, n) => n !== at))}>${icon("close")}</button></li>`)}</ul>` : nothing}
-      <textarea rows="1" aria-label="Message" placeholder=${running ? "Say more — it is taken in while the agent works" : "Message Palinurus…  (/ for commands)"} aria-autocomplete="list" aria-controls=${this.offers.length ? "slash" : nothing} aria-activedescendant=${this.offers.length ? `slash-${this.at}` : nothing}
+          <button type="button" class="ghost icon-only" aria-label=${tr`Remove ${file.name}`} @click=${() => (this.files = this.files.filter((_, n) => n !== at))}>${icon("close")}</button></li>`)}</ul>` : nothing}
+      <textarea rows="1" aria-label=${tr`Message`} placeholder=${running ? tr`Add something while the agent works` : tr`Message Palinurus…  (/ for commands)`} aria-autocomplete="list" aria-controls=${this.offers.length ? "slash" : nothing} aria-activedescendant=${this.offers.length ? `slash-${this.at}` : nothing}
         @input=${() => this.typed()} @keydown=${(e: KeyboardEvent) => this.down(e)} @paste=${(e: ClipboardEvent) => this.pasted(e)}></textarea>
       <div class="composer-bar">
-        <label class="ghost icon-only attach" title="Attach files">${icon("clip")}<input type="file" multiple aria-label="Attach files" @change=${(e: Event) => { const input = e.target as HTMLInputElement; void this.add([...(input.files ?? [])]); input.value = ""; }}></label>
+        <label class="ghost icon-only attach" title=${tr`Attach files`}>${icon("clip")}<input type="file" multiple aria-label=${tr`Attach files`} @change=${(e: Event) => { const input = e.target as HTMLInputElement; void this.add([...(input.files ?? [])]); input.value = ""; }}></label>
         ${able() && (voice.talking || !this.recorder) ? this.microphone() : nothing}
-        ${voice.able ? html`<button type="button" class="ghost icon-only talk" aria-pressed=${voice.talking} aria-label="Talk" title="Talk: answers are read aloud as they come" @click=${() => voice.talk(!voice.talking)}>${icon("wave")}</button>` : nothing}
+        ${voice.able ? html`<button type="button" class="ghost icon-only talk" aria-pressed=${voice.talking} aria-label=${tr`Talk`} title=${tr`Talk: answers are read aloud as they come`} @click=${() => voice.talk(!voice.talking)}>${icon("wave")}</button>` : nothing}
         ${this.recorder ? this.recording(this.recorder) : pickers(this.wide, () => (this.wide = !this.wide))}
         <span class="grow"></span>
-        ${running ? html`<button type="button" class="stop" aria-label="Stop" title="Stop (Esc)" @click=${() => store.stop()}>${icon("stop")}</button>` : nothing}
-        <button type="submit" class="send" aria-label=${running ? "Steer: send while it works" : "Send"} title=${gone ? "Sent as soon as the connection is back" : "Send (Enter)"}>${icon("send")}</button>
+        ${running ? html`<button type="button" class="stop" aria-label=${tr`Stop`} title=${tr`Stop (Esc)`} @click=${() => store.stop()}>${icon("stop")}</button>` : nothing}
+        <button type="submit" class="send" aria-label=${running ? tr`Steer: send while it works` : tr`Send`} title=${gone ? tr`Sent as soon as the connection is back` : tr`Send (Enter)`}>${icon("send")}</button>
       </div>
-      ${this.over ? html`<div class="drop" aria-hidden="true">Drop files here</div>` : nothing}
+      ${this.over ? html`<div class="drop" aria-hidden="true">${tr`Drop files here`}</div>` : nothing}
     </form>`;
   }
 
   private microphone(): unknown {
-    if (!voice.talking) return html`<button type="button" class="ghost icon-only" aria-label="Record a voice note" title="Record a voice note" @click=${() => void this.record()}>${icon("mic")}</button>`;
+    if (!voice.talking) return html`<button type="button" class="ghost icon-only" aria-label=${tr`Record a voice note`} title=${tr`Record a voice note`} @click=${() => void this.record()}>${icon("mic")}</button>`;
     const key = (run: () => void) => (e: KeyboardEvent) => [" ", "Enter"].includes(e.key) && !e.repeat && (e.preventDefault(), run());
-    return html`<button type="button" class="ghost icon-only ${this.recorder ? "rec-on" : ""}" aria-label="Hold to talk" title="Hold to talk, or press and pause when you are done"
+    return html`<button type="button" class="ghost icon-only ${this.recorder ? "rec-on" : ""}" aria-label=${tr`Hold to talk`} title=${tr`Hold to talk, or press and pause when you are done`}
       @pointerdown=${() => void this.hold()} @pointerup=${() => this.release()} @keydown=${key(() => void this.hold())} @keyup=${key(() => this.release())}>${icon("mic")}</button>`;
   }
 
   private recording(recorder: Recorder): unknown {
-    return html`<span class="recording" role="status"><i class="rec" aria-hidden="true"></i>Recording <b>${timer(recorder.elapsed)}</b></span>
-      <button type="button" class="ghost small" @click=${() => this.cancel()}>Cancel</button><button type="button" class="plain small" @click=${() => void this.finish(false)}>Done</button>`;
+    return html`<span class="recording" role="status"><i class="rec" aria-hidden="true"></i>${tr`Recording`} <b>${timer(recorder.elapsed)}</b></span>
+      <button type="button" class="ghost small" @click=${() => this.cancel()}>${tr`Cancel`}</button><button type="button" class="plain small" @click=${() => void this.finish(false)}>${tr`Done`}</button>`;
   }
 
   private slash(): unknown {
-    return html`<ul class="slash" id="slash" role="listbox" aria-label="Commands">${this.offers.map((command, at) => html`<li role="option" id="slash-${at}" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => this.pick(command)}>
+    return html`<ul class="slash" id="slash" role="listbox" aria-label=${tr`Commands`}>${this.offers.map((command, at) => html`<li role="option" id="slash-${at}" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => this.pick(command)}>
       <b>/${command.name}</b><small>${command.usage && command.usage !== `/${command.name}` ? command.usage : ""}</small><span>${command.description}</span></li>`)}</ul>`;
   }
 }

@@ -1,45 +1,56 @@
-// <pal-control>: which page of the control part is in view. Each page is a file in control/.
-import { html, LitElement } from "lit";
+// <pal-control>: which page of the control part is in view. Each page is a file in control/, loaded when it is first opened.
+import { html, LitElement, skeleton } from "./base";
 import { icon } from "./icons";
-import "./control/access";
-import "./control/agents";
-import "./control/channels";
-import "./control/config";
-import "./control/cron";
-import "./control/fleet";
-import "./control/logs";
-import "./control/memory";
-import "./control/overview";
-import "./control/sessions";
-import "./control/skills";
-import "./setup";
+import { tr } from "./words";
 
-const views: Record<string, () => unknown> = {
-  overview: () => html`<pal-overview></pal-overview>`,
-  channels: () => html`<pal-channels></pal-channels>`,
-  sessions: () => html`<pal-sessions></pal-sessions>`,
-  agents: () => html`<pal-agents></pal-agents>`,
-  skills: () => html`<pal-skills></pal-skills>`,
-  memory: () => html`<pal-memory></pal-memory>`,
-  cron: () => html`<pal-cron></pal-cron>`,
-  fleet: () => html`<pal-fleet></pal-fleet>`,
-  access: () => html`<pal-access></pal-access>`,
-  config: () => html`<pal-config></pal-config>`,
-  setup: () => html`<pal-setup></pal-setup>`,
-  logs: () => html`<pal-logs></pal-logs>`,
+const views: Record<string, [() => Promise<unknown>, () => unknown]> = {
+  overview: [() => import("./control/overview"), () => html`<pal-overview></pal-overview>`],
+  channels: [() => import("./control/channels"), () => html`<pal-channels></pal-channels>`],
+  sessions: [() => import("./control/sessions"), () => html`<pal-sessions></pal-sessions>`],
+  agents: [() => import("./control/agents"), () => html`<pal-agents></pal-agents>`],
+  skills: [() => import("./control/skills"), () => html`<pal-skills></pal-skills>`],
+  memory: [() => import("./control/memory"), () => html`<pal-memory></pal-memory>`],
+  cron: [() => import("./control/cron"), () => html`<pal-cron></pal-cron>`],
+  fleet: [() => import("./control/fleet"), () => html`<pal-fleet></pal-fleet>`],
+  access: [() => import("./control/access"), () => html`<pal-access></pal-access>`],
+  config: [() => import("./control/config"), () => html`<pal-config></pal-config>`],
+  logs: [() => import("./control/logs"), () => html`<pal-logs></pal-logs>`],
+  setup: [() => import("./setup"), () => html`<pal-setup></pal-setup>`],
 };
 
 class Control extends LitElement {
-  static properties = { view: {} };
+  static properties = { view: {}, problem: { state: true } };
   view = "";
+  problem = "";
+  private loaded = new Set<string>();
 
   createRenderRoot(): HTMLElement {
     return this;
   }
 
+  willUpdate(changed: Map<string, unknown>): void {
+    if (changed.has("view") && Object.hasOwn(views, this.view) && !this.loaded.has(this.view)) void this.load(this.view);
+  }
+
+  private async load(view: string): Promise<void> {
+    this.problem = "";
+    try {
+      await views[view]![0]();
+      this.loaded.add(view);
+    } catch {
+      this.problem = tr`This page could not be loaded. Reload to try again.`; // a newer build has other names, or the gateway is away
+    }
+    this.requestUpdate();
+  }
+
+  private page(): unknown {
+    if (!Object.hasOwn(views, this.view)) return html`<main class="page"><h1>${tr`There is no such page`}</h1></main>`;
+    if (this.loaded.has(this.view)) return views[this.view]![1]();
+    return html`<main class="page">${this.problem ? html`<p class="banner error" role="alert">${this.problem}</p>` : skeleton()}</main>`;
+  }
+
   render(): unknown {
-    const page = Object.hasOwn(views, this.view) ? views[this.view]!() : html`<main class="page"><h1>There is no such page</h1></main>`;
-    return html`<button type="button" class="ghost icon-only burger" aria-label="Menu" @click=${() => document.body.classList.toggle("side-open")}>${icon("menu")}</button>${page}`;
+    return html`<button type="button" class="ghost icon-only burger" aria-label=${tr`Menu`} @click=${() => document.body.classList.toggle("side-open")}>${icon("menu")}</button>${this.page()}`;
   }
 }
 customElements.define("pal-control", Control);

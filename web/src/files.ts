@@ -3,6 +3,7 @@ import { html, LitElement, nothing } from "lit";
 import { icon } from "./icons";
 import { store } from "./store";
 import { size } from "./text";
+import { tr } from "./words";
 
 export interface Attachment {
   name: string;
@@ -29,8 +30,8 @@ export const picture = (file: { mimeType: string }): boolean => PICTURES.include
 export const data = (file: { mimeType: string; content: string }): string => `data:${file.mimeType};base64,${file.content}`;
 
 export async function attachment(file: File, voice = false): Promise<Attachment | string> {
-  if (file.size > BIGGEST) return `${file.name} is larger than ${size(BIGGEST)}`;
-  if (!file.size) return `${file.name} is empty`;
+  if (file.size > BIGGEST) return tr`${file.name} is larger than ${size(BIGGEST)}`;
+  if (!file.size) return tr`${file.name} is empty`;
   const bytes = new Uint8Array(await file.arrayBuffer());
   let binary = "";
   for (let at = 0; at < bytes.length; at += 32_768) binary += String.fromCharCode(...bytes.subarray(at, at + 32_768));
@@ -93,7 +94,7 @@ async function content(file: FileRef, item: string, at: number): Promise<string 
 export async function again(item: string | undefined, images: string[]): Promise<Attachment[]> {
   const made: Attachment[] = images.map((src, at) => {
     const [head = "", body = ""] = src.split(",");
-    return { name: `picture ${at + 1}`, mimeType: head.slice(5).split(";")[0]!, content: body, bytes: body.length };
+    return { name: tr`picture ${at + 1}`, mimeType: head.slice(5).split(";")[0]!, content: body, bytes: body.length };
   });
   const files = item ? await filesOf(item) : [];
   for (const [at, file] of files.entries()) {
@@ -154,9 +155,9 @@ class FileCard extends LitElement {
 
   render(): unknown {
     const { name, size: bytes, voice } = this.file;
-    const label = voice ? "Voice note" : name;
+    const label = voice ? tr`Voice note` : name;
     if (this.sound && this.url) return html`<figure class="sound"><audio controls preload="metadata" src=${this.url} aria-label=${label}></audio>${voice ? nothing : html`<figcaption>${name}</figcaption>`}</figure>`;
-    return html`<button type="button" class="file-chip" title="Save ${label}" @click=${() => void this.save()}>${icon(this.sound ? "mic" : "file")}<span>${label}</span><small>${size(bytes)}</small></button>`;
+    return html`<button type="button" class="file-chip" title=${tr`Save ${label}`} @click=${() => void this.save()}>${icon(this.sound ? "mic" : "file")}<span>${label}</span><small>${size(bytes)}</small></button>`;
   }
 }
 customElements.define("pal-file", FileCard);

@@ -4,6 +4,7 @@ import { html, LitElement, nothing } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { icon } from "./icons";
 import type { Item } from "./transcript";
+import { tr } from "./words";
 
 const GUESS = 110; // pixels of a message nobody has seen yet
 const MARGIN = 900; // pixels drawn above and below what is visible
@@ -174,13 +175,13 @@ export class List extends LitElement {
 
   render(): unknown {
     const rows = this.items.slice(this.from, this.to);
-    return html`<div class="log" role="log" aria-label="Conversation" aria-live="off" aria-busy=${this.busy} tabindex="0"
+    return html`<div class="log" role="log" aria-label=${tr`Conversation`} aria-live="off" aria-busy=${this.busy} tabindex="0"
         @scroll=${() => this.scrolled()} @keydown=${(e: KeyboardEvent) => this.key(e)}
         @wheel=${(e: WheelEvent) => { if (e.deltaY < 0) this.stick = false; }} @touchmove=${() => { this.stick = false; }}>
       <div class="pad-top"></div>
-      ${repeat(rows, (item) => item.id, (item) => html`<article class="row ${item.kind}" data-id=${item.id} aria-label=${item.kind === "user" ? "You" : item.kind === "assistant" ? "Assistant" : "Note"}>${this.drawn(item)}</article>`)}
+      ${repeat(rows, (item) => item.id, (item) => html`<article class="row ${item.kind}" data-id=${item.id} aria-label=${item.kind === "user" ? tr`You` : item.kind === "assistant" ? tr`Assistant` : tr`Note`}>${this.drawn(item)}</article>`)}
       <div class="pad-end"></div></div>
-      ${this.away ? html`<button type="button" class="to-end" @click=${() => this.end()} aria-label="Go to the newest message">${icon("down")}</button>` : nothing}`;
+      ${this.away ? html`<button type="button" class="to-end" @click=${() => this.end()} aria-label=${tr`Go to the newest message`}>${icon("down")}</button>` : nothing}`;
   }
 }
 customElements.define("pal-list", List);

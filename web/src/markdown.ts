@@ -2,6 +2,7 @@
 import DOMPurify from "dompurify";
 import { Marked, type Token, type TokensList } from "marked";
 import { highlight } from "./highlight";
+import { tr } from "./words";
 
 // HTML in a message is shown, not followed; these few tags carry nothing but looks.
 const PLAIN = /^<\/?(?:b|br|del|em|i|kbd|s|strong|sub|sup|u)\s*\/?>$/i;
@@ -53,7 +54,7 @@ function safe(html: string): DocumentFragment {
   for (const input of made.querySelectorAll("input")) {
     input.type = "checkbox";
     input.disabled = true;
-    input.setAttribute("aria-label", input.checked ? "done" : "not done");
+    input.setAttribute("aria-label", input.checked ? tr`done` : tr`not done`);
   }
   for (const table of made.querySelectorAll("table")) {
     const frame = document.createElement("div");
@@ -78,11 +79,11 @@ export function codeBlock(text: string, language: string): HTMLElement {
   const copy = document.createElement("button");
   copy.type = "button";
   copy.className = "ghost small";
-  copy.textContent = "Copy";
+  copy.textContent = tr`Copy`;
   copy.onclick = async () => {
     await navigator.clipboard.writeText(text);
-    copy.textContent = "Copied";
-    setTimeout(() => (copy.textContent = "Copy"), 1500);
+    copy.textContent = tr`Copied`;
+    setTimeout(() => (copy.textContent = tr`Copy`), 1500);
   };
   head.append(name, copy);
   const pre = document.createElement("pre");

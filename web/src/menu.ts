@@ -1,6 +1,7 @@
 // <pal-menu>: a button that opens a list to choose from. Keyboard: arrows, Home, End, Enter, Escape, typing to search.
 import { html, LitElement, nothing } from "lit";
 import { icon } from "./icons";
+import { tr } from "./words";
 
 export interface Choice {
   value: string;
@@ -102,7 +103,7 @@ class Menu extends LitElement {
     const list = this.list;
     let group: string | undefined;
     return html`<div class="menu" popover="manual" @keydown=${(e: KeyboardEvent) => void this.key(e)}>
-      ${long ? html`<input class="menu-filter" placeholder="Search…" aria-label="Search" aria-controls=${this.uid} aria-activedescendant="${this.uid}-${this.at}" role="combobox" aria-expanded="true"
+      ${long ? html`<input class="menu-filter" placeholder=${tr`Search…`} aria-label=${tr`Search`} aria-controls=${this.uid} aria-activedescendant="${this.uid}-${this.at}" role="combobox" aria-expanded="true"
             .value=${this.filter} @input=${(e: Event) => { this.filter = (e.target as HTMLInputElement).value; this.at = 0; }}>` : nothing}
       <ul role="listbox" id=${this.uid} tabindex="-1" aria-label=${this.label} aria-activedescendant="${this.uid}-${this.at}">
         ${list.map((choice, at) => {
@@ -112,7 +113,7 @@ class Menu extends LitElement {
             @click=${() => this.choose(choice)} @pointermove=${() => this.at !== at && (this.at = at)}>
             <span><b>${choice.label}</b>${choice.hint ? html`<small>${choice.hint}</small>` : nothing}</span>${choice.value === this.value ? icon("check") : nothing}</li>`;
         })}
-        ${list.length ? nothing : html`<li class="menu-none" role="presentation">Nothing matches.</li>`}
+        ${list.length ? nothing : html`<li class="menu-none" role="presentation">${tr`Nothing matches.`}</li>`}
       </ul></div>`;
   }
 }

@@ -9,14 +9,15 @@ import { store } from "./store";
 import { clock, count, money } from "./text";
 import type { Block, Item } from "./transcript";
 import "./aloud";
+import { tr } from "./words";
 
-const waits = { sending: "Sending…", waiting: "Waiting", taken: "Taken in", failed: "Not sent" };
+const waits = { sending: tr`Sending…`, waiting: tr`Waiting`, taken: tr`Added to this reply`, failed: tr`Not sent` };
 const details: Record<string, string> = {
-  sending: "", waiting: "will be answered when the run before it lets it in", taken: "the running turn has read it", failed: "try again",
+  sending: "", waiting: tr`will be answered after the current reply`, taken: tr`the agent has read it`, failed: tr`try again`,
 };
 
 const thought = (text: string, live: boolean): unknown =>
-  html`<details class="thinking" ?open=${live}><summary>${icon("brain")} ${live ? "Thinking…" : "Thought"}</summary><pal-md .text=${text}></pal-md></details>`;
+  html`<details class="thinking" ?open=${live}><summary>${icon("brain")} ${live ? tr`Thinking…` : tr`Thought`}</summary><pal-md .text=${text}></pal-md></details>`;
 
 function block(one: Block, live: boolean): unknown {
   if (one.type === "tool") return html`<pal-tool .tool=${one.tool} .state=${one.tool.state} .output=${one.tool.output}></pal-tool>`;
@@ -29,7 +30,7 @@ const act = (glyph: string, label: string, run: () => void): unknown =>
 
 async function copy(text: string): Promise<void> {
   await navigator.clipboard.writeText(text);
-  store.toast("Copied");
+  store.toast(tr`Copied`);
 }
 
 const answered = (item: Item): string => item.blocks.map((b) => (b.type === "text" ? b.text : "")).filter(Boolean).join("\n\n");
@@ -62,8 +63,8 @@ function retry(item: Item, more: Payload = {}): void {
 /** What can be done about a run that failed. */
 function mend(item: Item): unknown {
   if (item !== store.talk.all().findLast((one) => !one.wait) || store.talk.running) return nothing;
-  return html`<p class="mend">${question(item) && store.client.has("sessions.rewind") ? html`<button type="button" class="plain small" @click=${() => retry(item)}>${icon("retry")} Try again</button>` : nothing}
-    <button type="button" class="plain small" @click=${() => store.go("setup")}>Change the model or its key</button></p>`;
+  return html`<p class="mend">${question(item) && store.client.has("sessions.rewind") ? html`<button type="button" class="plain small" @click=${() => retry(item)}>${icon("retry")} ${tr`Try again`}</button>` : nothing}
+    <button type="button" class="plain small" @click=${() => store.go("setup")}>${tr`Change the model or its key`}</button></p>`;
 }
 
 /** What else was said in a message's place, to go to and fro. */
@@ -73,7 +74,7 @@ function versions(item: Item): unknown {
   if (at < 0) return nothing;
   const step = (to: number, label: string, sign: string) =>
     html`<button type="button" class="ghost icon-only" aria-label=${label} ?disabled=${!all[to] || store.talk.running} @click=${() => void store.version(all[to]!)}>${sign}</button>`;
-  return html`<span class="versions">${step(at - 1, "Earlier version", "‹")}<span aria-label="Version ${at + 1} of ${all.length}">${at + 1}/${all.length}</span>${step(at + 1, "Later version", "›")}</span>`;
+  return html`<span class="versions">${step(at - 1, tr`Earlier version`, "‹")}<span aria-label=${tr`Version ${at + 1} of ${all.length}`}>${at + 1}/${all.length}</span>${step(at + 1, tr`Later version`, "›")}</span>`;
 }
 
 function buttons(item: Item): unknown {
@@ -81,17 +82,17 @@ function buttons(item: Item): unknown {
   const models = store.models.map((m) => ({ value: `${m.provider}/${m.id}`, label: m.name, hint: `${m.provider}/${m.id}` }));
   const can = (method: string) => store.client.has(method);
   const facts = [
-    item.model, usage?.totalTokens ? `${count(usage.totalTokens)} tokens` : "", usage?.cost?.total ? money(usage.cost.total) : "", item.at ? clock(item.at) : "",
+    item.model, usage?.totalTokens ? tr`${count(usage.totalTokens)} tokens` : "", usage?.cost?.total ? money(usage.cost.total) : "", item.at ? clock(item.at) : "",
   ].filter(Boolean);
   return html`<footer class="bar">
-    ${act("copy", "Copy", () => void copy(answered(item)))}
+    ${act("copy", tr`Copy`, () => void copy(answered(item)))}
     ${answered(item) ? html`<pal-aloud .ident=${item.id} .text=${answered(item)}></pal-aloud>` : nothing}
-    ${can("sessions.branch") && item.entry ? act("branch", "Branch from here", () => void store.branch(item.entry, null, false)) : nothing}
-    ${can("chat.why") && item.item ? act("why", "Why this answer", () => { store.panel = { kind: "why", item: item.item!, entry: item.entry }; store.changed(); }) : nothing}
-    ${can("runs.trace") && item.item ? act("list", "Timeline", () => { store.panel = { kind: "trace", item: item.item! }; store.changed(); }) : nothing}
-    ${can("sessions.rewind") && question(item) ? act("retry", "Try again", () => retry(item)) : nothing}
+    ${can("sessions.branch") && item.entry ? act("branch", tr`Branch from here`, () => void store.branch(item.entry, null, false)) : nothing}
+    ${can("chat.why") && item.item ? act("why", tr`Why this answer`, () => { store.panel = { kind: "why", item: item.item!, entry: item.entry }; store.changed(); }) : nothing}
+    ${can("runs.trace") && item.item ? act("list", tr`Timeline`, () => { store.panel = { kind: "trace", item: item.item! }; store.changed(); }) : nothing}
+    ${can("sessions.rewind") && question(item) ? act("retry", tr`Try again`, () => retry(item)) : nothing}
     ${can("sessions.rewind") && models.length > 1 && question(item)
-      ? html`<pal-menu class="retry" label="Try again with another model" shown="" glyph="spark" .choices=${models} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => retry(item, { model: e.detail })}></pal-menu>` : nothing}
+      ? html`<pal-menu class="retry" label=${tr`Try again with another model`} shown="" glyph="spark" .choices=${models} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => retry(item, { model: e.detail })}></pal-menu>` : nothing}
     <span class="facts">${facts.join(" · ")}</span>
   </footer>`;
 }
@@ -103,22 +104,22 @@ function pressed(item: Item): unknown {
 }
 
 async function back(item: Item, write = false): Promise<void> {
-  if (!(await store.takeBack(item.id.slice("sent:".length)))) store.toast("It is being answered already.");
+  if (!(await store.takeBack(item.id.slice("sent:".length)))) store.toast(tr`It is being answered already.`);
   else if (write) (document.querySelector("pal-composer") as any)?.restore(item.text, item.given ?? []);
 }
 
 function user(item: Item, edit: (item: Item) => void): unknown {
   if (item.text.startsWith("[Canvas] The person used ")) return pressed(item);
   return html`<div class="bubble ${item.wait ?? ""}">
-      ${item.images.length ? html`<div class="pictures">${item.images.map((src) => html`<img src=${src} alt="attached picture">`)}</div>` : nothing}
+      ${item.images.length ? html`<div class="pictures">${item.images.map((src) => html`<img src=${src} alt=${tr`attached picture`}>`)}</div>` : nothing}
       <pal-said .text=${item.text} .item=${item.item ?? ""} .files=${item.files ?? []}></pal-said>
     </div>
     <footer class="bar">
       ${item.wait ? html`<span class="wait" title=${details[item.wait] ?? ""} role="status">${item.wait === "failed" || item.wait === "taken" ? nothing : html`<i class="spin" aria-hidden="true"></i>`}${waits[item.wait]}</span>` : nothing}
-      ${item.wait === "failed" ? act("retry", "Send again", () => void back(item).then(() => store.send(item.text, item.given))) : nothing}
-      ${item.wait === "waiting" || item.wait === "failed" ? html`${act("edit", "Take back and edit", () => void back(item, true))}${act("close", "Take back", () => void back(item))}` : nothing}
-      ${item.entry && store.client.has("sessions.rewind") ? act("edit", "Edit", () => edit(item)) : nothing}
-      ${act("copy", "Copy", () => void copy(item.text))}${versions(item)}
+      ${item.wait === "failed" ? act("retry", tr`Send again`, () => void back(item).then(() => store.send(item.text, item.given))) : nothing}
+      ${item.wait === "waiting" || item.wait === "failed" ? html`${act("edit", tr`Take back and edit`, () => void back(item, true))}${act("close", tr`Take back`, () => void back(item))}` : nothing}
+      ${item.entry && store.client.has("sessions.rewind") ? act("edit", tr`Edit`, () => edit(item)) : nothing}
+      ${act("copy", tr`Copy`, () => void copy(item.text))}${versions(item)}
     </footer>`;
 }
 
@@ -126,12 +127,12 @@ export function drawn(item: Item, edit: (item: Item) => void): unknown {
   if (item.kind === "user") return user(item, edit);
   if (item.kind === "note") return html`<div class="note ${item.tone}" role=${item.tone === "error" ? "alert" : "status"}><pal-md class="md" .text=${item.text}></pal-md>${item.tone === "error" ? mend(item) : nothing}</div>`;
   if (item.kind === "told") return html`<details class="summary told"><summary><span>${item.program}</span></summary><pre tabindex="0">${item.text}</pre></details>`;
-  if (item.kind === "summary") return html`<details class="summary"><summary><span>Earlier conversation was summarised</span></summary><pal-md class="md" .text=${item.text}></pal-md></details>`;
+  if (item.kind === "summary") return html`<details class="summary"><summary><span>${tr`Earlier conversation was summarised`}</span></summary><pal-md class="md" .text=${item.text}></pal-md></details>`;
   const live = Boolean(item.live);
   const over = store.talk.live?.over;
   return html`${item.blocks.map((one, at) => block(one, live && !over && at === item.blocks.length - 1))}
-    ${live && !over && item.blocks.at(-1)?.type !== "text" && !store.talk.busy ? html`<div class="dots" role="status" aria-label="The assistant is working"><i></i><i></i><i></i>${store.talk.live?.status ? html`<span>${store.talk.live.status}</span>` : nothing}</div>` : nothing}
+    ${live && !over && item.blocks.at(-1)?.type !== "text" && !store.talk.busy ? html`<div class="dots" role="status" aria-label=${tr`The assistant is working`}><i></i><i></i><i></i>${store.talk.live?.status ? html`<span>${store.talk.live.status}</span>` : nothing}</div>` : nothing}
     ${item.error ? html`<div class="note error" role="alert">${item.error}${mend(item)}</div>` : nothing}
-    ${item.stop === "aborted" ? html`<p class="dim">Stopped.</p>` : nothing}
+    ${item.stop === "aborted" ? html`<p class="dim">${tr`Stopped.`}</p>` : nothing}
     ${item.last ? buttons(item) : nothing}`;
 }

@@ -4,17 +4,18 @@ import { icon } from "./icons";
 import "./menu";
 import { ago, day } from "./text";
 import { AVATAR, BASE, NAME } from "./place";
+import { tr } from "./words";
 
 export const PAGES: [string, string, string][] = [
-  ["overview", "Overview", "chart"], ["channels", "Channels", "plug"], ["sessions", "Sessions", "archive"], ["agents", "Agents", "people"], ["skills", "Skills", "spark"],
-  ["memory", "Memory", "brain"], ["cron", "Schedule", "clock"], ["access", "Access", "shield"], ["config", "Settings", "gear"], ["logs", "Logs", "terminal"],
+  ["overview", tr`Overview`, "chart"], ["channels", tr`Channels`, "plug"], ["sessions", tr`Sessions`, "archive"], ["agents", tr`Agents`, "people"], ["skills", tr`Skills`, "spark"],
+  ["memory", tr`Memory`, "brain"], ["cron", tr`Schedule`, "clock"], ["access", tr`Access`, "shield"], ["config", tr`Settings`, "gear"], ["logs", tr`Logs`, "terminal"],
 ];
 
 export function title(row: Payload): string {
   if (row.label) return row.label;
   const derived = row.derivedTitle && row.derivedTitle !== row.key ? row.derivedTitle : "";
-  if (row.key === store.main) return derived ? `Main · ${derived}` : "Main";
-  return row.displayName || derived || "New conversation";
+  if (row.key === store.main) return derived ? tr`Main · ${derived}` : tr`Main`;
+  return row.displayName || derived || tr`New conversation`;
 }
 
 export function picture(): unknown {
@@ -61,7 +62,7 @@ class Sidebar extends Part {
     const active = store.view === "chat" && row.key === store.key;
     const asks = store.approvals.some((a) => !a.decision && a.request.sessionKey === row.key);
     const state = asks ? "asks" : row.hasActiveRun ? "running" : store.unread(row) ? "unread" : "";
-    const words = { asks: ", needs approval", running: ", running", unread: ", unread", "": "" }[state];
+    const words = { asks: `, ${tr`needs approval`}`, running: `, ${tr`running`}`, unread: `, ${tr`unread`}`, "": "" }[state];
     return html`<a class="session ${active ? "active" : ""} ${state} ${row.spawnedBy ? "child" : ""}" href="${BASE}/chat/${encodeURIComponent(row.key)}" aria-current=${active ? "page" : nothing}
       @click=${(e: MouseEvent) => { if (e.metaKey || e.ctrlKey) return; e.preventDefault(); store.go("chat", row.key); this.done(); }}>
       <span class="name">${title(row)}<span class="sr">${words}</span></span><span class="when">${state === "running" ? html`<i class="spin"></i>` : ago(row.updatedAt)}</span>
@@ -78,12 +79,12 @@ class Sidebar extends Part {
     let group = "";
     const waiting = store.approvals.filter((a) => !a.decision).length + store.devices;
     const now = theme();
-    return html`<nav class="sidebar" aria-label="Sessions and pages">
+    return html`<nav class="sidebar" aria-label=${tr`Sessions and pages`}>
       <header><a class="brand" href="${BASE}/" @click=${(e: Event) => { e.preventDefault(); store.go("chat", store.main); this.done(); }}>${picture()}<b>${NAME}</b></a>
-        <button type="button" class="ghost icon-only" aria-label="Theme: ${now}" title="Theme: ${now}" @click=${() => { theme(true); this.requestUpdate(); }}>${icon({ dark: "moon", light: "sun" }[now] ?? "contrast")}</button></header>
-      <button type="button" class="new" @click=${() => { void store.create(); this.done(); }}>${icon("plus")}<span>New conversation</span><kbd>Alt N</kbd></button>
-      ${store.agents.length > 1 ? html`<pal-menu class="with" label="New conversation with" shown="New conversation with…" glyph="people" .choices=${store.agents.map((agent) => ({ value: agent.id, label: agent.identity?.name ?? agent.name, hint: agent.model?.primary }))} @choose=${(e: CustomEvent) => { void store.create(e.detail); this.done(); }}></pal-menu>` : nothing}
-      <label class="find">${icon("search")}<input type="search" placeholder="Search sessions" aria-label="Search sessions" .value=${this.filter} @input=${(e: Event) => this.find((e.target as HTMLInputElement).value)}></label>
+        <button type="button" class="ghost icon-only" aria-label=${tr`Theme: ${now}`} title=${tr`Theme: ${now}`} @click=${() => { theme(true); this.requestUpdate(); }}>${icon({ dark: "moon", light: "sun" }[now] ?? "contrast")}</button></header>
+      <button type="button" class="new" @click=${() => { void store.create(); this.done(); }}>${icon("plus")}<span>${tr`New conversation`}</span><kbd>Alt N</kbd></button>
+      ${store.agents.length > 1 ? html`<pal-menu class="with" label=${tr`New conversation with`} shown=${tr`New conversation with…`} glyph="people" .choices=${store.agents.map((agent) => ({ value: agent.id, label: agent.identity?.name ?? agent.name, hint: agent.model?.primary }))} @choose=${(e: CustomEvent) => { void store.create(e.detail); this.done(); }}></pal-menu>` : nothing}
+      <label class="find">${icon("search")}<input type="search" placeholder=${tr`Search sessions`} aria-label=${tr`Search sessions`} .value=${this.filter} @input=${(e: Event) => this.find((e.target as HTMLInputElement).value)}></label>
       <div class="sessions" @keydown=${(e: KeyboardEvent) => this.move(e)}>
         ${rows.map((row) => {
           const name = day(row.updatedAt ?? 0);
@@ -91,10 +92,10 @@ class Sidebar extends Part {
           group = name;
           return html`${head}${this.session(row)}`;
         })}
-        ${needle && this.hits.length ? html`<h2>In what was said</h2>${this.hits.map((hit) => html`<a class="session hit" href="${BASE}/chat/${encodeURIComponent(hit.key)}" @click=${(e: MouseEvent) => { if (e.metaKey || e.ctrlKey) return; e.preventDefault(); store.go("chat", hit.key); this.done(); }}>
+        ${needle && this.hits.length ? html`<h2>${tr`In messages`}</h2>${this.hits.map((hit) => html`<a class="session hit" href="${BASE}/chat/${encodeURIComponent(hit.key)}" @click=${(e: MouseEvent) => { if (e.metaKey || e.ctrlKey) return; e.preventDefault(); store.go("chat", hit.key); this.done(); }}>
           <span class="name">${hit.text}</span><span class="when">${ago(hit.at)}</span><span class="preview">${hit.role} · ${title(store.sessions.find((row) => row.key === hit.key) ?? { key: hit.key, displayName: hit.key.replace(/^agent:/, "") })}</span></a>`)}` : nothing}
-        ${!needle && store.older > 0 ? html`<button type="button" class="ghost small older" @click=${() => store.listMore()}>Show older (${store.older})</button>` : nothing}
-        ${store.sessionsLoaded && !rows.length && !this.hits.length ? html`<p class="none">${needle ? "No session matches." : "No conversations yet."}</p>` : nothing}
+        ${!needle && store.older > 0 ? html`<button type="button" class="ghost small older" @click=${() => store.listMore()}>${tr`Show older (${store.older})`}</button>` : nothing}
+        ${store.sessionsLoaded && !rows.length && !this.hits.length ? html`<p class="none">${needle ? tr`No session matches.` : tr`No conversations yet.`}</p>` : nothing}
       </div>
       <div class="pages">${PAGES.map(([name, label, glyph]) => html`<a href="${BASE}/${name}" class=${store.view === name ? "active" : ""} aria-current=${store.view === name ? "page" : nothing}
         @click=${(e: MouseEvent) => { e.preventDefault(); store.go(name); this.done(); }}>${icon(glyph)}<span>${label}</span>${name === "access" && waiting ? html`<b class="badge">${waiting}</b>` : nothing}</a>`)}</div>

@@ -5,6 +5,7 @@ import { drop, list, put } from "./kept";
 import { BASE } from "./place";
 import { uuid } from "./text";
 import { Transcript } from "./transcript";
+import { tr } from "./words";
 
 export interface Approval {
   id: string;
@@ -462,7 +463,7 @@ export class Store {
     if (!made) return;
     this.go("chat", made.key);
     if (text !== null) await this.send(text, files, more);
-    else this.toast("This is a new branch; the other conversation is unchanged.");
+    else this.toast(tr`This is a new branch; the other conversation is unchanged.`);
   }
 
   async decide(approval: Approval, decision: string): Promise<void> {
@@ -470,7 +471,7 @@ export class Store {
     const done = await this.ask(`${family}.approval.resolve`, { id: approval.id, decision });
     if (done) {
       this.approvals = this.approvals.map((a) => (a.id === approval.id ? { ...a, decision } : a));
-      this.toast({ "allow-once": "Allowed once", "allow-always": "Always allowed", deny: "Denied" }[decision] ?? decision);
+      this.toast({ "allow-once": tr`Allowed once`, "allow-always": tr`Always allowed`, deny: tr`Denied` }[decision] ?? decision);
     }
     this.changed();
   }

@@ -1,19 +1,23 @@
 // Small words: times, sizes, durations, the text of messages.
 import type { Payload } from "./client";
+import { language, tr } from "./words";
 
 const units: [number, Intl.RelativeTimeFormatUnit][] = [[86_400_000, "day"], [3_600_000, "hour"], [60_000, "minute"]];
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
+const short = new Intl.NumberFormat(language(), { notation: "compact", maximumFractionDigits: 1 });
+const usd = (digits: number) => new Intl.NumberFormat(language(), { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", minimumFractionDigits: digits, maximumFractionDigits: digits });
+const [nought, dollars, cents] = [usd(0), usd(2), usd(4)];
+const relative = new Intl.RelativeTimeFormat(language(), { numeric: "auto", style: "narrow" });
 
 export function ago(ms: number | null | undefined): string {
   if (!ms) return "";
   const past = Date.now() - ms;
-  if (past > 30 * 86_400_000) return new Date(ms).toLocaleDateString();
+  if (past > 30 * 86_400_000) return new Date(ms).toLocaleDateString(language());
   for (const [size, unit] of units) if (Math.abs(past) >= size) return relative.format(-Math.round(past / size), unit);
-  return "now";
+  return tr`now`;
 }
 
-export const clock = (ms: number): string => new Date(ms).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-export const moment = (ms?: number | null): string => (ms ? new Date(ms).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }) : "–");
+export const clock = (ms: number): string => new Date(ms).toLocaleTimeString(language(), { hour: "2-digit", minute: "2-digit" });
+export const moment = (ms?: number | null): string => (ms ? new Date(ms).toLocaleString(language(), { dateStyle: "medium", timeStyle: "short" }) : "–");
 
 export function took(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
@@ -27,11 +31,10 @@ export const timer = (ms: number): string => `${Math.floor(ms / 60_000)}:${Strin
 
 export function count(n: number | undefined | null): string {
   if (!n) return "0";
-  if (n < 1000) return String(n);
-  return n < 1_000_000 ? `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k` : `${(n / 1_000_000).toFixed(1)}M`;
+  return short.format(n);
 }
 
-export const money = (usd: number | undefined): string => (usd ? `$${usd < 0.01 ? usd.toFixed(4) : usd.toFixed(2)}` : "$0");
+export const money = (usd: number | undefined): string => (usd ? (usd < 0.01 ? cents : dollars).format(usd) : nought.format(0));
 export const size = (bytes: number): string => (bytes < 1024 ? `${bytes} B` : bytes < 1048576 ? `${(bytes / 1024).toFixed(1)} kB` : `${(bytes / 1048576).toFixed(1)} MB`);
 export const upper = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
@@ -49,9 +52,9 @@ export function day(ms: number): string {
   const start = new Date();
   start.setHours(0, 0, 0, 0);
   const days = (start.getTime() - ms) / 86_400_000;
-  if (days <= 0) return "Today";
-  if (days <= 1) return "Yesterday";
-  return days <= 7 ? "Last 7 days" : days <= 30 ? "Last 30 days" : "Older";
+  if (days <= 0) return tr`Today`;
+  if (days <= 1) return tr`Yesterday`;
+  return days <= 7 ? tr`Last 7 days` : days <= 30 ? tr`Last 30 days` : tr`Older`;
 }
 
 /** A random id. Browsers give `randomUUID` only to https and localhost. */

@@ -2,6 +2,7 @@
 import type { Payload } from "./client";
 import { hints, type Attachment, type FileRef } from "./files";
 import { plain, uuid } from "./text";
+import { tr } from "./words";
 
 export interface Tool {
   id: string;
@@ -195,7 +196,7 @@ export class Transcript {
       tool.started ||= message.timestamp;
       blocks.push({ type: "tool", tool });
     }
-    const error = message.stopReason === "error" ? message.errorMessage || "The model failed." : undefined;
+    const error = message.stopReason === "error" ? message.errorMessage || tr`The model failed.` : undefined;
     const model = message.model && message.model !== "gateway-injected" ? `${message.provider}/${message.model}` : undefined;
     if (error) this.items = this.items.filter((item) => !(item.kind === "note" && item.tone === "error" && item.text === error)); // told while it came
     if (blocks.length || error)
@@ -299,7 +300,7 @@ export class Transcript {
       return false;
     }
     for (const notice of event.notices ?? []) this.note(String(notice), "info");
-    if (event.state === "error") this.note(event.errorMessage ?? "The run failed.", "error");
+    if (event.state === "error") this.note(event.errorMessage ?? tr`The run failed.`, "error");
     const live = this.live;
     if (live && live.run === event.runId) {
       live.over = true;

@@ -8,6 +8,7 @@ import "./menu";
 import { resend } from "./message";
 import { store } from "./store";
 import { count, json, money, size, took } from "./text";
+import { plural, tr } from "./words";
 
 const bar = (share: number): unknown => html`<i class="share"><i .style=${`width:${Math.round(100 * share)}%`}></i></i>`;
 const fact = (name: string, value: unknown): unknown => (value === undefined || value === null || value === "" ? nothing : html`<dt>${name}</dt><dd>${value}</dd>`);
@@ -73,14 +74,14 @@ class Why extends LitElement {
   private scrub(tape: Payload): unknown {
     const steps: Payload[] = tape.steps, now = steps[this.step - 1], v = this.verdict;
     const first: Payload | undefined = v?.differences?.[0];
-    const said = !v ? nothing : v.busy ? "Playing it again…" : v.error ? v.error : v.same ? "Same: it came out byte for byte as it was." : html`Differs first at ${first?.step ? `step ${first.step}, ` : ""}${first?.where}: ${first?.why}${first?.recorded || first?.now ? html`<pre tabindex="0">was: ${first.recorded}\nnow: ${first.now}</pre>` : nothing}${(v.differences ?? []).length > 1 ? html`<span class="dim"> and ${v.differences.length - 1} more</span>` : nothing}`;
+    const said = !v ? nothing : v.busy ? tr`Playing it again…` : v.error ? v.error : v.same ? tr`Same: it came out byte for byte as it was.` : html`${first?.step ? tr`Differs first at step ${first.step}, ${first.where}: ${first.why}` : tr`Differs first at ${first?.where}: ${first?.why}`}${first?.recorded || first?.now ? html`<pre tabindex="0">was: ${first.recorded}\nnow: ${first.now}</pre>` : nothing}${(v.differences ?? []).length > 1 ? html`<span class="dim"> ${tr`and ${v.differences.length - 1} more`}</span>` : nothing}`;
     const choices = this.others.map((one) => ({ value: one, label: one }));
-    return html`<section class="tape" aria-label="Recorded run"><h3>On tape <span class="dim">${steps.length} ${steps.length === 1 ? "step" : "steps"}</span></h3>
-      ${steps.length > 1 ? html`<input type="range" min="1" max=${steps.length} .value=${String(this.step)} aria-label="Step" aria-valuetext="step ${this.step} of ${steps.length}" @input=${(e: Event) => { this.step = Number((e.target as HTMLInputElement).value); }}>` : nothing}
-      ${now ? html`<p><b>${now.number}.</b> <code>${now.model}</code> <span class="dim">${now.level}, ${now.messages} messages</span></p>${now.steered.map((one: string) => html`<p class="dim">steered: ${one}</p>`)}<p>${now.failure ?? now.text}</p>
-        ${now.calls.map((call: Payload) => html`<details><summary>${icon(call.isError ? "close" : "tool")} ${call.name}</summary><pre tabindex="0">${json(call.args)}\n\n${call.result ?? ""}</pre></details>`)}${now.stopped ? html`<p class="dim">stopped: ${now.stopped}</p>` : nothing}` : nothing}
-      <div class="steps">${store.client.has("runs.replay") ? html`<button type="button" class="small" ?disabled=${v?.busy} @click=${() => void this.judge("runs.replay", { item: tape.item })}>${icon("retry")} Replay</button>` : nothing}
-        ${choices.length ? html`<pal-menu label="Compare with another run" shown="Compare" glyph="branch" .choices=${choices} .value=${""} @choose=${(e: CustomEvent) => void this.judge("runs.diff", { a: tape.item, b: e.detail })}></pal-menu>` : nothing}</div>
+    return html`<section class="tape" aria-label=${tr`Recorded run`}><h3>${tr`On tape`} <span class="dim">${plural(steps.length, "{n} step", "{n} steps")}</span></h3>
+      ${steps.length > 1 ? html`<input type="range" min="1" max=${steps.length} .value=${String(this.step)} aria-label=${tr`Step`} aria-valuetext=${tr`step ${this.step} of ${steps.length}`} @input=${(e: Event) => { this.step = Number((e.target as HTMLInputElement).value); }}>` : nothing}
+      ${now ? html`<p><b>${now.number}.</b> <code>${now.model}</code> <span class="dim">${tr`${now.level}, ${now.messages} messages`}</span></p>${now.steered.map((one: string) => html`<p class="dim">${tr`steered: ${one}`}</p>`)}<p>${now.failure ?? now.text}</p>
+        ${now.calls.map((call: Payload) => html`<details><summary>${icon(call.isError ? "close" : "tool")} ${call.name}</summary><pre tabindex="0">${json(call.args)}\n\n${call.result ?? ""}</pre></details>`)}${now.stopped ? html`<p class="dim">${tr`stopped: ${now.stopped}`}</p>` : nothing}` : nothing}
+      <div class="steps">${store.client.has("runs.replay") ? html`<button type="button" class="small" ?disabled=${v?.busy} @click=${() => void this.judge("runs.replay", { item: tape.item })}>${icon("retry")} ${tr`Replay`}</button>` : nothing}
+        ${choices.length ? html`<pal-menu label=${tr`Compare with another run`} shown=${tr`Compare`} glyph="branch" .choices=${choices} .value=${""} @choose=${(e: CustomEvent) => void this.judge("runs.diff", { a: tape.item, b: e.detail })}></pal-menu>` : nothing}</div>
       <div role="status">${said}</div></section>`;
   }
 
@@ -91,10 +92,10 @@ class Why extends LitElement {
 
   render(): unknown {
     const close = () => { store.panel = null; store.changed(); };
-    return html`<aside class="why" aria-label="Why this answer">
-      <header><div role="tablist" aria-label="Panel">${this.tab("why", "Why")}${this.tab("trace", "Timeline")}${this.tab("changes", "Changes")}</div>
-        <button type="button" class="ghost icon-only" aria-label="Close the panel" @click=${close}>${icon("close")}</button></header>
-      <div class="why-body" role="tabpanel" tabindex="0">${this.problem ? html`<p class="dim">${this.problem}</p>` : this.data ? { why: () => this.why(this.data!), trace: () => this.timeline(this.data!), changes: () => this.changes(this.data!) }[this.panel.kind]() : html`<p class="dim">Loading…</p>`}</div></aside>`;
+    return html`<aside class="why" aria-label=${tr`Why this answer`}>
+      <header><div role="tablist" aria-label=${tr`Panel`}>${this.tab("why", tr`Why`)}${this.tab("trace", tr`Timeline`)}${this.tab("changes", tr`Changes`)}</div>
+        <button type="button" class="ghost icon-only" aria-label=${tr`Close the panel`} @click=${close}>${icon("close")}</button></header>
+      <div class="why-body" role="tabpanel" tabindex="0">${this.problem ? html`<p class="dim">${this.problem}</p>` : this.data ? { why: () => this.why(this.data!), trace: () => this.timeline(this.data!), changes: () => this.changes(this.data!) }[this.panel.kind]() : html`<p class="dim">${tr`Loading…`}</p>`}</div></aside>`;
   }
 
   private why(d: Payload): unknown {
@@ -104,18 +105,18 @@ class Why extends LitElement {
     const phases = ["queued", "model", "tools", "other"].filter((name) => time[name]);
     const cache = d.cache ?? {};
     return html`
-      <h3>Model</h3><dl>${fact("answered by", d.model?.used?.join(", "))}${fact("chosen by", d.model?.source)}${fact("thinking", d.thinking && html`<b>${d.thinking.level}</b> <span class="dim">${d.thinking.reason ?? ""}</span>`)}${fact("ended", d.model?.stopReason)}${fact("outcome", d.outcome)}${(d.model?.failures ?? []).map((one: string) => fact("failed", one))}</dl>
-      ${d.evidence?.length ? html`<h3>Doubtful</h3><dl>${d.evidence.flatMap((one: Payload) => one.claims).map((c: Payload) => fact(`“${c.said}”`, c.fact))}</dl>` : nothing}
-      <h3>Time</h3><dl>${phases.map((name) => fact(name, html`${took(time[name])}${bar(time[name] / (time.total || 1))}`))}${fact("total", time.total ? took(time.total) : "")}</dl>
-      <h3>Cost</h3><dl>${fact("calls", d.cost?.calls)}${fact("tokens", `${count(d.cost?.input)} in, ${count(d.cost?.output)} out`)}${fact("cost", money(d.cost?.totalCost))}</dl>
-      <h3>Cache</h3><dl>${fact("read from cache", cache.share === null || cache.share === undefined ? "" : html`${Math.round(100 * cache.share)} %${bar(cache.share)}`)}${fact("verdict", cache.verdict)}${cache.break ? fact("first difference", html`${cache.break.where}<br><span class="dim">${cache.break.why}</span>`) : nothing}</dl>
-      <h3>Prompt <span class="dim">${size(total)}</span></h3><dl>${sections.map((s) => fact(s.name, html`${size(s.bytes)}${bar(s.bytes / total)}`))}</dl>
-      <h3>Tools <span class="dim">${d.tools?.offered?.length ?? 0} offered</span></h3><p class="tags">${(d.tools?.offered ?? []).map((t: any) => html`<code>${typeof t === "string" ? t : t.name}</code>`)}</p>
-      ${d.tools?.hidden?.length ? html`<details><summary>${d.tools.hidden.length} hidden</summary><dl>${d.tools.hidden.map((t: Payload) => fact(t.id, html`${t.reason}<br><span class="dim">${[t.layer, t.key, t.changes].filter(Boolean).join(" · ")}</span>`))}</dl></details>` : nothing}
-      ${d.calls?.length > 1 ? html`<h3>Calls</h3><dl>${d.calls.map((c: Payload) => fact(`${c.number}. ${c.model}`, html`${took(c.ms ?? 0)}, ${count(c.input ?? 0)} in, ${count(c.output ?? 0)} out${c.failure ? html`<br><span class="dim">${c.failure}</span>` : nothing}`))}</dl>` : nothing}
-      ${d.skills?.length ? html`<h3>Skills</h3><p class="tags">${d.skills.map((s: string) => html`<code>${s}</code>`)}</p>` : nothing}
-      ${d.memories?.length ? html`<h3>Memories</h3><ul>${d.memories.map((m: Payload) => html`<li>${m.path}${m.startLine ? `:${m.startLine}` : ""}</li>`)}</ul>` : nothing}
-      ${d.taint?.length ? html`<h3>Taint</h3><p class="tags">${d.taint.map((t: unknown) => html`<code>${json(t)}</code>`)}</p>` : nothing}
+      <h3>${tr`Model`}</h3><dl>${fact(tr`answered by`, d.model?.used?.join(", "))}${fact(tr`chosen by`, d.model?.source)}${fact(tr`thinking`, d.thinking && html`<b>${d.thinking.level}</b> <span class="dim">${d.thinking.reason ?? ""}</span>`)}${fact(tr`ended`, d.model?.stopReason)}${fact(tr`outcome`, d.outcome)}${(d.model?.failures ?? []).map((one: string) => fact(tr`failed`, one))}</dl>
+      ${d.evidence?.length ? html`<h3>${tr`Doubtful`}</h3><dl>${d.evidence.flatMap((one: Payload) => one.claims).map((c: Payload) => fact(`“${c.said}”`, c.fact))}</dl>` : nothing}
+      <h3>${tr`Time`}</h3><dl>${phases.map((name) => fact(name, html`${took(time[name])}${bar(time[name] / (time.total || 1))}`))}${fact(tr`total`, time.total ? took(time.total) : "")}</dl>
+      <h3>${tr`Cost`}</h3><dl>${fact(tr`calls`, d.cost?.calls)}${fact(tr`tokens`, tr`${count(d.cost?.input)} in, ${count(d.cost?.output)} out`)}${fact(tr`cost`, money(d.cost?.totalCost))}</dl>
+      <h3>${tr`Cache`}</h3><dl>${fact(tr`read from cache`, cache.share === null || cache.share === undefined ? "" : html`${Math.round(100 * cache.share)} %${bar(cache.share)}`)}${fact(tr`verdict`, cache.verdict)}${cache.break ? fact(tr`first difference`, html`${cache.break.where}<br><span class="dim">${cache.break.why}</span>`) : nothing}</dl>
+      <h3>${tr`Prompt`} <span class="dim">${size(total)}</span></h3><dl>${sections.map((s) => fact(s.name, html`${size(s.bytes)}${bar(s.bytes / total)}`))}</dl>
+      <h3>${tr`Tools`} <span class="dim">${tr`${d.tools?.offered?.length ?? 0} offered`}</span></h3><p class="tags">${(d.tools?.offered ?? []).map((t: any) => html`<code>${typeof t === "string" ? t : t.name}</code>`)}</p>
+      ${d.tools?.hidden?.length ? html`<details><summary>${tr`${d.tools.hidden.length} hidden`}</summary><dl>${d.tools.hidden.map((t: Payload) => fact(t.id, html`${t.reason}<br><span class="dim">${[t.layer, t.key, t.changes].filter(Boolean).join(" · ")}</span>`))}</dl></details>` : nothing}
+      ${d.calls?.length > 1 ? html`<h3>${tr`Calls`}</h3><dl>${d.calls.map((c: Payload) => fact(`${c.number}. ${c.model}`, html`${`${took(c.ms ?? 0)}, ${tr`${count(c.input ?? 0)} in, ${count(c.output ?? 0)} out`}`}${c.failure ? html`<br><span class="dim">${c.failure}</span>` : nothing}`))}</dl>` : nothing}
+      ${d.skills?.length ? html`<h3>${tr`Skills`}</h3><p class="tags">${d.skills.map((s: string) => html`<code>${s}</code>`)}</p>` : nothing}
+      ${d.memories?.length ? html`<h3>${tr`Memories`}</h3><ul>${d.memories.map((m: Payload) => html`<li>${m.path}${m.startLine ? `:${m.startLine}` : ""}</li>`)}</ul>` : nothing}
+      ${d.taint?.length ? html`<h3>${tr`Taint`}</h3><p class="tags">${d.taint.map((t: unknown) => html`<code>${json(t)}</code>`)}</p>` : nothing}
       ${this.raw(d)}`;
   }
 
@@ -128,10 +129,10 @@ class Why extends LitElement {
       const { at: _at, kind, entry: _entry, call, ...rest } = step;
       const tool = call ? tools.get(call) : undefined;
       const shown = kind === "tool" ? { ...rest, args: tool?.args } : kind === "result" ? { ...rest, result: tool?.result, isError: tool?.isError } : rest;
-      const spent = [step.ms ? `took ${took(step.ms)}` : "", step.input || step.output ? `${count(step.input)} in, ${count(step.output)} out` : "", step.cost ? money(step.cost) : ""];
+      const spent = [step.ms ? tr`took ${took(step.ms)}` : "", step.input || step.output ? tr`${count(step.input)} in, ${count(step.output)} out` : "", step.cost ? money(step.cost) : ""];
       const seen = kind === "result" && call && d.sessionKey === store.key ? store.talk.seen(call) : [];
       return html`<li>${icon(glyphs[kind] ?? "right")}<div><b>${kind}</b> <span>${step.detail ?? ""}</span>
-        <details><summary>${[`+${took(Math.max(0, step.at - start))}`, ...spent].filter(Boolean).join(", ")}</summary><pre tabindex="0">${json(shown)}</pre></details>${seen.length ? html`<div class="pictures">${seen.map((src) => html`<img src=${src} alt="what ${step.detail ?? "the tool"} showed">`)}</div>` : nothing}${this.from(d, step, step === first)}</div></li>`;
+        <details><summary>${[`+${took(Math.max(0, step.at - start))}`, ...spent].filter(Boolean).join(", ")}</summary><pre tabindex="0">${json(shown)}</pre></details>${seen.length ? html`<div class="pictures">${seen.map((src) => html`<img src=${src} alt=${tr`picture from ${step.detail ?? tr`the tool`}`}>`)}</div>` : nothing}${this.from(d, step, step === first)}</div></li>`;
     })}</ol>${this.raw(d)}`;
   }
 
@@ -139,8 +140,8 @@ class Why extends LitElement {
   private from(d: Payload, step: Payload, first: boolean): unknown {
     if (!step.entry || d.sessionKey !== store.key || !store.client.has("sessions.branch")) return nothing;
     const models = store.models.map((m) => ({ value: `${m.provider}/${m.id}`, label: m.name, hint: `${m.provider}/${m.id}` }));
-    return html`<div class="steps"><button type="button" class="ghost small" aria-label="Branch from here: ${step.kind} ${step.detail ?? ""}" @click=${() => void store.branch(step.entry, null, false)}>${icon("branch")} Branch</button>
-      ${step.kind === "model" && models.length ? html`<pal-menu class="retry-step" label="Ask another model from here" shown="Another model" glyph="retry" .choices=${models} .value=${step.detail ?? ""} @choose=${(e: CustomEvent) => void this.another(step, first, e.detail)}></pal-menu>` : nothing}</div>`;
+    return html`<div class="steps"><button type="button" class="ghost small" aria-label=${tr`Branch from here: ${step.kind} ${step.detail ?? ""}`} @click=${() => void store.branch(step.entry, null, false)}>${icon("branch")} ${tr`Branch`}</button>
+      ${step.kind === "model" && models.length ? html`<pal-menu class="retry-step" label=${tr`Ask another model from here`} shown=${tr`Another model`} glyph="retry" .choices=${models} .value=${step.detail ?? ""} @choose=${(e: CustomEvent) => void this.another(step, first, e.detail)}></pal-menu>` : nothing}</div>`;
   }
 
   private async another(step: Payload, first: boolean, model: string): Promise<void> {
@@ -153,11 +154,11 @@ class Why extends LitElement {
   /** What the run changed in its workspace. What somebody else changed since is touched only after a second question. */
   private changes(d: Payload): unknown {
     const verb = d.undone ? "redo" : "undo";
-    const mass = (s: Payload | null): string => (!s ? "nothing" : s.kind === "file" ? size(s.size) : s.kind);
+    const mass = (s: Payload | null): string => (!s ? tr`nothing` : s.kind === "file" ? size(s.size) : s.kind);
     const how = (f: Payload): string => (f.what === "mode" ? `${f.before.mode} → ${f.after.mode}` : f.added !== undefined ? `+${f.added} −${f.removed}` : `${mass(f.before)} → ${mass(f.after)}`);
-    return html`${store.client.has(`changes.${verb}`) && d.files.length ? html`<p><button type="button" class="plain" @click=${() => void this.restore(verb, false)}>${d.undone ? "Do it again" : "Undo these changes"}</button></p>` : nothing}
-      ${d.files.length ? nothing : html`<p class="dim">This run changed no file that could be kept.</p>`}
-      ${d.files.map((f: Payload) => html`<h3>${f.path} <span class="dim">${f.what}, ${how(f)}${f.withheld ? `, not shown (${f.withheld})` : ""}</span></h3>${f.diff ? diff(f.diff) : nothing}`)}
+    return html`${store.client.has(`changes.${verb}`) && d.files.length ? html`<p><button type="button" class="plain" @click=${() => void this.restore(verb, false)}>${d.undone ? tr`Do it again` : tr`Undo these changes`}</button></p>` : nothing}
+      ${d.files.length ? nothing : html`<p class="dim">${tr`This run changed no file that could be kept.`}</p>`}
+      ${d.files.map((f: Payload) => html`<h3>${f.path} <span class="dim">${f.what}, ${how(f)}${f.withheld ? `, ${tr`not shown (${f.withheld})`}` : ""}</span></h3>${f.diff ? diff(f.diff) : nothing}`)}
       ${d.notes.map((note: string) => html`<p class="dim">${note}</p>`)}`;
   }
 
@@ -167,13 +168,13 @@ class Why extends LitElement {
       await this.load();
     } catch (error) {
       const why = (error as Error).message;
-      if (!force && why.includes("--force") && confirm(`${why}\n\nDo it all the same?`)) await this.restore(verb, true);
+      if (!force && why.includes("--force") && confirm(tr`${why}\n\nDo it all the same?`)) await this.restore(verb, true);
       else this.problem = why;
     }
   }
 
   private raw(d: Payload): unknown {
-    return html`<details class="raw"><summary>Raw JSON</summary><pre tabindex="0">${json(d)}</pre></details>`;
+    return html`<details class="raw"><summary>${tr`Raw JSON`}</summary><pre tabindex="0">${json(d)}</pre></details>`;
   }
 }
 customElements.define("pal-why", Why);

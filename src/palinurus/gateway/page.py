@@ -107,9 +107,7 @@ def read_workspace_media(source: str, settings: Settings) -> tuple[bytes, str] |
 VIEWS = (
     "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup|fleet"  # as in web/src/sidebar.ts
 )
-PAGE_PATHS = compile_late(
-    rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>(?:app|style)-[0-9a-f]{{12}}\.(?:js|css)|favicon\.svg)"
-)
+PAGE_PATHS = compile_late(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|favicon\.svg)")
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
     "connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
@@ -210,5 +208,5 @@ def _read(folder: str, base: str, look: PageLook) -> dict[str, PageFile]:
 
 def _file(name: str, body: bytes) -> PageFile:
     tag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
-    lasting = re.fullmatch(r"\w+-[0-9a-f]{12}\.\w+", name) is not None
+    lasting = re.fullmatch(r"\w+-[0-9A-Z]{8}\.\w+", name) is not None
     return PageFile(body, gzip.compress(body, mtime=0), TYPES[os.path.splitext(name)[1]], tag, lasting=lasting)

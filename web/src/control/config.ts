@@ -3,6 +3,7 @@ import { Refusal } from "../client";
 import { html, nothing, Page, store, type Payload } from "../base";
 import { icon } from "../icons";
 import { json, upper } from "../text";
+import { plural, tr } from "../words";
 
 type Schema = Payload;
 const at = (value: any, path: string[]): any => path.reduce((inner, name) => (inner === undefined || inner === null ? undefined : inner[name]), value);
@@ -14,8 +15,8 @@ function kinds(schema: Schema): Schema[] {
 
 class Config extends Page {
   static properties = { section: { state: true }, filter: { state: true }, issues: { state: true }, text: { state: true }, told: { state: true } };
-  heading = "Settings";
-  about = "The config file, key by key. Changes are checked before they are written.";
+  heading = tr`Settings`;
+  about = tr`The config file, key by key. Changes are checked before they are written.`;
   section = "agents";
   filter = "";
   issues: Record<string, string> = {};
@@ -37,7 +38,7 @@ class Config extends Page {
     try {
       const done = await this.ask(method, params);
       this.issues = {};
-      store.toast(done.restartRequired?.length ? "Saved. It takes effect after a restart." : "Saved");
+      store.toast(done.restartRequired?.length ? tr`Saved. It takes effect after a restart.` : tr`Saved`);
       await this.load();
     } catch (error) {
       const found: Payload[] = (error as Refusal).details?.issues ?? [];
@@ -47,8 +48,8 @@ class Config extends Page {
   }
 
   protected tools(): unknown {
-    return html`<input type="search" placeholder="Find a key" aria-label="Find a key" .value=${this.filter} @input=${(e: Event) => (this.filter = (e.target as HTMLInputElement).value)}>
-      <button type="button" class="plain" aria-pressed=${this.text} @click=${() => (this.text = !this.text)}>${this.text ? "Form" : "Text"}</button>`;
+    return html`<input type="search" placeholder=${tr`Find a key`} aria-label=${tr`Find a key`} .value=${this.filter} @input=${(e: Event) => (this.filter = (e.target as HTMLInputElement).value)}>
+      <button type="button" class="plain" aria-pressed=${this.text} @click=${() => (this.text = !this.text)}>${this.text ? tr`Form` : tr`Text`}</button>`;
   }
 
   protected body(d: Payload): unknown {
@@ -59,16 +60,16 @@ class Config extends Page {
     if (needle) {
       const found: [string[], Schema][] = [];
       this.walk(d.schema, [], (path, schema) => path.join(".").toLowerCase().includes(needle) && found.push([path, schema]));
-      return html`${notes}<div class="form">${found.slice(0, 80).map(([path, schema]) => this.field(path, schema, path.join(".")))}${found.length ? nothing : html`<p class="dim">No key has that in its name.</p>`}</div>`;
+      return html`${notes}<div class="form">${found.slice(0, 80).map(([path, schema]) => this.field(path, schema, path.join(".")))}${found.length ? nothing : html`<p class="dim">${tr`No key has that in its name.`}</p>`}</div>`;
     }
-    return html`${notes}<div class="split"><ul class="rows side-list" aria-label="Sections">${sections.map((name) => html`<li><button type="button" class="linkish ${name === this.section ? "active" : ""}" @click=${() => (this.section = name)}>${upper(name)}${at(d.now.config, [name]) === undefined ? nothing : html` <i class="set" title="has settings"></i>`}</button></li>`)}</ul>
+    return html`${notes}<div class="split"><ul class="rows side-list" aria-label=${tr`Sections`}>${sections.map((name) => html`<li><button type="button" class="linkish ${name === this.section ? "active" : ""}" @click=${() => (this.section = name)}>${upper(name)}${at(d.now.config, [name]) === undefined ? nothing : html` <i class="set" title=${tr`has settings`}></i>`}</button></li>`)}</ul>
       <div class="form">${this.group([this.section], d.schema.properties?.[this.section] ?? {})}</div></div>`;
   }
 
   /** What the file has and nobody acts on. */
   private ignored(found: Payload[]): unknown {
     if (!found.length) return nothing;
-    return html`<details class="banner inert"><summary>${found.length === 1 ? "1 key is" : `${found.length} keys are`} known and not acted on</summary><ul>${found.map((one) => html`<li>${said(one)}</li>`)}</ul></details>`;
+    return html`<details class="banner inert"><summary>${plural(found.length, "{n} key is known and not acted on", "{n} keys are known and not acted on")}</summary><ul>${found.map((one) => html`<li>${said(one)}</li>`)}</ul></details>`;
   }
 
   private walk(schema: Schema, path: string[], visit: (path: string[], schema: Schema) => void): void {
@@ -97,8 +98,8 @@ class Config extends Page {
   private dead(path: string[], label: string): unknown {
     const name = path.join(".");
     const why = this.data!.now.warnings.find((one: Payload) => one.path === name);
-    return html`<div class="field is-set"><label>${label}</label><code class="dim">${json(at(this.data!.now.config, path))}</code><span class="field-acts"><button type="button" class="ghost small" @click=${() => void this.write(path, null)}>Unset</button></span>
-      <p class="warn">${why?.message ?? "not acted on"}</p></div>`;
+    return html`<div class="field is-set"><label>${label}</label><code class="dim">${json(at(this.data!.now.config, path))}</code><span class="field-acts"><button type="button" class="ghost small" @click=${() => void this.write(path, null)}>${tr`Unset`}</button></span>
+      <p class="warn">${why?.message ?? tr`not acted on`}</p></div>`;
   }
 
   private field(path: string[], schema: Schema, label: string): unknown {
@@ -110,9 +111,9 @@ class Config extends Page {
     const id = `f-${name}`;
     const about = this.told[name];
     return html`<div class="field ${value === undefined ? "" : "is-set"}"><label for=${id}>${label}</label>${this.input(id, path, schema, value, hint)}
-      <span class="field-acts">${store.client.has("config.explain") ? html`<button type="button" class="ghost icon-only" aria-label="Explain ${name}" title="Explain" aria-expanded=${Boolean(about)} @click=${() => void this.explain(name)}>${icon("why")}</button>` : nothing}
-      ${value === undefined ? nothing : html`<button type="button" class="ghost small" @click=${() => void this.write(path, null)}>Unset</button>`}</span>
-      ${about ? html`<p class="told"><code>${name}</code> is <b>${about.value === null || about.value === undefined ? "not set" : json(about.value)}</b> (${about.source}); ${about.acts ? `a change acts ${about.live ? "at once" : "after a restart"}` : "a change changes nothing"}.${about.note ? ` ${about.note}` : ""}</p>` : nothing}
+      <span class="field-acts">${store.client.has("config.explain") ? html`<button type="button" class="ghost icon-only" aria-label=${tr`Explain ${name}`} title=${tr`Explain`} aria-expanded=${Boolean(about)} @click=${() => void this.explain(name)}>${icon("why")}</button>` : nothing}
+      ${value === undefined ? nothing : html`<button type="button" class="ghost small" @click=${() => void this.write(path, null)}>${tr`Unset`}</button>`}</span>
+      ${about ? html`<p class="told"><code>${name}</code>: <b>${about.value === null || about.value === undefined ? tr`not set` : json(about.value)}</b> (${about.source}); ${about.acts ? about.live ? tr`a change acts at once` : tr`a change acts after a restart` : tr`a change changes nothing`}.${about.note ? ` ${about.note}` : ""}</p>` : nothing}
       ${hint.help ? html`<p class="dim" id="${id}-help">${hint.help}</p>` : nothing}${issue ? html`<p class="warn" role="alert">${issue}</p>` : nothing}</div>`;
   }
 
@@ -133,24 +134,24 @@ class Config extends Page {
     const typed = (event: Event) => (event.target as HTMLInputElement).value;
     const usual = options.find((kind) => kind.default !== undefined)?.default;
     if (types.has("boolean") && types.size === 1)
-      return html`<select id=${id} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : typed(e) === "true")}><option value="" ?selected=${value === undefined}>${usual === undefined ? "default" : `default (${usual ? "on" : "off"})`}</option><option value="true" ?selected=${value === true}>on</option><option value="false" ?selected=${value === false}>off</option></select>`;
+      return html`<select id=${id} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : typed(e) === "true")}><option value="" ?selected=${value === undefined}>${usual === undefined ? tr`default` : usual ? tr`default (on)` : tr`default (off)`}</option><option value="true" ?selected=${value === true}>${tr`on`}</option><option value="false" ?selected=${value === false}>${tr`off`}</option></select>`;
     if (words.length && options.every((kind) => kind.enum || kind.const !== undefined))
-      return html`<select id=${id} @change=${(e: Event) => void this.write(path, typed(e) || null)}><option value="">${usual === undefined ? "default" : `default (${usual})`}</option>${words.map((word) => html`<option value=${word} ?selected=${value === word}>${word}</option>`)}</select>`;
+      return html`<select id=${id} @change=${(e: Event) => void this.write(path, typed(e) || null)}><option value="">${usual === undefined ? tr`default` : tr`default (${usual})`}</option>${words.map((word) => html`<option value=${word} ?selected=${value === word}>${word}</option>`)}</select>`;
     if (types.size === 1 && (types.has("integer") || types.has("number")))
       return html`<input id=${id} type="number" step="any" placeholder=${usual ?? ""} .value=${value ?? ""} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : Number(typed(e)))}>`;
     if (types.size === 1 && types.has("string"))
       return html`<input id=${id} type=${hint.sensitive ? "password" : "text"} autocomplete="off" placeholder=${usual ?? ""} .value=${value ?? ""} @change=${(e: Event) => void this.write(path, typed(e) || null)}>`;
-    return html`<textarea id=${id} rows=${value && typeof value === "object" ? 4 : 1} spellcheck="false" placeholder="JSON or text" .value=${value === undefined ? "" : json(value)} @change=${(e: Event) => void this.write(path, parsed(typed(e)))}></textarea>`;
+    return html`<textarea id=${id} rows=${value && typeof value === "object" ? 4 : 1} spellcheck="false" placeholder=${tr`JSON or text`} .value=${value === undefined ? "" : json(value)} @change=${(e: Event) => void this.write(path, parsed(typed(e)))}></textarea>`;
   }
 
   private raw(d: Payload): unknown {
     const source = d.now.raw ?? json(d.now.config);
-    return html`<section class="editor tall"><header><b>${d.now.path}</b><button type="button" class="primary" @click=${() => void this.sent("", "config.set", { raw: this.querySelector<HTMLTextAreaElement>(".editor textarea")!.value, baseHash: d.now.hash })}>Save</button></header>
-      <textarea spellcheck="false" aria-label="Config file" .value=${source}></textarea></section>${Object.entries(this.issues).map(([path, message]) => html`<p class="warn" role="alert">${path ? `${path}: ` : ""}${message}</p>`)}`;
+    return html`<section class="editor tall"><header><b>${d.now.path}</b><button type="button" class="primary" @click=${() => void this.sent("", "config.set", { raw: this.querySelector<HTMLTextAreaElement>(".editor textarea")!.value, baseHash: d.now.hash })}>${tr`Save`}</button></header>
+      <textarea spellcheck="false" aria-label=${tr`Config file`} .value=${source}></textarea></section>${Object.entries(this.issues).map(([path, message]) => html`<p class="warn" role="alert">${path ? `${path}: ` : ""}${message}</p>`)}`;
   }
 }
 
-const said = (one: Payload): string => `${one.path ? `${one.path}: ` : ""}${one.message}${one.line ? ` (line ${one.line})` : ""}${one.hint ? `; ${one.hint}` : ""}`;
+const said = (one: Payload): string => `${one.path ? `${one.path}: ` : ""}${one.message}${one.line ? ` (${tr`line ${one.line}`})` : ""}${one.hint ? `; ${one.hint}` : ""}`;
 
 function parsed(text: string): unknown {
   if (!text.trim()) return null;

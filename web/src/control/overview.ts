@@ -2,6 +2,7 @@
 import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { ago, count, money, took, upper } from "../text";
 import { health } from "./channels";
+import { plural, rich, tr } from "../words";
 
 const tile = (name: string, value: unknown, more: unknown = nothing): unknown => html`<div class="tile"><span>${name}</span><b>${value}</b><small>${more}</small></div>`;
 const open = (view: string, key = "") => (event: Event) => { event.preventDefault(); store.go(view, key); };
@@ -9,8 +10,8 @@ const BUSY = ["running", "queued", "stopping"];
 
 class Overview extends Page {
   static properties = { unit: { state: true } };
-  heading = "Overview";
-  about = "Health, work and spending of this gateway.";
+  heading = tr`Overview`;
+  about = tr`Health, activity and spending of this gateway.`;
   unit: "totalCost" | "totalTokens" | "" = "";
   private timer = 0;
 
@@ -32,7 +33,7 @@ class Overview extends Page {
   }
 
   protected tools(): unknown {
-    return store.client.has("setup.status") ? html`<button type="button" class="plain" @click=${open("setup")}>${store.demo ? "Connect a model" : "Change the model"}</button>` : nothing;
+    return store.client.has("setup.status") ? html`<button type="button" class="plain" @click=${open("setup")}>${store.demo ? tr`Connect a model` : tr`Change the model`}</button>` : nothing;
   }
 
   protected body(d: Payload): unknown {
@@ -40,18 +41,18 @@ class Overview extends Page {
     const busy: Payload[] = d.tasks.filter((task: Payload) => BUSY.includes(task.status));
     const waiting = busy.filter((task) => task.status === "queued").length;
     const today = d.cost?.daily?.at(-1);
-    return html`${d.health?.ok === false ? html`<p class="banner error" role="alert">Not well: ${(d.health.failing ?? []).join(", ")}</p>` : nothing}
+    return html`${d.health?.ok === false ? html`<p class="banner error" role="alert">${tr`Problem: ${(d.health.failing ?? []).join(", ")}`}</p>` : nothing}
       <div class="tiles">
-      ${tile("Gateway", d.health?.ok === false ? "Not well" : "Running", `version ${store.client.hello?.server?.version ?? "?"}, up ${took(up)}`)}
-      ${tile("Queue", busy.length - waiting, `running, ${waiting} waiting`)}
-      ${tile("Sessions", Math.max(d.health?.sessions?.count ?? 0, store.sessions.length), `${(d.health?.agents ?? []).length || 1} agent${(d.health?.agents ?? []).length > 1 ? "s" : ""}`)}
-      ${tile("Last day", today ? money(today.totalCost) : "$0", today ? `${count(today.totalTokens)} tokens` : "nothing spent")}
-      ${d.fleet?.fleet ? tile("Fleet", d.fleet.nodes.length, html`<a href="/fleet" @click=${open("fleet")}>gateways, ${d.fleet.waiting} waiting</a>`) : nothing}
-      ${tile("14 days", money(d.cost?.totals?.totalCost), `${count(d.cost?.totals?.totalTokens)} tokens`)}</div>
+      ${tile(tr`Gateway`, d.health?.ok === false ? tr`Problem` : tr`Running`, tr`version ${store.client.hello?.server?.version ?? "?"}, up ${took(up)}`)}
+      ${tile(tr`Queue`, busy.length - waiting, tr`running, ${waiting} waiting`)}
+      ${tile(tr`Sessions`, Math.max(d.health?.sessions?.count ?? 0, store.sessions.length), plural((d.health?.agents ?? []).length || 1, "{n} agent", "{n} agents"))}
+      ${tile(tr`Last day`, today ? money(today.totalCost) : "$0", today ? tr`${count(today.totalTokens)} tokens` : tr`nothing spent`)}
+      ${d.fleet?.fleet ? tile(tr`Fleet`, d.fleet.nodes.length, html`<a href="/fleet" @click=${open("fleet")}>${tr`gateways, ${d.fleet.waiting} waiting`}</a>`) : nothing}
+      ${tile(tr`14 days`, money(d.cost?.totals?.totalCost), tr`${count(d.cost?.totals?.totalTokens)} tokens`)}</div>
       ${d.cost?.daily?.some((day: Payload) => day.totalTokens || day.totalCost) ? this.chart(d.cost.daily) : nothing}
-      <section><h2>Working now</h2>${busy.length ? html`<ul class="rows">${busy.map((task) => this.task(task))}</ul>` : empty("Nothing runs, nothing waits", "A turn, a sub-agent or a job shows up here while it is at work.")}</section>
-      <section><h2><a href="/channels" @click=${open("channels")}>Channels</a></h2>${this.channels(d.channels)}</section>
-      <section><h2>Connected</h2><ul class="rows">${(d.presence ?? []).map((one: Payload) => html`<li><b>${one.host ?? one.text ?? one.mode ?? "client"}</b><span class="dim">${[one.mode, one.platform, one.version].filter(Boolean).join(" · ")}</span><span class="dim">${ago(one.ts)}</span></li>`)}</ul></section>`;
+      <section><h2>${tr`Working now`}</h2>${busy.length ? html`<ul class="rows">${busy.map((task) => this.task(task))}</ul>` : empty(tr`Nothing is running`, "Replies, sub-agents and jobs appear here while they work.")}</section>
+      <section><h2><a href="/channels" @click=${open("channels")}>${tr`Channels`}</a></h2>${this.channels(d.channels)}</section>
+      <section><h2>${tr`Connected`}</h2><ul class="rows">${(d.presence ?? []).map((one: Payload) => html`<li><b>${one.host ?? one.text ?? one.mode ?? "client"}</b><span class="dim">${[one.mode, one.platform, one.version].filter(Boolean).join(" · ")}</span><span class="dim">${ago(one.ts)}</span></li>`)}</ul></section>`;
   }
 
   private task(task: Payload): unknown {
@@ -61,7 +62,7 @@ class Overview extends Page {
 
   private channels(status: Payload | null): unknown {
     const rows = (status?.channelOrder ?? []).flatMap((name: string) => (status!.channelAccounts?.[name] ?? []).map((one: Payload) => html`<li><b>${status!.channelLabels?.[name] ?? upper(name)}</b><span class="dim">${one.name ?? (one.accountId === "default" ? "" : one.accountId)}</span>${health(one)}${one.lastError ? html`<span class="warn grow">${one.lastError}</span>` : nothing}</li>`));
-    return rows.length ? html`<ul class="rows">${rows}</ul>` : empty("No chat apps yet", html`Connect Telegram, Discord, Slack and others: <code>pal channels add</code>.`);
+    return rows.length ? html`<ul class="rows">${rows}</ul>` : empty(tr`No chat apps yet`, html`${rich`Connect Telegram, Discord, Slack and others: ${html`<code>pal channels add</code>`}.`}`);
   }
 
   private chart(days: Payload[]): unknown {
@@ -70,8 +71,8 @@ class Overview extends Page {
     const most = Math.max(...shown.map((day) => day[unit] ?? 0), 1e-9);
     const say = (day: Payload) => (unit === "totalCost" ? money(day.totalCost) : count(day.totalTokens));
     const pick = (name: "totalCost" | "totalTokens", label: string) => html`<button type="button" class="small ghost" aria-pressed=${unit === name} @click=${() => (this.unit = name)}>${label}</button>`;
-    return html`<section><h2>By day <span class="units">${pick("totalCost", "Cost")}${pick("totalTokens", "Tokens")}</span></h2><div class="chart" role="img" aria-label="By day: ${shown.map((d) => `${d.date} ${say(d)}`).join(", ")}">
-      ${shown.map((day) => html`<div title="${day.date}: ${count(day.totalTokens)} tokens, ${money(day.totalCost)}"><small>${day[unit] ? say(day) : ""}</small><i .style=${`height:${Math.max(2, (100 * (day[unit] ?? 0)) / most)}%`}></i><span>${String(day.date).slice(5)}</span></div>`)}</div></section>`;
+    return html`<section><h2>${tr`By day`} <span class="units">${pick("totalCost", tr`Cost`)}${pick("totalTokens", tr`Tokens`)}</span></h2><div class="chart" role="img" aria-label=${tr`By day: ${shown.map((d) => `${d.date} ${say(d)}`).join(", ")}`}>
+      ${shown.map((day) => html`<div title=${tr`${day.date}: ${count(day.totalTokens)} tokens, ${money(day.totalCost)}`}><small>${day[unit] ? say(day) : ""}</small><i .style=${`height:${Math.max(2, (100 * (day[unit] ?? 0)) / most)}%`}></i><span>${String(day.date).slice(5)}</span></div>`)}</div></section>`;
   }
 }
 customElements.define("pal-overview", Overview);
