@@ -81,7 +81,13 @@ async def create_share(call: MethodCall, asked: ShareCreateParams) -> dict[str, 
     title = asked.title.strip() or seen.record.label or views.derive_title(views.list_visible_entries(transcript))
     token = secrets.token_urlsafe(24)
     made = SharedConversation(
-        secrets.token_hex(6), str(seen.key), seen.record.sessionId, transcript.leaf, title, now, now + asked.days * DAY
+        id=secrets.token_hex(6),
+        session=str(seen.key),
+        session_id=seen.record.sessionId,
+        leaf=transcript.leaf,
+        title=title,
+        made=now,
+        until=now + asked.days * DAY,
     )
     await records.put(_hash(token), made)
     return {**_tell(made), "path": f"{program.settings.gateway.page_base}/share/{token}"}
