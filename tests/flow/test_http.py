@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from gateway.host import TOKEN
 from later import LaterModule
 from palinurus.app import App
 from palinurus.clock import SystemClock
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.model import ScriptedModel, call_tools, say
 
@@ -65,12 +66,34 @@ async def test_a_tool_of_the_clients_is_called_by_the_client(tmp_path: Path, str
         second = await client.chat.completions.create(model="openclaw", messages=messages, tools=tools)
         assert (second.choices[0].message.content, second.choices[0].finish_reason) == ("It is sunny.", "stop")
     assert "weather" in {tool.name for tool in model.requests[0].tools}
-    assert "[result of weather]" in str(model.requests[1].messages[-1])
+    assert_roles(model.requests[1].messages)
+
+
+def assert_roles(messages: Sequence[Message]) -> None:
+    """The model sees its call and what the client's tool returned as such, tainted as nobody's of ours."""
+    asked, said, result = messages
+    assert isinstance(asked, UserMessage) and isinstance(said, AssistantMessage) and isinstance(result, ToolResult)
+    assert [(call.id, call.name, call.arguments) for call in said.calls] == [
+        (result.toolCallId, "weather", {"city": "Rome"})
+    ]
+    assert (result.text, result.toolName, result.source) == ("sunny", "weather", "plugin:client weather")
+
+
+async def test_results_of_calls_that_nobody_made_are_told_in_words(tmp_path: Path) -> None:
+    model = ScriptedModel([say("ok")])
+    async with running(tmp_path / "h", model) as app, served(app) as gateway, sdk(gateway) as client:
+        messages: Any = [
+            {"role": "user", "content": "weather?"},
+            {"role": "tool", "tool_call_id": "no-such", "content": "sunny"},
+        ]
+        await client.chat.completions.create(model="openclaw", messages=messages)
+    (request,) = model.requests
+    assert [m.text for m in request.messages] == ["weather?", "[result of a tool]\nsunny"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_same_with_responses_which_remember(tmp_path: Path, stream: bool) -> None:
-    model = ScriptedModel([call_tools(("weather", {"city": "Rome"})), say("It is sunny.")])
+    model = ScriptedModel([call_tools(("weather", {"city": "Rome"})), say("It is sunny."), say("Any time.")])
     async with running(tmp_path / "h", model) as app, served(app) as gateway, sdk(gateway) as client:
         tools: Any = [{"type": "function", "strict": False, **WEATHER}]
         if stream:
@@ -87,8 +110,11 @@ async def test_the_same_with_responses_which_remember(tmp_path: Path, stream: bo
             model="openclaw", input=output, previous_response_id=first.id, tools=tools
         )
         assert second.output_text == "It is sunny."
-    told = [str(message) for message in model.requests[1].messages]
-    assert "weather?" in told[0] and "sunny" in told[-1]
+        third = await client.responses.create(model="openclaw", input="thanks", previous_response_id=second.id)
+        assert third.output_text == "Any time."
+    assert_roles(model.requests[1].messages)
+    assert model.requests[2].messages[:3] == model.requests[1].messages  # the placeholder on file is never sent
+    assert [m.text for m in model.requests[2].messages[3:]] == ["It is sunny.", "thanks"]
 
 
 async def test_one_tool_without_a_model_under_the_policy(tmp_path: Path) -> None:

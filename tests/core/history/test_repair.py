@@ -229,3 +229,10 @@ def test_what_was_sent_stays_the_beginning_of_what_is_sent_next(
     """As long as no late result turns up: otherwise the provider's prompt cache would be lost with every turn."""
     before = repair_history(history)
     assert repair_history(history + later)[: len(before)] == before
+
+
+def test_what_holds_a_place_gives_way_to_the_result() -> None:
+    held = msgspec.structs.replace(result("a", "handed to the caller"), details={"handed": True})
+    assert repair_history((HI, asks("a"), held)) == (HI, asks("a"), held)
+    assert repair_history((HI, asks("a"), held, result("a", "sunny"))) == (HI, asks("a"), result("a", "sunny"))
+    assert repair_history((HI, asks("a"), held, GO, result("a", "late"))) == (HI, asks("a"), result("a", "late"), GO)

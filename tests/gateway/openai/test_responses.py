@@ -16,6 +16,7 @@ from gateway.host import TOKEN, Catalog, FakeHost, settings, words
 from later import LaterModule
 from palinurus.core.types.inbound import EarlierMessage
 from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import ToolCall
 from palinurus.core.types.model import ModelFailure
 from palinurus.gateway.http import HttpFault
 from palinurus.gateway.openai.completions import OpenAiRequest
@@ -83,8 +84,9 @@ def test_input_items_become_one_conversation() -> None:
     assert asked.inbound.options.system == "be brief"
     assert list(asked.inbound.options.context) == [
         EarlierMessage("user", "weather?"),
-        EarlierMessage("assistant", '[called weather {"city": "Rome"}]'),
+        EarlierMessage("assistant", calls=(ToolCall("c1", "weather", {"city": "Rome"}),)),
     ]
+    assert asked.inbound.options.results == (EarlierMessage("tool", "sunny", call="c1", name="weather"),)
 
 
 def test_an_id_leads_back_to_its_session() -> None:

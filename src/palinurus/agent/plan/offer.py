@@ -47,7 +47,7 @@ def _tool(described: ClientTool) -> Tool:
 
 
 async def _ask(ctx: ToolContext, **arguments: Any) -> ToolOutput:
-    return msgspec.structs.replace(make_output(ASKED), terminate=True)
+    return msgspec.structs.replace(make_output(ASKED, {"handed": True}), terminate=True)
 
 
 def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:

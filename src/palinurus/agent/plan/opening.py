@@ -16,7 +16,7 @@ from palinurus.agent.plan.runplan import RunLimits
 from palinurus.beneath import open_file_beneath
 from palinurus.config.sections.context import StartupSettings
 from palinurus.core.history.fit import HistoryLimits, fit_history
-from palinurus.core.history.repair import repair_history
+from palinurus.core.history.repair import UNKNOWN_OUTCOME, repair_history
 from palinurus.core.policy.taint import write_sources
 from palinurus.core.types.inbound import Inbound, TurnOptions
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
@@ -88,11 +88,7 @@ def prepend_preface(opening: Opening, text: str, source: str = "") -> Opening:
 
 def collect_context(inbound: Inbound) -> tuple[Message, ...]:
     """Earlier messages that a stateless client sends along."""
-    return tuple(
-        AssistantMessage((TextBlock(one.content),)) if one.role == "assistant" else UserMessage(one.content)
-        for one in inbound.options.context
-        if one.content or one.role == "assistant"
-    )
+    return tuple(one.as_message() for one in inbound.options.context if one.content or one.role != "user")
 
 
 def view_history(inbound: Inbound, transcript: Transcript, rules: HistoryLimits) -> tuple[Message, ...]:
@@ -117,12 +113,28 @@ def split_opening(
     """
     history = collect_context(inbound) + transcript.messages()
     mended = repair_history(history)
+    if not resumed and (answered := match_client_results(inbound, mended, now)):
+        return answered, mended[: len(mended) - len(answered)], None
     last = history[-1] if history else None
     if resumed and isinstance(last, AssistantMessage) and not last.calls and not last.failed:
         return (), mended, last
     unknown = find_unknown_results(history, mended)
     mended = mended[: len(mended) - len(unknown)]
     return (unknown if resumed else (*unknown, inbound.message(now))), mended, None
+
+
+def match_client_results(inbound: Inbound, mended: Sequence[Message], now: int) -> tuple[ToolResult, ...]:
+    """What the message brings as results of the calls that the conversation ends with; () unless it has one for each
+    and only their places were held. Else they are told in words: no call is left without a result, or has two."""
+    given = {one.call: one for one in inbound.options.results}
+    held = [m for m in mended[len(mended) - len(given) :] if isinstance(m, ToolResult)]
+    last = mended[-1 - len(given)] if len(held) == len(given) < len(mended) else None
+    if not given or not isinstance(last, AssistantMessage) or given.keys() != {call.id for call in last.calls}:
+        return ()
+    if not all(m.handed or m.text == UNKNOWN_OUTCOME for m in held):
+        return ()
+    made = (msgspec.structs.replace(given[m.toolCallId], name=m.toolName).as_message(now) for m in held)
+    return tuple(m for m in made if isinstance(m, ToolResult))
 
 
 def find_unknown_results(history: Sequence[Message], mended: Sequence[Message]) -> tuple[ToolResult, ...]:

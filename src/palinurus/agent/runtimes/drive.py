@@ -131,6 +131,9 @@ class _Drive:
         self.mirror = RunMirror(plan, ports, f"{host}-runtime")
         self.died: ProgramGone | None = None
         told = tuple(m for m in plan.opening if isinstance(m, UserMessage))
+        if plan.opening and not told and plan.inbound.options.results:  # it knows nothing of the caller's tools
+            told = (plan.inbound.message(plan.started),)
+        self._told = bool(told)
         self.request = ModelRequest(plan.model, Prompt(""), told, level=plan.choices[0].level.level)
 
     def post(self, item: DriveItem) -> None:
@@ -142,7 +145,7 @@ class _Drive:
         bridge = ApprovalBridge(self._plan, self._ports, self.post, self._host)
         talk: ProgramTalk | None = None
         # The opening message is this run's news; without one the program had it before we were interrupted.
-        seen = not any(isinstance(m, UserMessage) for m in self._plan.opening) or (again and self.mirror.acted)
+        seen = not self._told or (again and self.mirror.acted)
         try:
             talk = self._make(TalkSetting(self._plan, self._ports, self.mirror, bridge, post=self.post))
             await self._ports.abort.wait(talk.open(seen))

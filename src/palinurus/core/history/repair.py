@@ -140,6 +140,8 @@ class _Repair:
         if not waiting:
             return  # an orphan, a duplicate, or the result of a call that was dropped
         answers, position, call = waiting.popleft()
+        if result.handed:  # only a place that is held: what comes later takes it
+            waiting.append((answers, position, call))
         name = result.toolName or call.name
         if call.id != result.toolCallId or name != result.toolName:
             result = msgspec.structs.replace(result, toolCallId=call.id, toolName=name)

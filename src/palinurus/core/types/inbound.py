@@ -10,7 +10,15 @@ import msgspec
 from palinurus.core import untrusted
 from palinurus.core.types.caller import ADMIN, Caller, has_scope
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import ImageBlock, TextBlock, UserMessage
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.patterns import decode_late
 
 ChatKind: TypeAlias = Literal["direct", "group", "channel"]
@@ -86,11 +94,24 @@ class InlineDirectives(msgspec.Struct, frozen=True, omit_defaults=True):
 NO_INLINE = InlineDirectives()
 
 
-class EarlierMessage(msgspec.Struct, frozen=True):
+class EarlierMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of the messages before, which a stateless client sends along."""
 
-    role: str  # "assistant"; any other is the person's
+    role: str  # "assistant"; "tool" for what a tool of the client's returned; any other is the person's
     content: str = ""
+    calls: tuple[ToolCall, ...] = ()  # of the client's tools
+    call: str = ""  # the id of the call that a tool answers
+    name: str = ""  # … and the tool's name
+
+    def as_message(self, now: int = 0) -> Message:
+        """As the model sees it. What a tool of the client's returned is nobody's of ours (taint)."""
+        if self.role == "tool":
+            return ToolResult(
+                self.call, self.name, (TextBlock(self.content),), timestamp=now, source=f"plugin:client {self.name}"
+            )
+        if self.role == "assistant":
+            return AssistantMessage((*([TextBlock(self.content)] if self.content else []), *self.calls))
+        return UserMessage(self.content)
 
 
 class ClientTool(msgspec.Struct, frozen=True):
@@ -139,6 +160,7 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     context: tuple[EarlierMessage, ...] = ()  # stands before the session's own history
     system: str = ""  # added to the system prompt
     client_tools: tuple[ClientTool, ...] = ()  # offered to the model beside ours; a call of one ends the run
+    results: tuple[EarlierMessage, ...] = ()  # of such calls: the message's text tells the same in words
     unattended: bool = False  # whoever sent it cannot be asked anything while it runs
     strict: bool = False  # a thinking level that the model does not offer is refused, not fitted
     # how it waits while its session is busy (inbox/policy.py)

@@ -120,6 +120,11 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="role", tag="toolResult"
         return read_exit_code(self.details)
 
     @property
+    def handed(self) -> bool:
+        """Does it only hold the place of what the caller of an HTTP interface will bring?"""
+        return isinstance(self.details, dict) and self.details.get("handed") is True
+
+    @property
     def text(self) -> str:
         return join_text(self.content)
 

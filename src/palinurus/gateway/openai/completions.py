@@ -292,6 +292,7 @@ def _options(body: _Body, told: OpenAiConversation, model: str, stateful: bool) 
         seed=body.seed,
         answer=_read_form(body.response_format),
         context=() if stateful else tuple(told.context),
+        results=told.results,
         system=told.system,
         client_tools=tuple(tool.function for tool in body.tools or () if tool.function is not None),
     )

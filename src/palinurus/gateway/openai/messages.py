@@ -1,16 +1,16 @@
 """The messages of a chat-completions request: what is said now, what was said before, system words, pictures. Pure.
 
-A model of ours sees the client's own tools as the agent sees its own; what they returned is told in words.
+A model of ours sees the client's own tools as the agent sees its own: calls and results keep their roles.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from palinurus.core.types.inbound import EarlierMessage
-from palinurus.core.types.messages import ImageBlock
+from palinurus.core.types.messages import ImageBlock, ToolCall
 from palinurus.gateway.http import HttpFault, make_bad_request
 
 IMAGES = 20
@@ -56,6 +56,7 @@ class OpenAiConversation(msgspec.Struct, frozen=True):
     images: tuple[ImageBlock, ...]
     system: str
     context: list[EarlierMessage]  # what was said before
+    results: tuple[EarlierMessage, ...] = ()  # of the client's tools, when they are what is said now
 
 
 def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | HttpFault:
@@ -79,10 +80,11 @@ def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | Htt
         if isinstance(part, HttpFault):
             return part
     assert isinstance(context, list) and isinstance(said, list) and isinstance(images, tuple)
-    text = "\n\n".join(told.content for told in said)
+    results = tuple(told for told in said if told.role == "tool")
+    text = "\n\n".join(_in_words(told) if told.role == "tool" else told.content for told in said)
     if not text.strip() and not images:
         return make_bad_request("the user's message is empty", "messages", code="invalid_value")
-    return OpenAiConversation(text, images, "\n\n".join(s for s in system if s), context)
+    return OpenAiConversation(text, images, "\n\n".join(s for s in system if s), context, results=results)
 
 
 def _now(spoken: list[OpenAiMessage]) -> int:
@@ -98,20 +100,47 @@ def _now(spoken: list[OpenAiMessage]) -> int:
 def _told(
     messages: list[OpenAiMessage], names: dict[str, str], images: bool = False
 ) -> list[EarlierMessage] | HttpFault:
-    """Messages in words. Results of the client's own tools are told as the user's, calls of them as the agent's."""
+    """Messages as they will be kept. Calls whose arguments are no JSON object, and results of no known call, are told
+    in words: a model's own words and the user's."""
     made: list[EarlierMessage] = []
     for message in messages:
         text = _text(message, images)
         if isinstance(text, HttpFault):
             return text
         if message.role in RESULTS:
-            name = message.name or names.get(message.tool_call_id or "", "") or "a tool"
-            made.append(EarlierMessage("user", f"[result of {name}]\n{text}"))
+            ident = message.tool_call_id or ""
+            told = EarlierMessage("tool", text, call=ident, name=names.get(ident, "") or message.name or "a tool")
+            made.append(told if ident in names or images else EarlierMessage("user", _in_words(told)))
             continue
-        calls = [f"[called {c.function.name} {c.function.arguments}]" for c in message.tool_calls or () if c.function]
-        if text := "\n".join([*([text] if text else []), *calls]):
-            made.append(EarlierMessage(message.role, text))
+        calls, words = _calls(message)
+        text = "\n".join([*([text] if text else []), *words])
+        if text or calls:
+            made.append(EarlierMessage(message.role, text, calls))
     return made
+
+
+def _in_words(told: EarlierMessage) -> str:
+    return f"[result of {told.name}]\n{told.content}"
+
+
+def _calls(message: OpenAiMessage) -> tuple[tuple[ToolCall, ...], list[str]]:
+    """The calls of a message, and those in words that no model could have made."""
+    calls: list[ToolCall] = []
+    words: list[str] = []
+    for call in message.tool_calls or ():
+        arguments = _read_arguments(call.function.arguments) if call.function else None
+        if call.function and call.id and call.function.name and arguments is not None:
+            calls.append(ToolCall(call.id, call.function.name, arguments))
+        elif call.function:
+            words.append(f"[called {call.function.name} {call.function.arguments}]")
+    return tuple(calls), words
+
+
+def _read_arguments(text: str) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 def _text(message: OpenAiMessage, images: bool = False) -> str | HttpFault:
