@@ -4,7 +4,7 @@ import "./canvas";
 import { children } from "./children";
 import { html, nothing, Part, skeleton, store, type Payload } from "./base";
 import "./composer";
-import { hints, spoken } from "./files";
+import { hints, spoken } from "./attached";
 import { icon } from "./icons";
 import "./list";
 import { act, choices } from "./keep";

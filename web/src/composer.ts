@@ -1,5 +1,6 @@
 // <pal-composer>: where people write. Files by drop, paste or button; slash commands; Enter sends, Escape stops.
-import { attachment, BIGGEST, data, picture, type Attachment } from "./files";
+import { data, picture, type Attachment } from "./attached";
+import { attachment, BIGGEST } from "./files";
 import { icon } from "./icons";
 import { html, nothing, Part, store } from "./base";
 import { loadPrompts, offers, type Offer } from "./offers";

@@ -1,35 +1,15 @@
 // Files that come with messages: made ready for sending, found again behind a message, played and saved.
 import { html, LitElement, nothing } from "lit";
 import { icon } from "./icons";
+import { hints, spoken, UNHEARD, type Attachment, type FileRef } from "./attached";
 import { store } from "./store";
 import { size } from "./text";
 import { tr } from "./words";
 
-export interface Attachment {
-  name: string;
-  mimeType: string;
-  content: string; // base64
-  bytes: number;
-  voice?: boolean; // spoken just now
-}
-
-/** A file of a message: at hand, or to be asked for. */
-export interface FileRef {
-  name: string;
-  mimeType: string;
-  size: number;
-  voice?: boolean;
-  content?: string;
-}
-
-const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const READ = 2 * 1024 * 1024; // texts up to here are shown
 const LONG = 1_800; // characters of a message that are shown at once
 const PLAYED = 8 * 1024 * 1024; // recordings up to here are fetched to be played at once
 export const BIGGEST = 17 * 1024 * 1024; // of one message: what the gateway takes in one frame, less base64's share
-
-export const picture = (file: { mimeType: string }): boolean => PICTURES.includes(file.mimeType);
-export const data = (file: { mimeType: string; content: string }): string => `data:${file.mimeType};base64,${file.content}`;
 
 export async function attachment(file: File, voice = false): Promise<Attachment | string> {
   if (file.size > BIGGEST) return tr`${file.name} is larger than ${size(BIGGEST)}`;
@@ -50,29 +30,6 @@ function blob(file: { mimeType: string; content: string }): Blob {
 }
 
 // --- what a message says about its files --------------------------------------------------------------------------
-
-const LINES: [RegExp, (found: RegExpExecArray) => string][] = [
-  [/^\[file .+ \([^()]+\) at .+\]$/, () => ""],
-  [/^\[voice note(?:, \d+ s)?\] ?(.*)$/, (found) => found[1]!],
-  [/^\[(?:voice note|recording .+?)(?:, \d+ s)?: (could not be [^;]*?)(?:; .*)?\]$/, (found) => `(${found[1]})`],
-];
-
-const UNHEARD = "(could not be "; // as above
-
-/** Whether the text looks as if files had come along. */
-export const hints = (text: string): boolean => /^\[(?:file |voice note|recording )/m.test(text);
-
-/** What the person said, without the lines that tell the model of files. */
-export function spoken(text: string): string {
-  const lines = text.split("\n").map((line) => {
-    for (const [pattern, made] of LINES) {
-      const found = pattern.exec(line);
-      if (found) return made(found);
-    }
-    return line;
-  });
-  return lines.join("\n").replace(/\n{3,}/g, "\n\n").trim();
-}
 
 const known = new Map<string, FileRef[]>();
 

@@ -1,6 +1,6 @@
 // What the page knows: the connection, the sessions, the open conversation, questions that wait. Views read it.
 import { Client, Refusal, type Payload } from "./client";
-import { data, picture, type Attachment } from "./files";
+import { data, picture, type Attachment } from "./attached";
 import { drop, list, put } from "./kept";
 import { BASE } from "./place";
 import { uuid } from "./text";

@@ -1,6 +1,6 @@
 // One conversation as the page shows it: what is on disk, what is being said, what waits. Events in, items out; no I/O.
 import type { Payload } from "./client";
-import { hints, type Attachment, type FileRef } from "./files";
+import { hints, type Attachment, type FileRef } from "./attached";
 import { plain, uuid } from "./text";
 import { tr } from "./words";
 
