@@ -80,6 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--replay", action="store_true", help="play the runs of flow tests again (tests/flow/replays.py)")
     parser.addoption("--tables", action="store_true", help="rows of a table that need no fixture are one test")
     parser.addoption("--crew", type=int, help="run them in so many forked processes (tests/crew.py)")
+    parser.addoption("--costs", help="with --crew: write processor time and seconds of each test here, dearest first")
     parser.addoption("--aim", type=int, help="how many seconds this run may take; it says at the end what it took")
 
 
@@ -142,6 +143,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for reason, number in (+reasons).most_common():
         command = next((command for word, command in NEEDS.items() if word in reason.lower()), "")
         terminalreporter.line(f"{number:5}  {reason}" + (f"  ->  {command}" if command not in reason else ""))
+    crew = config.pluginmanager.getplugin("crew")
+    if crew and (target := config.getoption("--costs")):
+        rows = (f"{cpu:8.3f} {took:8.3f} {test}\n" for cpu, took, test in sorted(crew.costs, reverse=True))
+        Path(str(target)).write_text("".join(rows))
     if aim := config.getoption("--aim"):
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         cpu = sum(one.ru_utime + one.ru_stime for one in used)
@@ -149,7 +154,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             f"{time.monotonic() - BEGAN:.0f} s, {aim} s are the aim on 2 idle cores; {cpu:.0f} s of processor time, "
             f"{os.cpu_count()} cores, load {os.getloadavg()[1]:.1f}"
         )
-        if crew := config.pluginmanager.getplugin("crew"):
+        if crew:
             dear = sorted(crew.spent.items(), key=lambda row: -row[1][1])[:DEAREST]
             told = (f"{name} {number:.0f} in {took:.0f} s ({used:.0f})" for name, (number, took, used) in dear)
             terminalreporter.line(f"most of it (tests in seconds, processor time): {', '.join(told)}")

@@ -21,7 +21,8 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,7 @@ class Crew:
         self._config = config
         self._size = size
         self.spent: dict[str, list[float]] = {}  # folder -> tests, seconds, seconds of processor time
+        self.costs: list[tuple[float, float, str]] = []  # processor time and seconds of each test
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -173,6 +175,7 @@ class Crew:
         folder = self.spent.setdefault("/".join(nodeid.partition("::")[0].split("/")[:2]), [0, 0.0, 0.0])
         for at, more in enumerate((1, seconds, cpu)):
             folder[at] += more
+        self.costs.append((cpu, seconds, nodeid))
 
 
 class Hand:
@@ -206,14 +209,14 @@ class Hand:
             os._exit(code)
 
     def _run(self, now: int) -> None:
-        items = self._session.items
+        items, deep = self._session.items, bool(self._session.config.getoption("--costs", None))
         while now >= 0:
             then = self._shares.take(self._number)
             self._shares.note(self._number, now, then)
             item, following = items[now], items[then] if then >= 0 else None
-            began, spent = time.monotonic(), _measure_cpu()
+            began, spent = time.monotonic(), _measure_cpu(deep=deep)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            self._send(item, time.monotonic() - began, _measure_cpu() - spent)
+            self._send(item, time.monotonic() - began, _measure_cpu(deep=deep) - spent)
             now = then
         self._shares.note(self._number, -1, -1)
 
@@ -239,7 +242,24 @@ def _read_exactly(pipe: int, size: int) -> bytes:
     return data
 
 
-def _measure_cpu() -> float:
-    """Of this process, and of its children that have ended."""
+def _measure_cpu(*, deep: bool = False) -> float:
+    """Of this process, and of its children that have ended. `deep`: of those that have not, too (a nursery with what it
+    forked, a browser)."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    cpu = sum(one.ru_utime + one.ru_stime for one in used)
+    return cpu + (_measure_living() if deep else 0)
+
+
+def _measure_living() -> float:
+    """All that came of this process and lives, with their own children that have ended, in steps of 10 ms."""
+    ticks, left = 0, [str(os.getpid())]
+    while left:
+        pid = left.pop()
+        with suppress(OSError):  # it ends while we look
+            for task in Path("/proc", pid, "task").iterdir():
+                left += (task / "children").read_text().split()
+            if pid != str(os.getpid()):
+                ticks += sum(
+                    int(one) for one in Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[11:15]
+                )
+    return ticks / os.sysconf("SC_CLK_TCK")

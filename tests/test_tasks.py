@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
-from palinurus.tasks import TaskSet
+from palinurus.tasks import TaskSet, finish_in_thread
 
 
 async def test_what_is_started_ends_and_is_forgotten() -> None:
@@ -48,3 +49,22 @@ async def test_close_cancels_and_waits_for_the_end() -> None:
     await asyncio.sleep(0)
     await tasks.close()
     assert ended.is_set() and not len(tasks)
+
+
+async def test_who_is_cancelled_waits_for_a_thread_that_changes_something() -> None:
+    go, done = threading.Event(), []
+
+    def change(word: str) -> None:
+        go.wait(60)
+        done.append(word)
+
+    task = asyncio.ensure_future(finish_in_thread(change, "written"))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done == ["written"]
+    assert await finish_in_thread(len, "four") == 4

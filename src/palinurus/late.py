@@ -87,6 +87,7 @@ PARTS: dict[str, str] = {
     # what is asked over HTTP
     "completions": "palinurus.gateway.openai.endpoints",
     "models": "palinurus.gateway.openai.completions",
+    "stored": "palinurus.gateway.openai.stored:handle_stored",
     "invoke": "palinurus.gateway.invoke:handle_invoke",
     "history": "palinurus.gateway.history:handle_history",
     "audio": "palinurus.gateway.openai.audio:HANDLERS",

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+PATIENCE = 8.0  # seconds that somebody who is cancelled waits for what cannot be interrupted
+
+
+async def finish_in_thread(work: Callable[..., T], *args: Any) -> T:
+    """Like `asyncio.to_thread`, for work that changes something. A thread cannot be cancelled, so who is cancelled
+    waits for its end: nothing is written any more when they are through (but for a disk that hangs)."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=PATIENCE)
+        raise
 
 
 class TaskSet:

@@ -168,6 +168,24 @@ async def test_a_full_disk_in_the_middle_is_explained_and_the_next_turn_goes_on(
     assert "disk is full" in channel.texts[0] and channel.texts[1] == "next"
 
 
+async def test_a_turn_that_a_full_disk_ends_is_settled_when_its_tools_have_ended(tmp_path: Path) -> None:
+    model, channel = ScriptedModel([call_tools(("exec", {"command": "sleep 1000"}))]), FakeChannel(owner=True)
+    async with wrapped(tmp_path / "h", model, channel) as (app, store):
+        left: list[str] = []
+        store.before["settle"] = lambda: left.extend(
+            name
+            for task in asyncio.all_tasks()
+            if "ToolBatch" in (name := task.get_coro().__qualname__)  # type: ignore[union-attr]
+        )
+        store.fails["queue_replies"] = 1  # what tells people that the tool is at work
+        (ident,) = await channel.receive("/verbose on go", event="1")
+        async with asyncio.timeout(60):
+            row = await app.wait(ident)
+        assert row.outcome == "failed" and "the disk is full" in row.note, row
+        assert store.fails["queue_replies"] == 0 and left == []
+    assert [text for text in check_home(str(tmp_path / "h")) if "has no result" in text] == []
+
+
 async def test_the_end_is_shown_when_it_is_on_disk_and_tried_until_it_is(tmp_path: Path) -> None:
     async with wrapped(tmp_path / "h", ScriptedModel([say("hello")])) as (app, store):
         store.fails["settle"] = 3

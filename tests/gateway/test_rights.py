@@ -20,7 +20,7 @@ from palinurus.core.types.caller import ADMIN, APPROVALS, READ, SCOPES, WRITE, C
 from palinurus.core.types.inbound import Sender, make_sender
 from palinurus.gateway.auth import TokenHolder
 from palinurus.gateway.methods import METHODS
-from palinurus.gateway.server import ROUTES
+from palinurus.gateway.routes import ROUTES
 from palinurus.inbox.commands.table import TABLE
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, say
@@ -38,8 +38,9 @@ CLAIMS = {
 REQUESTS = {  # a request for each route, where its pattern alone does not say it
     "hook": "/hooks/x", "channel": "/channels/a/b", "model": "/v1/models/openclaw", "avatar": "/avatar/main",
     "history": "/sessions/agent:main:main/history", "kill": "/sessions/agent:main:main/kill", "page": "/",
-    "docs": "/docs/",
+    "docs": "/docs/", "response": "/v1/responses/x", "input": "/v1/responses/x/input_items",
     "share": f"/share/{'0' * 32}",
+    "cancel": "/v1/responses/x/cancel", "conversation": "/v1/conversations/x", "items": "/v1/conversations/x/items",
     "canvas": f"/__openclaw__/cap/{'0' * 64}/__openclaw__/canvas/",
 }  # fmt: skip
 TABLE_FILE = Path(__file__).with_name("rights.txt")

@@ -13,7 +13,8 @@ import pytest
 from gateway.host import TOKEN, FakeHost
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import limits
-from palinurus.gateway.server import ROUTES, GatewayServer
+from palinurus.gateway.routes import ROUTES
+from palinurus.gateway.server import GatewayServer
 from palinurus.testing.clock import FakeClock
 
 CHAT = "/v1/chat/completions"

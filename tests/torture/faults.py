@@ -180,6 +180,12 @@ FAULTS: tuple[TakenBack, ...] = (
         "cli/gateway/test_serve_faults.py sighup",
     ),
     TakenBack(
+        17, "a token that is taken out of the config", "cli/gateway/serve.py",
+        "return settings.gateway.token.reveal() or token.ensure_token(settings.home)",
+        "return settings.gateway.token.reveal()",
+        "cli/gateway/test_serve_faults.py taken_out",
+    ),
+    TakenBack(
         17, "a full disk is one line", "store/sqlite/database.py",
         "        check_database(conn, file)\n    except sqlite3.Error as error:",
         "        check_database(conn, file)\n    except ZeroDivisionError as error:",
@@ -195,6 +201,16 @@ FAULTS: tuple[TakenBack, ...] = (
         "        left, alone = self.end_everything()\n        if status is None:\n",
         "        left, alone = (0, True) if status is None else self.end_everything()\n        if status is None:\n",
         "tools/sandbox/test_keeper.py killed_gateway",
+    ),
+    TakenBack(
+        18, "a stop waits for what starts", "tools/commands/running.py",
+        "await child.wait_started(self._order)", "await child.wait_started()",
+        "tools/commands/test_running.py while_it_starts",
+    ),
+    TakenBack(
+        18, "what is called off never begins", "tools/sandbox/keeper.py",
+        "if select.select([self._channel], [], [], 0)[0]:", "if False:",
+        "tools/sandbox/test_children.py called_off",
     ),
     TakenBack(
         18, "an orderly stop ends what ignores SIGTERM", "tools/commands/table.py",
@@ -221,6 +237,20 @@ FAULTS: tuple[TakenBack, ...] = (
         19, "an endless answer", "providers/wire/build.py",
         "if self.size > MAX_ANSWER and not self.ended:", "if False:",
         "providers/wire/test_build.py endless",
+    ),
+    TakenBack(
+        19, "what is kept of it", "providers/wire/build.py", "                self._shorten()\n", "",
+        "providers/wire/test_build.py endless",
+    ),
+    TakenBack(
+        19, "a big body: tools", "gateway/openai/completions.py",
+        "if len(body.tools or ()) > TOOLS:", "if False:",
+        "gateway/openai/test_completions.py",
+    ),
+    TakenBack(
+        19, "a big body: files", "gateway/attachments.py",
+        "if len(attachments or ()) > ATTACHMENTS:", "if False:",
+        "gateway/methods/test_chat.py too_much",
     ),
     TakenBack(
         19, "the upkeep of many sessions", "sessions/upkeep.py",
@@ -259,6 +289,11 @@ FAULTS: tuple[TakenBack, ...] = (
         21, "no tool call is left open", "inbox/dismiss.py",
         "self._tasks.start(self._answer_calls(done.ended))", "pass",
         "flow/test_stop.py tool_call_open",
+    ),
+    TakenBack(
+        21, "nor by a store that fails", "agent/turn.py",
+        "for result in find_open_calls(prepared.transcript, prepared.plan.item):", "for result in ():",
+        "agent/test_turn_shell.py tools_have_ended",
     ),
     TakenBack(
         21, "no fragment of a draft", "outbox/drafts.py",

@@ -5,7 +5,7 @@ nothing, and costs nothing, if no handler is there.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -107,7 +107,7 @@ async def ask_plugin_reply(hooks: Hooks, plan: RunPlan) -> str | None:
     return _taken(await hooks.modify("before_agent_reply", {"cleanedBody": plan.inbound.text, **_run(plan)}))
 
 
-async def speak_plugin_reply(plan: RunPlan, ports: RunPorts, text: str) -> AsyncIterator[RunEvent]:
+async def speak_plugin_reply(plan: RunPlan, ports: RunPorts, text: str) -> AsyncGenerator[RunEvent, None]:
     """A run whose answer is known: the events of `loop`, without a model."""
     yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, reasoning=plan.show.reasoning)
     for message in plan.opening:

@@ -4,7 +4,8 @@ no file. What it needs of the world comes through `RunPorts`; what it does is se
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 from palinurus.agent import hookcalls
 from palinurus.agent.plan.runplan import RunPlan
@@ -25,7 +26,7 @@ from palinurus.late import load_part
 ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then people get to read them
 
 
-async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
+async def loop(plan: RunPlan, ports: RunPorts) -> AsyncGenerator[RunEvent, None]:
     """Run one turn to its end. The last event is always AgentEnd; nothing is raised but failures of the store."""
     run, thinker = _Run(plan, ports), Thinker(plan, ports)
     tagged = bool(plan.model.compat.get("taggedReasoning"))
@@ -62,8 +63,9 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
             await ports.record.flush()  # the intent is on disk before anything happens
             pass_crashpoint("intent.after")
         acting = ToolBatch(plan.restrict_to(thinker.choice), ports, run.repeats, run.seen())
-        async for event in acting.act(reply.calls):
-            yield event
+        async with aclosing(acting.act(reply.calls)) as events:
+            async for event in events:
+                yield event
         for result in hookcalls.filter_results(ports.hooks, plan, acting.results):
             run.add(result)
             yield MessageEnd(result)

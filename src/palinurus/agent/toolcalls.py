@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -259,7 +259,7 @@ class ToolBatch:
         self._events: asyncio.Queue[RunEvent | int] = asyncio.Queue()
         self.results: list[ToolResult] = []
 
-    async def act(self, calls: Sequence[ToolCall]) -> AsyncIterator[RunEvent]:
+    async def act(self, calls: Sequence[ToolCall]) -> AsyncGenerator[RunEvent, None]:
         """ToolStart as each starts, ToolUpdate as it goes, ToolEnd in call order."""
         self._repeats.start_batch()
         taken = calls[: self._plan.limits.calls_per_turn]
@@ -281,8 +281,8 @@ class ToolBatch:
                 yield done[at]
         finally:
             forget()
-            for task in tasks:
-                task.cancel()
+            if left := [task for task in tasks if task.cancel()]:  # nobody wants to hear: they must not outlive the run
+                await asyncio.wait(left)
         self.results = [done[i].result for i in range(len(tasks))] + [self._refused(c) for c in calls[len(taken) :]]
 
     def _start(self, at: int, asked: ToolCall, slots: asyncio.Semaphore) -> asyncio.Task[tuple[ToolResult, int]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -19,6 +20,7 @@ from palinurus.agent import hookcalls
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRun, Compactor
 from palinurus.agent.intents import IntentReader
 from palinurus.agent.plan.levels import resolve_show
+from palinurus.agent.plan.opening import find_open_calls
 from palinurus.agent.plan.prepare import PreparedRun, RunPreparer, RunRefusal
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import CacheLook, RunPorts, SteeringPort
@@ -233,18 +235,17 @@ class TurnRunner:
                     compactor=compactor, marks=s.preparer.marks, intents=self._intents, look=s.look,
                     confirm=s.store.confirm,
                 )  # fmt: skip
-                async for event in await self._begin(plan, ports, tape):
-                    if now := speaker.feed(event):
-                        await self._say(claim, now, tape)
-                    if isinstance(event, AgentEnd):
-                        end = event
-                    else:
-                        audience.show(event)
+                async with aclosing(await self._begin(plan, ports, tape)) as events:  # tools end before the run does
+                    async for event in events:
+                        if now := speaker.feed(event):
+                            await self._say(claim, now, tape)
+                        if isinstance(event, AgentEnd):
+                            end = event
+                        else:
+                            audience.show(event)
         except StateError as exc:
-            log.error("message %s: %s", claim.id, exc.message)
             _spoil(tape, f"the store failed: {exc.message}")
-            failure = ModelFailure("config", f"the turn was stopped: {exc.message}")
-            end = AgentEnd((), "error", TokenUsage(), failure, ended=s.clock.now())
+            end = self._break_off(prepared, record, exc)
             speaker.feed(end)
         finally:
             timer.cancel()
@@ -269,7 +270,15 @@ class TurnRunner:
         audience.show(end)
         return True
 
-    async def _begin(self, plan: RunPlan, ports: RunPorts, tape: RunTape | None) -> AsyncIterator[RunEvent]:
+    def _break_off(self, prepared: PreparedRun, record: RunRecorder, exc: StateError) -> AgentEnd:
+        """The end of a run that the store stopped; its calls that have no result get one."""
+        log.error("message %s: %s", prepared.plan.item, exc.message)
+        for result in find_open_calls(prepared.transcript, prepared.plan.item):
+            record.add(result)
+        failure = ModelFailure("config", f"the turn was stopped: {exc.message}")
+        return AgentEnd((), "error", TokenUsage(), failure, ended=self._s.clock.now())
+
+    async def _begin(self, plan: RunPlan, ports: RunPorts, tape: RunTape | None) -> AsyncGenerator[RunEvent, None]:
         """The events of a run, whoever does it: a plugin that has the reply, another program, or the loop."""
         given = await hookcalls.ask_plugin_reply(self._s.hooks, plan)
         if given is not None:
@@ -277,7 +286,7 @@ class TurnRunner:
         other = self._s.runtimes.of(plan)
         if other is not None:
             _spoil(tape, "another program did it")
-        events: AsyncIterator[RunEvent] = (other or load_part("loop"))(plan, ports)
+        events: AsyncGenerator[RunEvent, None] = (other or load_part("loop"))(plan, ports)
         return events
 
     def _shown(self, plan: RunPlan, tape: RunTape | None) -> RunVisibility:

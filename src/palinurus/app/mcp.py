@@ -17,13 +17,14 @@ import msgspec
 
 from palinurus import late
 from palinurus.agent.plan.sandbox import ToolSandboxes
+from palinurus.app.mcpsignin import McpSignIns, open_server_hosts
 from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpServerSettings
 from palinurus.config.settings import Settings
-from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.errors import PalinurusError
+from palinurus.providers.signin.vault import SignInVault
 from palinurus.tools.commands import descendants
 from palinurus.tools.commands.environ import build_child_env
 from palinurus.tools.mcp.pins import PINS_FILE, McpPins
@@ -43,8 +44,17 @@ def make_mcp_servers(
 ) -> McpServers:
     """The configured servers, not connected yet. `life` names who starts their programs: "" is the gateway."""
     launcher = McpLauncher(settings, environ, life)
-    means = McpMeans(launcher, _judge(settings, door), launcher.mark)
-    return McpServers(settings.mcp, load_mcp_connect, means, clock, pins=make_mcp_pins(settings))
+    tokens = make_mcp_signins(settings, environ, clock, door)
+    means = McpMeans(launcher, _judge(settings, door), launcher.mark, tokens)
+    made = McpServers(settings.mcp, load_mcp_connect, means, clock, pins=make_mcp_pins(settings))
+    tokens.signed_in = made.retry
+    return made
+
+
+def make_mcp_signins(settings: Settings, environ: Mapping[str, str], clock: Clock, door: EgressGuard) -> McpSignIns:
+    """Who is signed in to servers elsewhere."""
+    vault = SignInVault(settings.home, environ, keyring=settings.auth.keyring)
+    return McpSignIns(settings, vault, door, clock)
 
 
 def make_mcp_pins(settings: Settings) -> McpPins:
@@ -76,8 +86,7 @@ def _ident(settings: Settings, life: str = "") -> str:
 
 def _judge(settings: Settings, door: EgressGuard) -> Callable[[str], Awaitable[list[str]]]:
     """The door's judgement, with the hosts that the owner wrote into the config open."""
-    spots = (parse_url(server.url.reveal()) for server in settings.mcp.servers.values() if server.url)
-    rules = OpenHosts(frozenset(one.entry for one in spots if isinstance(one, UrlParts)))
+    rules = open_server_hosts(settings)
     return lambda url: door.resolve_open(url, rules)
 
 

@@ -6,7 +6,7 @@ what the tools see (`toolbox.py` makes them, with the first run).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import msgspec
 
@@ -42,10 +42,12 @@ from palinurus.workspace.sources import PromptSources
 if TYPE_CHECKING:  # what tools see is looked at by `toolbox.py`, which is loaded with the first run
     from palinurus.services.inbox import InboxPort
     from palinurus.services.nodes.part import NodesPart
+    from palinurus.services.signins import SignInTable
     from palinurus.services.subagents.control import SubagentControl
     from palinurus.sessions.transcript import Transcripts
     from palinurus.tools.canvas.offer import CanvasOffer
     from palinurus.tools.commands.table import CommandTable
+    from palinurus.tools.mcp.servers import McpServers
     from palinurus.tools.program.cron import SchedulerPort
     from palinurus.tools.program.recipient import MessagePort
     from palinurus.tools.web.egress import EgressGuard
@@ -90,6 +92,29 @@ def make_provider_models(catalog: Catalog, clock: Clock, find_guard: Callable[[]
         return got
 
     return ProviderModels(catalog, clock, keys=KeyRotation(clock, catalog.settings.home, renew))
+
+
+class LateSignIns:
+    """Sign-ins to vendors and to tool servers, loaded when somebody asks for them."""
+
+    def __init__(self, catalog: Catalog, guard: EgressGuard, clock: Clock, servers: McpServers | None) -> None:
+        self._known = (catalog, guard, clock)
+        self._servers = servers
+        self._vendors: SignInTable | None = None
+
+    def __call__(self, kind: Literal["models", "mcp"]) -> SignInTable | None:
+        """None: there are no tool servers."""
+        if kind == "models":
+            self._vendors = self._vendors or load_part("model-signins")(*self._known)
+            return self._vendors
+        # who is signed in to servers is asked by their connections, too: the same object, with more to it
+        return cast("SignInTable | None", self._servers.tokens) if self._servers is not None else None
+
+    async def close(self) -> None:
+        """End those that go on."""
+        for table in (self._vendors, self("mcp")):
+            if table is not None:
+                await table.close()
 
 
 def wrap_with_cassette(model: Model, environ: Mapping[str, str]) -> Model:

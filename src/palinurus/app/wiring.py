@@ -127,6 +127,7 @@ class AppParts:
         self.nodes = nodes.NodesPart(settings.gateway.nodes, self.store, clock)
         if settings.mcp.servers:
             self.mcp = late.load_part("servers")(self.settings, self._environ, self.clock, self.web.egress)
+        self.logins = parts.LateSignIns(self.catalog, self.web.egress, clock, getattr(self, "mcp", None))
         self._transcripts = Transcripts(self.settings.home, tail=self.store.read_tail)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
@@ -158,6 +159,7 @@ class AppParts:
             self.scheduler.close,
             self.receivers.close,
             self.signins.close,
+            self.logins.close,
             self.news.close,
         ]
 
@@ -230,7 +232,7 @@ class AppParts:
         self.nodes.attach(tools, self.offers.forget)
         if settings.mcp.servers:
             self.mcp.attach(tools, self.offers.forget)
-        self._wire_turns(model, preparer, sources, tools)
+        self._wire_turns(model, preparer, sources)
 
     def _make_tools(self, model: Model) -> dict[str, Tool]:
         """Plugins' tools, then ours: of what has the same name, the later."""
@@ -296,12 +298,10 @@ class AppParts:
             store, clock, os.path.join(settings.home, APPROVALS_FILE), lambda: inbox.draining
         )
 
-    def _wire_turns(
-        self, model: Model, preparer: RunPreparer, sources: PromptSources, tools: Mapping[str, Tool]
-    ) -> None:
+    def _wire_turns(self, model: Model, preparer: RunPreparer, sources: PromptSources) -> None:
         """Who does a turn, and who does a command."""
         settings, agents, inbox = self.settings, self.settings.agents, self.dispatcher
-        switched: dict[str, SessionRecord] = {}
+        self._switched: dict[str, SessionRecord] = {}
         self.tapes = parts.make_tapes(self.catalog, self.store, self.hooks, self.channels, look=self._watch.last)
         compactions = make_compactions(
             *(settings, model, self._models, self.catalog),
@@ -318,7 +318,7 @@ class AppParts:
                 clock=self._clock,
                 speaker=self.pipeline.speaker,
                 replied=self.deliverer.on_queued,
-                switched=switched,
+                switched=self._switched,
                 approver=self.approvals,
                 compactions=compactions,
                 runtimes=Runtimes(settings, self._environ, self.store, lambda a, k: sources(agents[a], k).files),
@@ -326,22 +326,17 @@ class AppParts:
                 tapes=self.tapes,
             )
         )
-        self.program = self._make_context(sources, tools, preparer, compactions, switched=switched)
+        self.program = self._make_context(sources, preparer, compactions)
         inbox.attach(self.turns, CommandController(self.program, self.deliverer.on_queued), self.subagents.stop)
 
     def _make_context(
-        self,
-        sources: PromptSources,
-        tools: Mapping[str, Tool],
-        preparer: RunPreparer,
-        compactions: CompactionCoordinator,
-        switched: dict[str, SessionRecord],
+        self, sources: PromptSources, preparer: RunPreparer, compactions: CompactionCoordinator
     ) -> CommandContext:
         settings, agents, inbox = self.settings, self.settings.agents, self.dispatcher
 
         def changed(key: str, record: SessionRecord) -> None:
             if inbox.running(key):
-                switched[key] = record
+                self._switched[key] = record
 
         return CommandContext(
             settings=settings,
@@ -352,7 +347,7 @@ class AppParts:
             clock=self.clock,
             transcripts=self._transcripts,
             inbox=inbox,
-            tools=tools,
+            tools=self.tools,
             prompt_report=preparer.preview,
             skills=lambda key: sources.stock(agents[key.agent]).ready,
             files=lambda key: sources.report(agents[key.agent], key).files,
@@ -379,6 +374,8 @@ class AppParts:
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock, self.store),
             homes=lambda: late.load_part("homes")(settings.home, self._environ, self.clock, self.store),
+            toolservers=getattr(self, "mcp", None),
+            logins=self.logins,
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
         )
 

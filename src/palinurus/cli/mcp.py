@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 from typing import Any
@@ -15,6 +16,7 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.app import mcp
+from palinurus.app.mcpsignin import McpSignIns
 from palinurus.cli.args import (
     JSON,
     Verb,
@@ -26,6 +28,8 @@ from palinurus.cli.args import (
     resolve_session_key,
     to_json,
 )
+from palinurus.cli.models import login
+from palinurus.cli.models.catalog import describe_signed_in
 from palinurus.cli.reach.gateway import open_link
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
@@ -35,6 +39,7 @@ from palinurus.config.sections.mcp import McpServerSettings, McpSettings
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.gateway.rpc import READ, WRITE, ClientDescription
+from palinurus.providers.signin.vault import MCP
 from palinurus.tools.mcp.pins import digest_tool
 from palinurus.tools.mcp.server import McpServer
 from palinurus.tools.web.egress import EgressGuard
@@ -47,7 +52,8 @@ FIXES: tuple[tuple[str, str], ...] = (
     ("eacces", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
     ("operation not permitted", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
     ("cannot be reached", "is the server running, and is the address right?"),
-    ("401", "it wants a credential: headers: {Authorization: 'Bearer ${NAME}'}"),
+    ("pal mcp login", ""),  # the problem says it
+    ("http 401", "the key that the config sends (headers.Authorization) is not taken there"),
     ("did not start within", "give it longer: connectionTimeoutMs"),
     ("the connection was closed", "it ended by itself: run the command by hand and read what it says"),
 )
@@ -104,6 +110,7 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
     table: dict[str, Tool] = {}
+    logging.getLogger("palinurus.tools.mcp").setLevel(logging.ERROR)  # what it would warn of is the answer here
     made = mcp.make_mcp_servers(
         here, os.environ, SystemClock(), EgressGuard(here.web.fetch.rules), life=f"test {os.getpid()}"
     )
@@ -151,7 +158,8 @@ def _lines(told: dict[str, Any]) -> list[str]:
     if not told["ok"]:
         lines = [f"{told['name']}: not connected after {told['seconds']} s: {told['problem']}"]
         lines += [f"  | {line}" for line in str(told["output"]).splitlines()[-8:]]
-        return [*lines, f"  fix: {told['fix']}"]
+        said = not told["fix"] or told["fix"] in str(told["problem"])
+        return lines if said else [*lines, f"  fix: {told['fix']}"]
     what = f"{told['transport']}, {told['server']}, {told['protocol']}"
     lines = [f"{told['name']}: connected in {told['seconds']} s ({what})"]
     for one in told["tools"]:
@@ -201,6 +209,45 @@ def _trust(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     return 0
 
 
+def _login(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
+    """Sign in. Raises NotFound, BadRequest, PalinurusError."""
+    client = login.read_client(asked.client) if asked.client else {}
+    return asyncio.run(_sign_in(asked, loaded, {**client, "scope": asked.scope}))
+
+
+async def _sign_in(asked: argparse.Namespace, loaded: LoadedConfig, client: dict[str, str]) -> int:
+    signins = _open_signins(loaded)
+    going = await signins.start(asked.name, device=asked.device, client=client)
+    return await login.finish_sign_in(signins, going, browser=not asked.no_open)
+
+
+def _open_signins(loaded: LoadedConfig) -> McpSignIns:
+    here = loaded.settings
+    return mcp.make_mcp_signins(here, os.environ, SystemClock(), EgressGuard(here.web.fetch.rules))
+
+
+def _logout(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
+    for line in asyncio.run(_open_signins(loaded).sign_out(asked.name)):
+        print(strip_controls(line))
+    return 0
+
+
+def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
+    signed = {str(row["provider"]): row for row in _open_signins(loaded).describe()}
+    found = [one for one in loaded.settings.mcp.servers.values() if one.url]
+    if asked.json:
+        rows = [{"name": one.name, "where": one.place, "signIn": signed.get(f"{MCP}{one.name}")} for one in found]
+        print(to_json(rows))
+        return 0
+    for one in found:
+        kept = signed.get(f"{MCP}{one.name}")
+        print(strip_controls(f"{one.name}  {one.place}" + ("" if kept else "  not signed in")))
+        for line in describe_signed_in([kept] if kept else [], SystemClock().now()):
+            print(strip_controls(f"  {line}"))
+    print(f"{len(found)} servers elsewhere; `pal mcp login NAME` signs in, `pal mcp test NAME` connects to one")
+    return 0
+
+
 def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     serve = load_extra("server", "mcp", ("mcp", "mcp_types", "anyio"), "MCP")
     target = str(resolve_session_key(loaded.settings, asked.session, asked.agent))
@@ -231,6 +278,19 @@ VERBS = {
         ),
     ),
     "trust": Verb(_trust, "take its tools as they are now: those that changed wait for this", (_NAMED,)),
+    "login": Verb(
+        _login,
+        "sign in to a server that asks for it, in the browser",
+        (
+            _NAMED,
+            make_arg("--device", action="store_true", help="a code that is typed on another device"),
+            make_arg("--scope", default="", help="what is asked for, instead of what the server names"),
+            make_arg("--client", default="", metavar="FILE", help="a client registered by hand (JSON, client_id)"),
+            make_arg("--no-open", action="store_true", help="open no browser"),
+        ),
+    ),
+    "logout": Verb(_logout, "sign out: revoked where that can be told, and forgotten", (_NAMED,)),
+    "status": Verb(_status, "who is signed in to servers elsewhere, and until when", (JSON,)),
     "remove": Verb(_remove, "take one out of the config", (_NAMED,)),
     "serve": Verb(
         _serve,

@@ -106,12 +106,9 @@ logs = gateway logs
 mcp configure: a server is added with `pal mcp add`, the rest stands in the config: `pal config explain mcp.servers`
 mcp doctor = mcp test
 mcp probe = mcp test
-mcp login: OAuth for tool servers is not built; a key goes into the config: `pal config explain mcp.servers`
-mcp logout: OAuth for tool servers is not built; a key is taken out with `pal config unset`
 mcp reload: the gateway reads its config again by itself; `pal mcp test NAME` shows that a server answers
 mcp set = mcp add
 mcp show: `pal mcp list` shows them all, `pal mcp test NAME` tries one
-mcp status = mcp list
 mcp tools = mcp test
 mcp unset = mcp remove
 memory forget: memory is in files that you can edit: `pal memory get`; `pal memory undo` takes a change back

@@ -97,10 +97,12 @@ memory is searched by words
   agents.*.memorySearch model provider remote
 only http/protobuf is spoken
   diagnostics.otel protocol
+a server that wants a sign-in says so itself: pal mcp login NAME
+  mcp.servers.* auth
 not built
   diagnostics memoryPressureSnapshot
   commands debug text
-  mcp.servers.* auth codex oauth
+  mcp.servers.* codex
   messages.groupChat unmentionedInbound
   tools.web.fetch provider
   . approvals cli commitments crestodian proxy surfaces transcripts agents.ownership

@@ -6,7 +6,7 @@ Judged by key name, so that a channel or plugin we have never heard of is covere
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -147,18 +147,17 @@ def collect_secrets(value: object, *, named: bool = False) -> list[str]:
     found, left = [], [value]
     while left:  # every start asks all values, most of them plain ones: no call for each
         one = left.pop()
+        parts: Iterable[object] = ()
         if isinstance(one, Secret):
             found += [one.reveal()] if one else []
         elif isinstance(one, msgspec.Struct):
-            for name in one.__struct_fields__:
-                part = getattr(one, name)
-                if type(part) in _PLAIN or not part:
-                    continue
-                if named and name == "env" and isinstance(part, dict):
-                    part = {key: inner for key, inner in part.items() if is_secret((key,))}
-                left.append(part)
+            parts = msgspec.structs.astuple(one)
+            if named and isinstance(env := getattr(one, "env", None), dict):
+                left += [inner for key, inner in env.items() if is_secret((key,))]
+                parts = [part for name, part in zip(one.__struct_fields__, parts, strict=True) if name != "env"]
         elif isinstance(one, dict):
-            left += one.values()
-        elif isinstance(one, list | tuple):
-            left += one
+            parts = one.values()
+        elif isinstance(one, (list, tuple)):
+            parts = one
+        left += [part for part in parts if part and type(part) not in _PLAIN]
     return found

@@ -31,6 +31,11 @@ def is_hidden(char: str) -> bool:
     return unicodedata.category(char) in _UNSEEN or _HIDDEN.match(char) is not None
 
 
+def has_hidden(text: str) -> bool:
+    """Is any of its characters hidden? Most texts are plain ASCII, which one look tells."""
+    return not (text.isascii() and text.isprintable()) and any(map(is_hidden, text))
+
+
 def needs_escape(char: str) -> bool:
     """Must it be written out where a text is judged by eye? So must breaks, joiners, odd blanks, unassigned ones."""
     if " " <= char <= "~":

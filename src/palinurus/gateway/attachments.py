@@ -22,6 +22,7 @@ from palinurus.inbox.commands.command import KeepFile
 from palinurus.store.port import InboxRow
 from palinurus.store.shared import SharedBytes
 
+ATTACHMENTS = 100  # of one message: each is a file that is on disk before it is accepted
 ATTACHMENT_BYTES = 20 * 1024 * 1024  # bytes of one attachment
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PLAIN = "application/octet-stream"
@@ -39,6 +40,8 @@ class ClientAttachment(msgspec.Struct, frozen=True):
 
 def read_attachments(attachments: list[Any] | None) -> list[ClientAttachment]:
     """What was attached. Raises MethodError for what cannot be read."""
+    if len(attachments or ()) > ATTACHMENTS:
+        raise MethodError(f"more than {ATTACHMENTS} attachments")
     return [_given(number, one) for number, one in enumerate(attachments or (), 1)]
 
 

@@ -1,5 +1,5 @@
-"""The HTTP server: one table of routes around the program. Every request passes the gate before it is routed,
-and its caller is known before its body is read.
+"""The HTTP server around the program. Every request passes the gate before it is routed (`routes.py`), and its caller
+is known before its body is read.
 """
 
 from __future__ import annotations
@@ -7,13 +7,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import re
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from aiohttp.web_exceptions import HTTPException
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
@@ -22,21 +20,19 @@ from aiohttp.web_server import Server
 
 from palinurus import late
 from palinurus.clock import Clock
-from palinurus.config.sections.gateway import GatewaySettings
-from palinurus.core.types.caller import ADMIN, NOBODY, READ, WRITE
-from palinurus.core.types.keys import parse_session_key
-from palinurus.gateway import http, limits, page
+from palinurus.core.types.caller import NOBODY
+from palinurus.gateway import http, limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.clients import GatewayClients
-from palinurus.gateway.health import GatewayMetrics, list_fleet_metrics
+from palinurus.gateway.health import GatewayMetrics
 from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.listener import OTHER_LOOPBACK, ConnectionListener, bind_sockets, explain_bind_failure
-from palinurus.gateway.page import DOCS_PATHS, PAGE_PATHS, WebPage
+from palinurus.gateway.page import WebPage
 from palinurus.gateway.port import GatewayHost
+from palinurus.gateway.routes import RouteAnswer, find_routes
 from palinurus.gateway.tls import load_certificate
-from palinurus.gateway.token import PROOF_HEADER, PROVE_HEADER, make_gateway_proof
+from palinurus.gateway.token import PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
-from palinurus.patterns import compile_late
 
 if TYPE_CHECKING:  # loaded with the first request (`late`)
     from palinurus.gateway.openai.endpoints import OutcomeWaits
@@ -44,19 +40,6 @@ if TYPE_CHECKING:  # loaded with the first request (`late`)
 log = logging.getLogger(__name__)
 
 ENDING = 2.0  # seconds that open requests get at the end
-
-RouteAnswer = StreamResponse | HttpFault
-RouteHandler = Callable[[RouteRequest], RouteAnswer | Awaitable[RouteAnswer]]
-
-
-class HttpRoute(msgspec.Struct, frozen=True):
-    """A row of the table. `scope` None: open to everyone who passes the gate."""
-
-    method: str
-    pattern: re.Pattern[str]
-    name: str  # what the log says; never the path itself
-    scope: str | None
-    handler: RouteHandler
 
 
 class _Wire(RequestHandler):
@@ -137,9 +120,9 @@ class GatewayServer:
         self.fingerprint = ""  # of its certificate; "": plain HTTP
         self._waits: OutcomeWaits | None = None
         self._stopping = False
-        self.page = WebPage(base=host.settings.gateway.page_base, look=host.settings.gateway.look)
+        self.page: WebPage = WebPage(base=host.settings.gateway.page_base, look=host.settings.gateway.look)
         self.metrics = GatewayMetrics()
-        self.posts = WebhookEndpoint(clock.monotonic)
+        self.posts: WebhookEndpoint = WebhookEndpoint(clock.monotonic)
         self.calls = ChannelEndpoint(clock.monotonic)
         self._unfollow: Callable[[], None] = lambda: None
         self.clients = GatewayClients(host, clock, self.auth)
@@ -245,7 +228,7 @@ class GatewayServer:
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return "ws", await self._socket(request, peer)
         path = to_local_path(request.path, self.host.settings.webhooks)
-        rows = _find_rows(path, self.host.settings.gateway)
+        rows = find_routes(path, self.host.settings.gateway)
         if not rows:
             return "-", HttpFault(404, "there is nothing here", "not_found", code="not_found")
         wanted = "GET" if request.method == "HEAD" else request.method
@@ -301,100 +284,3 @@ class GatewayServer:
         """That this is the gateway whose file the caller read, for the nonce it sent; "" if it sent none."""
         own = request.transport.get_extra_info("sockname") if request.transport is not None else None
         return make_gateway_proof(self.proof_key, request.headers.get(PROVE_HEADER, ""), own)
-
-
-def _find_rows(path: str, gateway: GatewaySettings) -> list[tuple[HttpRoute, re.Match[str]]]:
-    """The rows of a path. Those of the page stand under its base path, if there is a page at all."""
-    base = gateway.page_base
-    inside = (path[len(base) :] or "/") if f"{path}/".startswith(f"{base}/") and gateway.page else ""
-    found = ((row, row.pattern.fullmatch(inside if row.name in PAGE_ROUTES else path)) for row in ROUTES)
-    return [(row, match) for row, match in found if match]
-
-
-# --- handlers -------------------------------------------------------------------------------------------------
-
-
-def _health(visit: RouteRequest) -> RouteAnswer:
-    answer = http.reply_json({"ok": True, "status": "live"})
-    answer.headers[PROOF_HEADER] = visit.gateway.prove(visit.request)
-    return answer
-
-
-def _ready(visit: RouteRequest) -> RouteAnswer:
-    (ready, failing), up = visit.host.ready(), int(1000 * visit.gateway.uptime)
-    return http.reply_json({"ready": ready, "failing": failing, "uptimeMs": up}, 200 if ready else 503)
-
-
-def _chat(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
-    if not visit.host.settings.gateway.chat_completions:
-        return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
-    return visit.gateway.complete(visit, "CHAT_DIALECT")
-
-
-def _reach(visit: RouteRequest) -> Awaitable[RouteAnswer]:  # `pal agent` and `pal chat --plain` are no API users
-    return visit.gateway.complete(visit, "TERMINAL_DIALECT")
-
-
-def _responses(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
-    if not visit.host.settings.gateway.responses:
-        return HttpFault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
-    return visit.gateway.complete(visit, "RESPONSES_DIALECT")
-
-
-def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
-    return visit.gateway.calls.answer(visit)
-
-
-async def _metrics(visit: RouteRequest) -> RouteAnswer:
-    gateway, program = visit.gateway, visit.host.program
-    fleet = program.fleet if program is not None else None
-    lines = await list_fleet_metrics(fleet, gateway.clock.monotonic()) if fleet is not None else ()
-    text = gateway.metrics.text(gateway.uptime, len(gateway.clients.clients()), gateway.host.ready()[0], lines)
-    return http.reply_bytes(text, "text/plain")
-
-
-async def _kill(visit: RouteRequest) -> RouteAnswer:
-    key = parse_session_key(visit.part("key"), visit.host.settings.default_agent)
-    if key is None:
-        return make_bad_request("that is not a session key", "key")
-    return http.reply_json({"ok": True, "aborted": await visit.host.abort(str(key), "user")})
-
-
-_LATER: dict[str, RouteHandler] = {  # loaded when somebody asks
-    "models": lambda visit: late.load_part("models").list_models(visit),
-    "model": lambda visit: late.load_part("models").find_model(visit),
-    "asset": lambda visit: late.load_part("completions").handle_asset(visit),
-    "invoke": lambda visit: late.load_part("invoke")(visit),
-    "history": lambda visit: late.load_part("history")(visit),
-}
-CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
-CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
-SHARE_PATHS = compile_late(r"/share/(?P<token>[\w-]{32})")
-# Served for the page, and under its base path.
-PAGE_ROUTES = frozenset({"config", "avatar", "media", "canvas", "share", "docs", "page"})
-ROUTES: tuple[HttpRoute, ...] = (
-    HttpRoute("GET", compile_late(r"/health|/healthz"), "health", None, _health),
-    HttpRoute("GET", compile_late(r"/ready|/readyz"), "ready", None, _ready),
-    HttpRoute(
-        "POST", compile_late(r"/hooks/(?P<name>.+)"), "hook", None, lambda visit: visit.gateway.posts.answer(visit)
-    ),
-    HttpRoute("POST", CHANNELS, "channel", None, _channel),
-    HttpRoute("GET", CHANNELS, "channel", None, _channel),
-    HttpRoute("GET", compile_late(r"/v1/models"), "models", READ, _LATER["models"]),
-    HttpRoute("GET", compile_late(r"/v1/models/(?P<id>.+)"), "model", READ, _LATER["model"]),
-    HttpRoute("POST", compile_late(r"/v1/chat/completions"), "chat", WRITE, _chat),
-    HttpRoute("POST", compile_late(r"/v1/responses"), "responses", WRITE, _responses),
-    HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", WRITE, _LATER["asset"]),
-    HttpRoute("POST", compile_late(r"/reach/turn"), "reach", ADMIN, _reach),
-    HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", ADMIN, _LATER["invoke"]),
-    HttpRoute("GET", compile_late(r"/metrics"), "metrics", READ, _metrics),
-    HttpRoute("GET", compile_late(r"/sessions/(?P<key>[^/]+)/history"), "history", READ, _LATER["history"]),
-    HttpRoute("GET", compile_late(r"/control-ui-config.json"), "config", READ, page.make_page_config),
-    HttpRoute("GET", compile_late(r"/avatar/(?P<agent>[^/]+)"), "avatar", READ, page.describe_avatar),
-    HttpRoute("GET", compile_late(r"/__openclaw__/assistant-media"), "media", READ, page.serve_workspace_media),
-    HttpRoute("POST", compile_late(r"/sessions/(?P<key>[^/]+)/kill"), "kill", ADMIN, _kill),
-    HttpRoute("GET", compile_late(CANVAS), "canvas", None, lambda visit: late.load_part("canvas-http")(visit)),
-    HttpRoute("GET", SHARE_PATHS, "share", None, lambda visit: late.load_part("share-http")(visit)),
-    HttpRoute("GET", DOCS_PATHS, "docs", None, lambda visit: visit.gateway.page.answer_docs(visit)),
-    HttpRoute("GET", PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),
-)

@@ -136,7 +136,7 @@ class MessageReader:
         if not inbound.may_command:
             return InboxMessage(inbound, route, ParsedDirectives((), text))
         parsed = parse_directives(text)
-        if len(text) <= _STOP_CHARS and not inbound.images and is_stop_word(text):
+        if not inbound.images and is_stop_word(text):
             return InboxMessage(inbound, route, parsed, True)
         found = parse_command(text, self._commands) if "/" in text else None
         found = found or self._find_reset(text)
@@ -165,7 +165,7 @@ def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
 
 def is_stop_word(text: str) -> bool:
     """Is the whole message a stop word?"""
-    return " ".join(text.strip(_LOUD).lower().split()) in runs.STOP_WORDS
+    return len(text) <= _STOP_CHARS and " ".join(text.strip(_LOUD).lower().split()) in runs.STOP_WORDS
 
 
 def check_room(state: SessionQueue, coming: int, rules: QueuePolicy, bound: int) -> None:

@@ -34,6 +34,7 @@ _HEAD = 64 * 1024  # bytes in which a header line is looked for
 INHERITED = (
     "thinkingLevel", "verboseLevel", "reasoningLevel", "fastMode", "providerOverride", "modelOverride",
     "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource", "modelProvider", "model",
+    "permissionMode",
 )  # fmt: skip
 
 
@@ -217,7 +218,7 @@ _CHOICE = (
 )  # fmt: skip
 _ASKED = (
     "thinkingLevel", "verboseLevel", "traceLevel", "reasoningLevel", "ttsAuto", "label", "displayName",
-    "spawnedBy", "spawnedCwd", "parentSessionKey", "forkedFromParent", "spawnDepth", "subagentRole",
+    "permissionMode", "spawnedBy", "spawnedCwd", "parentSessionKey", "forkedFromParent", "spawnDepth", "subagentRole",
     "subagentControlScope",
 )  # fmt: skip
 

@@ -66,6 +66,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     traceLevel: str | None = None
     reasoningLevel: str | None = None
     elevatedLevel: str | None = None
+    permissionMode: str | None = None
     ttsAuto: str | None = None
     responseUsage: str | None = None
     groupActivation: str | None = None

@@ -12,7 +12,8 @@ from palinurus.sessions.record import SessionRecord
 # Shown as the row has them, left out where it does not.
 _SHOWN = (
     "label", "pinned", "tags", "displayName", "channel", "groupId", "subject", "systemSent", "abortedLastRun",
-    "thinkingLevel", "fastMode", "verboseLevel", "traceLevel", "reasoningLevel", "elevatedLevel", "sendPolicy",
+    "thinkingLevel", "fastMode", "verboseLevel", "traceLevel", "reasoningLevel", "elevatedLevel", "permissionMode",
+    "sendPolicy",
     "responseUsage", "queueMode", "groupActivation", "estimatedCostUsd", "status", "startedAt", "endedAt", "runtimeMs",
     "parentSessionKey", "spawnedBy", "spawnDepth", "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
     "compactionCount", "sessionStartedAt", "lastInteractionAt",

@@ -50,6 +50,9 @@ class FakeOAuth:
         self.lasting: set[str] = set()  # refresh tokens, and what is traded for short-lived ones
         self.revoked: list[str] = []
         self.registered: list[dict[str, Any]] = []
+        self.scopes: set[str] = set()  # what a call of the tool server needs besides a token
+        self.granted: dict[str, str] = {}  # access token -> scopes
+        self.called: list[str] = []  # methods that the tool server was asked, with a token that it took
         self._codes: dict[str, dict[str, str]] = {}
         self._http = LoopbackHttp(
             {
@@ -61,6 +64,9 @@ class FakeOAuth:
                 "GET /exchange": self._exchange,
                 "POST /revoke": self._revoke,
                 "POST /register": self._register,
+                "POST /mcp": self._mcp,
+                "GET /mcp": self._mcp,
+                "DELETE /mcp": self._mcp,
                 "GET /.well-known/oauth-protected-resource": self._resource,
                 "GET /.well-known/oauth-protected-resource/mcp": self._resource,
                 "GET /.well-known/oauth-authorization-server": self._server,
@@ -156,7 +162,9 @@ class FakeOAuth:
         proof = base64.urlsafe_b64encode(digest).decode().rstrip("=")
         if asked is None or asked.get("code_challenge") != proof or asked["redirect_uri"] != form.get("redirect_uri"):
             return _refuse("invalid_grant", 400)
-        return web.json_response(self.make_tokens())
+        told = self.make_tokens()
+        self.granted[told["access_token"]] = asked.get("scope", "")
+        return web.json_response(told)
 
     async def _device(self, request: web.Request) -> web.Response:
         told = {"device_code": "device-1", "user_code": "WDJB-MJHT", "verification_uri": f"{self.url}/activate"}
@@ -203,14 +211,47 @@ class FakeOAuth:
         self.registered.append(told)
         return web.json_response({**told, "client_id": f"registered-{len(self.registered)}"}, status=201)
 
+    async def _mcp(self, request: web.Request) -> web.Response:
+        """A tool server that wants a token, and for calls perhaps a scope."""
+        where = f'Bearer resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"'
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token not in self.valid:
+            return web.json_response({}, status=401, headers={"WWW-Authenticate": f'{where}, error="invalid_token"'})
+        if request.method != "POST":
+            return web.Response(status=405)
+        asked = await request.json()
+        method = str(asked.get("method"))
+        self.called.append(method)
+        if "id" not in asked:
+            return web.Response(status=202)
+        lacking = self.scopes - set(self.granted.get(token, "").split())
+        if method == "tools/call" and lacking:
+            said = f'{where}, error="insufficient_scope", scope="{" ".join(sorted(lacking))}"'
+            return web.json_response({}, status=403, headers={"WWW-Authenticate": said})
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": _serve_tools(method, asked)})
+
     async def _resource(self, request: web.Request) -> web.Response:
         return web.json_response({"resource": f"{self.url}/mcp", "authorization_servers": [self.url]})
 
     async def _server(self, request: web.Request) -> web.Response:
         paths = {"authorization": "authorize", "token": "token", "registration": "register", "revocation": "revoke"}
+        paths["device_authorization"] = "device"
         told: dict[str, Any] = {f"{name}_endpoint": f"{self.url}/{path}" for name, path in paths.items()}
         told |= {"issuer": self.url, "code_challenge_methods_supported": ["S256"], "scopes_supported": ["tools"]}
         return web.json_response(told | {"token_endpoint_auth_methods_supported": ["none"]})
+
+
+def _serve_tools(method: str, asked: dict[str, Any]) -> dict[str, Any]:
+    if method == "initialize":
+        version = asked["params"]["protocolVersion"]
+        return {
+            "protocolVersion": version,
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "far", "version": "1"},
+        }
+    if method == "tools/list":
+        return {"tools": [{"name": "ping", "description": "Answers.", "inputSchema": {"type": "object"}}]}
+    return {"content": [{"type": "text", "text": "pong"}]}
 
 
 def _refuse(word: str, status: int, **more: Any) -> web.Response:

@@ -11,17 +11,16 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from itertools import takewhile
 from typing import Any, cast
 
 import msgspec
 
 from palinurus.config.sections.approvals import read_approvals
-from palinurus.core.policy import card, deciding, lasting, taint
+from palinurus.core.policy import card, deciding, exec, lasting, modes, taint
 from palinurus.core.policy.spoken import AGREED
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest, CallJudgement, CommandRule
 from palinurus.core.types.messages import TextBlock
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolReach
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolReach, ToolSettings
 from palinurus.files import find_real_path
 from palinurus.tools import planted, sources
 from palinurus.tools.files import bounds, handles
@@ -40,6 +39,7 @@ UNDONE = (
 )
 MAX_FACTS = 16  # deciding values that a card names one by one
 TICK = 20_000_000  # nanoseconds: file times are coarser than the clock
+MODE_ASKS = "permission mode is ask"
 TAKEN = "[The owner let the command change {names}.]"
 
 
@@ -52,8 +52,25 @@ class CallPermission(msgspec.Struct, frozen=True):
     closed: bool = False  # it lost the network
 
 
-async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> CallPermission:
-    """Leave, perhaps after a person was asked. Raises ToolFailure where there is none."""
+def enter_mode(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> tuple[ToolSettings, str]:
+    """The settings as the mode leaves them, and what has to be asked because of it ("" for nothing; of `exec` its own
+    judge asks). Raises ToolFailure for what the mode does not let happen."""
+    settings, target = ctx.settings, ctx.inbound.target
+    kind = modes.classify_call(tool.name, tool.effect, tool.origin, args, here=(target.channel, target.to))
+    verdict = modes.VERDICTS[settings.rules.mode][kind]
+    if verdict == "closed" and tool.name == "exec":
+        cell = modes.close_cell(settings.cell)
+        if cell is None or exec.wants_node(str(args.get("host") or ""), str(args.get("node") or ""), "auto"):
+            raise ToolFailure(modes.REFUSED)
+        return msgspec.structs.replace(settings, cell=cell), ""
+    if verdict in ("closed", "refuse"):
+        raise ToolFailure(modes.REFUSED)
+    return settings, f"use {tool.name}" if verdict == "ask" and tool.name != "exec" else ""
+
+
+async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext, must: str = "") -> CallPermission:
+    """Leave, perhaps after a person was asked: at all events, if `must` says what. Raises ToolFailure where there is
+    none."""
     if tool.name == "exec" and await planted.loses_network(ctx, args, partial(_ask, ctx)):
         cell = msgspec.structs.replace(ctx.settings.cell, connect=())
         settings = msgspec.structs.replace(ctx.settings, cell=cell)
@@ -67,7 +84,10 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
             await require_approval(
                 ctx, "cron", "make a job", _shown("cron", args, ctx), binding=_binding(args, ()), why=why
             )
-        return CallPermission(ctx, paths)
+        elif must:
+            words, bound = _title(must, written, ctx), _binding(args, paths)
+            await require_approval(ctx, tool.name, words, _shown(tool.name, args, ctx), binding=bound, why=MODE_ASKS)
+        return CallPermission(ctx, paths, approved=bool(must))
     if taint.is_from_outside(ctx.taint):
         for path in written:
             if path not in paths:
@@ -77,6 +97,8 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
     if words and not paths and not taint.list_addresses(tool.name, args):
         judged = ctx.judge(tool, args)
         words = "" if _passes(tool, args, judged, ctx) or await _is_wished(tool, judged, ctx) else words
+    asks = "untrusted content was read before this" if words else MODE_ASKS
+    words = words or (must and _title(must, written, ctx))
     if words:
         rule = deciding.make_tool_rule(tool, args) if judged.values else None
         shown = judged.values[:MAX_FACTS]
@@ -86,7 +108,7 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
             words,
             _shown(tool.name, args, ctx),
             binding=_binding(args, paths),
-            why=f"untrusted content was read before this{f', and {judged.doubt}' if shown and judged.doubt else ''}",
+            why=f"{asks}{f', and {judged.doubt}' if shown and judged.doubt else ''}",
             rule=rule,
             facts=tuple(value.fact for value in shown),
             values=tuple(f"{value.name}={value.value}" for value in shown),
@@ -95,6 +117,11 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
         agreed = _Narrow(ctx, taint=(AGREED, *ctx.taint)) if tool.name == "cron" and not tool.origin else ctx
         return CallPermission(cast(ToolContext, agreed), paths, approved=True)
     return CallPermission(ctx, paths)
+
+
+def _title(must: str, written: tuple[str, ...], ctx: ToolContext) -> str:
+    names = ", ".join(shorten_path(_relative(path, ctx)) for path in written[:8])
+    return f"change {names}" if names else must
 
 
 def _passes(tool: Tool, args: dict[str, Any], judged: CallJudgement, ctx: ToolContext) -> bool:
@@ -122,8 +149,10 @@ async def run_judged(
     """What `work(ctx, **args)` returns, run with what the taint leaves of its rights. Raises what it raises."""
     watches = get_persona_watches()
     strays = watches.undo_strays(ctx.workspace)
+    settings, must = enter_mode(tool, args, ctx)
+    ctx = ctx if settings is ctx.settings else cast(ToolContext, _Narrow(ctx, settings=settings))
     ctx = await _reach_beyond(tool, args, ctx)
-    given = await judge_call(tool, args, ctx)
+    given = await judge_call(tool, args, ctx, must)
     tainted = taint.is_reason_to_ask(ctx.settings.taint, "exec:files", ctx.taint)
     rules = ctx.settings.taint
     watched = (
@@ -305,9 +334,9 @@ def _relative(real: str, ctx: ToolContext) -> str:
 def _shown(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> str:
     """What the person reads: what changes in a file, or all arguments."""
     if tool == "write":
-        return _show_change(_read_now(str(args.get("path")), ctx), str(args.get("content")))
+        return card.show_change(_read_now(str(args.get("path")), ctx), str(args.get("content")))
     if tool == "edit" and isinstance(args.get("edits"), list):
-        return "\n".join(_show_change(str(one.get("oldText")), str(one.get("newText"))) for one in args["edits"])
+        return "\n".join(card.show_change(str(one.get("oldText")), str(one.get("newText"))) for one in args["edits"])
     if tool == "apply_patch":
         return str(args.get("input"))
     opened = taint.list_addresses(tool, args)
@@ -320,18 +349,6 @@ def _read_now(path: str, ctx: ToolContext) -> str:
         return handles.read_whole(resolve_path(path, ctx), handles.MAX_TEXT).decode("utf-8", "replace")
     except ToolFailure:
         return ""
-
-
-def _show_change(old: str, new: str) -> str:
-    """Lines that go and lines that come, without the same ones around them; a new file as it is. Linear in both."""
-    if not old:
-        return new
-    gone, come = old.split("\n"), new.split("\n")
-    same = sum(1 for _ in takewhile(lambda two: two[0] == two[1], zip(gone, come, strict=False)))
-    gone, come = gone[same:], come[same:]
-    while gone and come and gone[-1] == come[-1]:
-        del gone[-1], come[-1]
-    return "\n".join((*(f"-{line}" for line in gone), *(f"+{line}" for line in come))) or "(nothing changes)"
 
 
 def _binding(args: Mapping[str, Any], paths: tuple[str, ...]) -> dict[str, str]:

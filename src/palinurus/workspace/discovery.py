@@ -7,6 +7,7 @@ where the config allows). Nothing here runs anything of a skill.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -76,9 +77,12 @@ def scan_skills(where: tuple[SkillRoot, ...], limits: SkillSettings) -> SkillSca
     broken: list[BrokenSkill] = []
     shadowed: list[Skill] = []
     watched: list[tuple[str, FileIdentity | None]] = []
+    reach = _WalkLimits(limits.targets, limits.candidates, limits.loaded, limits.file_bytes)
     for root in where:
         changed = _find_changed(root, watched) if root.source == INSTALLED_SOURCE else {}
-        for found in _Walk(root, limits, watched).skills():
+        look = _look_at_bundled(root, reach) if root.source == BUNDLED_SOURCE else _look_at(root, reach)
+        watched += look.watched
+        for found in look.skills:
             if isinstance(found, Skill) and (why := changed.get(os.path.basename(os.path.dirname(found.path)))):
                 found = BrokenSkill(found.name, found.path, root.source, f"{why}: {ACCEPT.format(found.name)}")
             if isinstance(found, BrokenSkill):
@@ -87,6 +91,38 @@ def scan_skills(where: tuple[SkillRoot, ...], limits: SkillSettings) -> SkillSca
                 shadowed.append(found)
     ordered = tuple(taken[name] for name in sorted(taken))
     return SkillScan(ordered, tuple(broken), tuple(shadowed), tuple(watched))
+
+
+class _RootLook(msgspec.Struct, frozen=True):
+    """What one root holds, and of what that is true while it is the same."""
+
+    skills: tuple[Skill | BrokenSkill, ...]
+    watched: tuple[tuple[str, FileIdentity | None], ...]
+
+
+class _WalkLimits(msgspec.Struct, frozen=True):
+    """What of the settings matters to a walk."""
+
+    targets: tuple[str, ...]
+    candidates: int
+    loaded: int
+    file_bytes: int
+
+
+def _look_at(root: SkillRoot, limits: _WalkLimits) -> _RootLook:
+    watched: list[tuple[str, FileIdentity | None]] = []
+    skills = tuple(_Walk(root, limits, watched).skills())
+    return _RootLook(skills, tuple(watched))
+
+
+_read_bundled = lru_cache(1)(_look_at)  # those of the program, which every agent has: reading them takes 15 ms
+
+
+def _look_at_bundled(root: SkillRoot, limits: _WalkLimits) -> _RootLook:
+    if is_unchanged(found := _read_bundled(root, limits)):
+        return found
+    _read_bundled.cache_clear()
+    return _read_bundled(root, limits)
 
 
 def _find_changed(root: SkillRoot, watched: list[tuple[str, FileIdentity | None]]) -> dict[str, str]:
@@ -103,7 +139,7 @@ def _find_changed(root: SkillRoot, watched: list[tuple[str, FileIdentity | None]
     return place.drift()
 
 
-def is_unchanged(found: SkillScan) -> bool:
+def is_unchanged(found: SkillScan | _RootLook) -> bool:
     """Is everything as it was then?"""
     return all(identify_file(path) == seen for path, seen in found.watched)
 
@@ -111,7 +147,7 @@ def is_unchanged(found: SkillScan) -> bool:
 class _Walk:
     """One walk through one root."""
 
-    def __init__(self, root: SkillRoot, limits: SkillSettings, watched: list[tuple[str, FileIdentity | None]]) -> None:
+    def __init__(self, root: SkillRoot, limits: _WalkLimits, watched: list[tuple[str, FileIdentity | None]]) -> None:
         self._root = root
         self._limits = limits
         self._watched = watched

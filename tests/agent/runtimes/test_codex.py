@@ -182,6 +182,14 @@ async def test_without_the_program_the_person_is_told(tmp_path: Path) -> None:
         assert row.outcome == "failed" and "no program 'no-such-program-here' is installed" in row.note
 
 
+@pytest.mark.parametrize("mode", ["plan", "ask"])
+async def test_modes_that_a_program_would_not_keep_to_are_no_runs_of_it(tmp_path: Path, mode: str) -> None:
+    async with running(tmp_path, MODEL, permissionMode=mode) as app:
+        row, _ = await ask(app, "hello")
+        assert row.outcome == "failed" and f"permission mode {mode}" in row.note
+    assert heard(tmp_path) == []
+
+
 async def test_a_sandboxed_session_is_not_handed_to_a_program_outside_the_sandbox(tmp_path: Path) -> None:
     async with running(tmp_path, MODEL, sandbox={"mode": "all", "backend": "landlock"}) as app:
         row, _ = await ask(app, "hello")

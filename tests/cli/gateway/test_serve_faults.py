@@ -83,6 +83,20 @@ def test_sighup_begins_again_and_a_config_without_token_that_cannot_start_change
     assert code == 0 and "Traceback" not in said
 
 
+def test_a_token_that_is_taken_out_of_the_config_leaves_the_one_of_the_home(demo: Path) -> None:
+    token, config = "a-token-of-the-config", demo / "palinurus.json"
+    config.write_text(f'{{gateway: {{auth: {{mode: "token", token: "{token}"}}}}}}')
+    running = Process()
+    try:
+        assert answers(running.port, token) == 200
+        config.write_text("{gateway: {auth: {mode: 'token'}}}")
+        until(lambda: answers(running.port, token) == 401)
+        until(lambda: answers(running.port, (demo / "gateway.token").read_text().strip()) == 200)
+    finally:
+        code, said = running.stop()
+    assert code == 0 and "Traceback" not in said
+
+
 def test_a_log_that_cannot_be_written_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No traceback for each line; what is said when there is room again is kept."""
     root, file = logging.getLogger(), tmp_path / "logs" / "gateway.log"

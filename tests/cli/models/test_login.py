@@ -165,3 +165,23 @@ def test_status_says_who_was_signed_out_and_why() -> None:
     assert "as long as" in describe_signed_in([row], 5)[0]
     assert "ended" in describe_signed_in([{**row, "expires": 1}], 5)[0]
     assert "pal models login lab" in describe_signed_in([{**row, "problem": "revoked"}], 5)[0]
+
+
+async def test_a_tool_server_in_and_out(shell: Shell) -> None:
+    """`pal mcp login|status|test|logout`, with the one keeper of tokens."""
+    shell.configure()
+    servers = {"far": {"url": f"{shell.oauth.url}/mcp", "transport": "http"}}
+    (shell.home / "palinurus.json").write_text(json.dumps({"mcp": {"servers": servers}}))
+    assert await shell.run("mcp", "test", "far") == 1
+    assert "HTTP 401" in shell.out and shell.out.count("`pal mcp login far`") == 1 and "-32603" not in shell.out
+    process = await shell.begin("mcp", "login", "far")
+    page = (await shell.read_until(process, r"(http://\S+/authorize\S+)"))[1]
+    await shell.oauth.browse(page)
+    assert await shell.end(process) == 0, shell.out
+    assert f"signed in to far as {EMAIL}" in shell.out and "canary" not in shell.out
+    shell.out = ""
+    assert await shell.run("mcp", "status") == 0 and re.search(rf"mcp:far \({EMAIL}\)  until .*renewed", shell.out)
+    assert await shell.run("models", "status") == 0 and shell.out.count("mcp:far") == 1
+    assert await shell.run("mcp", "test", "far") == 0 and "far__ping" in shell.out
+    assert await shell.run("mcp", "logout", "far") == 0 and "revoked and forgotten" in shell.out
+    assert "canary" not in shell.out and "canary" not in (shell.home / FILE).read_text()

@@ -137,3 +137,11 @@ def test_clear_forgets() -> None:
     assert chunker.pending
     chunker.clear()
     assert not chunker.pending and chunker.close() == []
+
+
+def test_millions_of_characters_without_a_line_are_cut_like_any_others() -> None:
+    """Issue 20, fault 19: each block looked through all that follows it, which held everybody for an hour."""
+    text = "It never ends. " * 270_000
+    chunker = Chunker(BlockSettings(3000, 4000, "paragraph"))
+    made = [*chunker.feed(text), *chunker.close()]
+    assert max(map(len, made)) <= 4000 and " ".join(block.strip() for block in made) == text.strip()

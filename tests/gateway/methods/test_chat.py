@@ -233,6 +233,20 @@ async def test_a_run_of_before_the_restart_is_known_to_agent_wait(tmp_path: Path
         assert (await link.call("agent.wait", {"runId": "nobody"}))["timeoutPhase"] == "unknown-run"
 
 
+async def test_what_is_too_much_is_refused_before_it_is_looked_at(tmp_path: Path) -> None:
+    """Issue 20, fault 19: a big body holds others."""
+    file = {"type": "file", "mimeType": "text/plain", "fileName": "x.txt", "content": "aGk="}
+    async with place(tmp_path / "h") as here:
+        sent = {"sessionKey": KEY, "idempotencyKey": "1", "message": "x"}
+        assert "more than 100 attachments" in str(await here.refused("chat.send", **sent, attachments=[file] * 101))
+        assert list((tmp_path / "h").glob("media/inbound/*")) == []
+        assert "more than 1000000 char" in str(
+            await here.refused("chat.inject", sessionKey=KEY, message="x" * 1_000_001)
+        )
+        job = {"schedule": {"kind": "every", "everyMs": 10_000}, "payload": {"kind": "agentTurn", "message": "x"}}
+        assert "more than 512 char" in str(await here.refused("cron.add", **job, name="x" * 513))
+
+
 async def test_a_message_that_waits_can_be_taken_back(tmp_path: Path) -> None:
     gate = StreamGate()
     model = ScriptedModel([hold_at(say(LONG), gate, 2), say("after")], repeat=True)

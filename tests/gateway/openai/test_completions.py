@@ -15,7 +15,7 @@ from palinurus.core.types.inbound import EarlierMessage, TurnOptions
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import ImageBlock
 from palinurus.gateway.http import HttpFault
-from palinurus.gateway.openai.completions import OpenAiRequest, parse_completion
+from palinurus.gateway.openai.completions import TOOLS, OpenAiRequest, parse_completion
 
 SETTINGS = settings()
 CATALOG = Catalog()
@@ -135,6 +135,7 @@ def test_images_come_as_data_only() -> None:
         assert isinstance(found, HttpFault) and found.code == "bad_image", url
 
 
+TOOL = b'{"type":"function","function":{"name":"look"}}'
 BAD: list[tuple[bytes, str]] = [
     (b"", "invalid_json"),
     (b"{", "invalid_json"),
@@ -154,6 +155,10 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}', "invalid_value"),
     (b'{"messages":[{"role":"user","content":"x"}],"n":2}', "unsupported_parameter"),
     (b'{"messages":[{"role":"user","content":"x"}],"tools":[{}]}', "unsupported_parameter"),
+    (
+        b'{"messages":[{"role":"user","content":"x"}],"tools":[' + b",".join([TOOL] * (TOOLS + 1)) + b"]}",
+        "invalid_value",
+    ),
     (b'{"messages":[{"role":"user","content":"x"}],"max_tokens":-1}', "invalid_value"),
     (b'{"messages":[{"role":"user","content":"x"}],"max_tokens":1e400}', "invalid_value"),
     (b'{"messages":[{"role":"user","content":"x"}],"temperature":9}', "invalid_value"),

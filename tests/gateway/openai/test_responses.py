@@ -20,7 +20,13 @@ from palinurus.core.types.messages import ToolCall
 from palinurus.core.types.model import ModelFailure
 from palinurus.gateway.http import HttpFault
 from palinurus.gateway.openai.completions import OpenAiRequest
-from palinurus.gateway.openai.responses import find_response_session, make_response_id, parse_response_request
+from palinurus.gateway.openai.responses import (
+    find_response_event,
+    find_response_session,
+    make_conversation_id,
+    make_response_id,
+    parse_response_request,
+)
 from palinurus.gateway.server import GatewayServer
 
 openai = LaterModule("openai")
@@ -50,7 +56,7 @@ async def client(server: GatewayServer) -> AsyncIterator[openai.AsyncOpenAI]:
     [
         ({"no_such": 1}, "unknown_parameter"),
         ({"text": {"format": {"type": "json_schema"}}}, "unsupported_parameter"),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "unsupported_content"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "item_not_found"),
         ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "unsupported_content"),
         ({"input": []}, "invalid_value"),
         ({"input": [{"role": "assistant", "content": "x"}]}, "invalid_value"),
@@ -91,9 +97,16 @@ def test_input_items_become_one_conversation() -> None:
 
 def test_an_id_leads_back_to_its_session() -> None:
     for key in ("agent:main:main", "agent:work:openai:ä b", "agent:main:telegram:group:-100-5"):
-        made = make_response_id(key)
-        assert find_response_session(made) == SessionKey(*key.split(":", 2)[1:]) and made != make_response_id(key)
-        assert good(previous_response_id=made).inbound.session == key
+        event = good().inbound.event
+        made = make_response_id(key, event)
+        assert find_response_session(made) == SessionKey(*key.split(":", 2)[1:]) and find_response_event(made) == event
+        assert good(previous_response_id=made).inbound.session == key and good().inbound.event != event
+        assert good(conversation=make_conversation_id(key)).inbound.session == key
+
+
+def test_a_key_of_the_clients_makes_the_same_response() -> None:
+    first, again = (good({"Idempotency-Key": "k"}).inbound.event for _ in range(2))
+    assert first == again != good({"Idempotency-Key": "l"}).inbound.event
 
 
 @given(st.text(max_size=80))

@@ -18,7 +18,7 @@ BUILT = {
     "changes", "undo", "redo", "record", "learn", "restart",
     "config", "skill", "model", "models", "agents", "approve", "tools", "queue", "think", "fast", "verbose",
     "reasoning", "trace", "elevated", "exec", "btw", "compact", "subagents", "tasks", "pairing", "activation", "send",
-    "tts", "bash", "mcp", "plugins",
+    "tts", "bash", "mcp", "plugins", "mode",
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_the_menu_is_the_table() -> None:
     assert [row["name"] for row in build_menu()] == list(TABLE)
     assert {row["name"] for row in build_menu()} - {row["name"] for row in build_menu(owner=False)} == {
         "config", "export", "elevated", "exec", "pairing", "activation", "send", "why", "bash",
-        "mcp", "plugins", "changes", "undo", "redo", "record", "learn", "restart",
+        "mcp", "plugins", "changes", "undo", "redo", "record", "learn", "restart", "mode",
     }  # fmt: skip
     assert all(row["description"] for row in build_menu())
 

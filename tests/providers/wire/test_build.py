@@ -62,11 +62,15 @@ def test_a_failure_keeps_text_and_drops_calls() -> None:
 
 
 def test_an_endless_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """… and its beginning is all that anybody keeps."""
     monkeypatch.setattr(build, "MAX_ANSWER", 10)
+    monkeypatch.setattr(build, "KEPT", 4)
     builder = AnswerBuilder(request())
-    builder.text("x" * 11)
-    text, last = builder.take()
-    assert text == TextDelta("x" * 11) and isinstance(last, StreamFailed) and last.failure.kind == "malformed"
+    builder.thinking("abc")
+    builder.text("x" * 9)
+    *_, text, last = builder.take()
+    assert text == TextDelta("x" * 9) and isinstance(last, StreamFailed) and last.failure.kind == "malformed"
+    assert (last.message.thinking, last.message.text) == ("abc", "x")
     assert builder.ended and builder.finish("stop") == []
 
 

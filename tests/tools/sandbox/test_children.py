@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.sandbox.children import AT_ONCE, SERVICE, KeeperPool, KeptChild
-from palinurus.tools.sandbox.launch import prepare_launch, start_child
+from palinurus.tools.sandbox.children import AT_ONCE, SERVICE, ChildHandles, KeeperPool, KeptChild
+from palinurus.tools.sandbox.launch import prepare_launch, start_child, start_kept
 
 REUSED = ("namespaces", "landlock", "bubblewrap")
 
@@ -150,3 +150,21 @@ def test_a_sandbox_that_can_change_its_keeper_is_used_once(pool: KeeperPool, roo
     room = room_of("namespaces")
     for change in ({"nested": True}, {"alone": True}):
         assert run(pool, room, "true", **change)[1] != run(pool, room, "true", **change)[1]
+
+
+@pytest.mark.parametrize("kind", REUSED)
+@pytest.mark.parametrize("order", ["terminate", "kill", "close"])
+def test_what_is_called_off_before_its_keeper_is_ready_never_begins(
+    pool: KeeperPool, room_of: Any, kind: str, order: str
+) -> None:
+    room = room_of(kind)
+    launch = prepare_launch(
+        ("/bin/sh", "-c", "trap '' TERM; echo > begun"), str(room.workspace), {"PATH": "/usr/bin:/bin"}, room.cell
+    )
+    with open("/dev/null", "r+b") as nothing:
+        child = start_kept(launch, ChildHandles(*[nothing.fileno()] * 3), pool=pool)
+    getattr(child, order)()
+    assert order == "close" or child.wait(60) in (-9, -15)
+    child.close()
+    assert run(pool, room, "true")[0] == 0  # made later than the one that was called off
+    assert not (room.workspace / "begun").exists()

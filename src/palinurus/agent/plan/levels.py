@@ -13,8 +13,9 @@ from palinurus.config.sections.approvals import AgentExecRules
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.levels import spellings
 from palinurus.core.levels.thinking import check_level, find_thinking_profile
+from palinurus.core.policy import modes
 from palinurus.core.policy.exec import ASK_LEVELS, SECURITY_LEVELS, list_elevation_blocks
-from palinurus.core.types.approval import ExecRules
+from palinurus.core.types.approval import ExecRules, PermissionMode
 from palinurus.core.types.inbound import Inbound, InlineDirectives, TurnOptions
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.types.outbound import RunVisibility
@@ -46,7 +47,7 @@ def resolve_exec_rules(
     own = settings.approvals.get(agent, AgentExecRules())
     extra, found = session.extra, own.exec
     level: Any = spellings.parse_elevated(inline.elevated or session.elevatedLevel or found.elevated or "")
-    return msgspec.structs.replace(
+    rules = msgspec.structs.replace(
         found,
         security=_one_of(extra.get("execSecurity"), SECURITY_LEVELS) or found.security,
         ask=_one_of(extra.get("execAsk"), ASK_LEVELS) or found.ask,
@@ -55,6 +56,13 @@ def resolve_exec_rules(
         elevated=level,
         gates=list_elevation_blocks(inbound, enabled=own.elevated, allow_from=own.allow_from),
     )
+    return modes.apply_mode(rules, find_mode(settings, agent, session, inbound))
+
+
+def find_mode(settings: Settings, agent: str, session: SessionRecord, inbound: Inbound) -> PermissionMode:
+    """The permission mode of a turn."""
+    usual = settings.agents[agent].permission_mode
+    return modes.resolve_mode(inbound.options.permission_mode, session.permissionMode, usual, inbound)
 
 
 def _one_of(word: object, known: tuple[Any, ...]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from palinurus.agent.plan.levels import find_mode
 from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.config.settings import Settings
@@ -142,6 +143,7 @@ class ToolOffers:
             narrow=tuple(names) if isinstance(names, list) else None,
             exec_denied=session.extra.get("execSecurity") == "deny",
             inherited=_inherited(session),
+            mode=find_mode(self._settings, key.agent, session, inbound),
             shared=is_shared(inbound, key, session.extra, (), insiders=self.insiders),
             outsider=f"{inbound.target.channel}:{sender.id}" if is_outsider(inbound, self.trusted) else "",
         )

@@ -146,6 +146,12 @@ def find_unknown_results(history: Sequence[Message], mended: Sequence[Message]) 
     return tuple(m for m in mended[tail:] if isinstance(m, ToolResult))
 
 
+def find_open_calls(transcript: Transcript, item: str) -> tuple[ToolResult, ...]:
+    """The results of tool calls at the end of a conversation that have none, if the message had a part in it."""
+    said = transcript.messages()
+    return find_unknown_results(said, repair_history(said)) if transcript.entries_of(item) else ()
+
+
 def list_earlier_answers(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
     """What a turn said before a crash, of its lines of the transcript."""
     said = (entry.message for entry in entries if isinstance(entry, MessageEntry))

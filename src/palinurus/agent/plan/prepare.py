@@ -31,7 +31,7 @@ from palinurus.agent.plan.opening import (
     Opening,
     Tell,
     count_pinned,
-    find_unknown_results,
+    find_open_calls,
     is_continuation,
     limit_timeout,
     list_earlier_answers,
@@ -58,10 +58,10 @@ from palinurus.config.secrets import list_known_secrets
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import fit_history
-from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.policy.audience import is_outsider, is_shared
+from palinurus.core.policy.modes import LINES
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
@@ -179,7 +179,7 @@ class RunPreparer:
             sampling=sampling,
             prompt=self._parts.prompts.prompt(route.agent, offer.tools.values(), occasion),
             history=fit_history(history, rules, count_pinned(inbound, transcript), None if resumed else now),
-            opening=opening,
+            opening=prepend_preface(opening, LINES.get(judged.mode, "")),
             tools=offer.tools,
             specs=offer.specs,
             hidden=offer.hidden,
@@ -206,9 +206,8 @@ class RunPreparer:
         if row is None or base is None:
             return
         transcript = await self._load(SessionRecord.decode(row.data), route, base.agent)
-        said, now, mark = transcript.messages(), self._parts.clock.now(), transcript.mark()
-        unknown = find_unknown_results(said, repair_history(said)) if transcript.entries_of(item) else ()
-        lines = [line for result in unknown for line in transcript.add(result, item, now)]
+        now, mark = self._parts.clock.now(), transcript.mark()
+        lines = [line for result in find_open_calls(transcript, item) for line in transcript.add(result, item, now)]
         try:
             await self._parts.store.write(lines, idle=str(route.key) if idle else "")
         except StateError:

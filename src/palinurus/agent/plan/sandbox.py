@@ -10,13 +10,14 @@ import hashlib
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from itertools import chain
 from typing import TypeAlias
 
 import msgspec
 
 from palinurus.config.sections.sandbox import GUARDED, remove_port
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.folders import is_inside
+from palinurus.core.folders import is_inside, list_folders_above
 from palinurus.core.policy.audience import MEMORY_PATHS
 from palinurus.core.prompt.facts import SandboxFact
 from palinurus.core.stream.marks import allow_beneath
@@ -161,8 +162,9 @@ class ToolSandboxes:
     def _cover(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Real paths, without what is guarded below them."""
         guarded = (os.path.realpath(self._settings.home), *(os.path.join(self._user, name) for name in GUARDED))
-        pieces = (piece for path in paths for piece in cover_around(path, guarded))
-        return tuple(dict.fromkeys(pieces))
+        above = set().union(*map(list_folders_above, guarded))  # a few of the two hundred that are asked for
+        pieces = [cover_around(path, guarded) if path.rstrip("/") in above else (path,) for path in paths]
+        return tuple(dict.fromkeys(chain.from_iterable(pieces)))
 
     def _made(self, path: str) -> str:
         if self._make:

@@ -4,7 +4,7 @@ has none.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -23,7 +23,7 @@ WorkspaceFiles = Callable[[str, SessionKey], tuple[FileFact, ...]]
 class ProgramRuntime(Protocol):
     """A run done by another program."""
 
-    def __call__(self, plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]: ...
+    def __call__(self, plan: RunPlan, ports: RunPorts) -> AsyncGenerator[RunEvent, None]: ...
 
 
 class Runtimes:

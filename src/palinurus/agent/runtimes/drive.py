@@ -7,7 +7,8 @@ with the run and gone with it, and finds its conversation again by an id that is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -98,7 +99,7 @@ class TalkSetting(msgspec.Struct, frozen=True):
 MakeTalk: TypeAlias = Callable[[TalkSetting], ProgramTalk]  # raises Gone
 
 
-async def drive_program(plan: RunPlan, ports: RunPorts, host: str, make: MakeTalk) -> AsyncIterator[RunEvent]:
+async def drive_program(plan: RunPlan, ports: RunPorts, host: str, make: MakeTalk) -> AsyncGenerator[RunEvent, None]:
     """The events of one run, as `agent/loop.loop` has them. Raises failures of the store only."""
     run = _Drive(plan, ports, host, make)
     for event in run.mirror.begin():
@@ -108,8 +109,9 @@ async def drive_program(plan: RunPlan, ports: RunPorts, host: str, make: MakeTal
     forget = ports.abort.on(lambda: run.post(DriveSignal("stop")))
     try:
         for start in range(STARTS):
-            async for event in run.once(again=start > 0):
-                yield event
+            async with aclosing(run.once(again=start > 0)) as events:
+                async for event in events:
+                    yield event
             if run.died is None or run.died.final or ports.abort.reason is not None:
                 break
     finally:
@@ -139,7 +141,7 @@ class _Drive:
     def post(self, item: DriveItem) -> None:
         self._items.put_nowait(item)
 
-    async def once(self, *, again: bool) -> AsyncIterator[RunEvent]:
+    async def once(self, *, again: bool) -> AsyncGenerator[RunEvent, None]:
         """One life of the program."""
         self.died, self._items = None, asyncio.Queue()
         bridge = ApprovalBridge(self._plan, self._ports, self.post, self._host)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 
 import msgspec
 
@@ -32,6 +33,8 @@ from palinurus.store.port import SessionRow, Store
 from palinurus.tools.commands.environ import build_child_env
 
 BINDINGS = "cliSessionBindings"  # field of a session's record
+
+UNHELD = ("plan", "ask")  # modes that bind our own tools: another program's do not come to our gate
 
 
 class ProgramKind(msgspec.Struct, frozen=True):
@@ -68,16 +71,17 @@ class ProgramRunner:
         self._store = store
         self._files = files
 
-    def run(self, name: str, plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
+    def run(self, name: str, plan: RunPlan, ports: RunPorts) -> AsyncGenerator[RunEvent, None]:
         """The run, done by the program of that name in the config."""
         return self._counted(name, drive_program(plan, ports, name, lambda setting: self._talk(name, setting)))
 
-    async def _counted(self, name: str, events: AsyncIterator[RunEvent]) -> AsyncIterator[RunEvent]:
+    async def _counted(self, name: str, events: AsyncGenerator[RunEvent, None]) -> AsyncGenerator[RunEvent, None]:
         kind = self._settings.runtimes.programs[name].kind
         self._busy.append(kind)
         try:
-            async for event in events:
-                yield event
+            async with aclosing(events):
+                async for event in events:
+                    yield event
         finally:
             self._busy.remove(kind)
 
@@ -99,6 +103,10 @@ class ProgramRunner:
         if plan.inbound.outsider:
             raise ProgramGone(
                 f"it would use this machine for somebody who may not ({TRUST} names who may)", "config", final=True
+            )
+        if plan.settings.rules.mode in UNHELD:
+            raise ProgramGone(
+                f"it would not keep to permission mode {plan.settings.rules.mode} (/mode reset)", "config", final=True
             )
         passed = {key: self._environ[key] for key in ("PATH", *sort.variables) if self._environ.get(key)}
         declared = {key: value.reveal() for key, value in program.env.items()}

@@ -19,6 +19,7 @@ from palinurus.cli.render import strip_controls
 from palinurus.config.settings import Settings
 from palinurus.core.policy import deciding, taint
 from palinurus.core.policy.card import explain_question, show_line
+from palinurus.core.policy.modes import REFUSED
 from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult
 from palinurus.errors import NotFound
 from palinurus.services.approvals import KIND, ApprovalRow
@@ -35,6 +36,8 @@ class MadeCall(NamedTuple):
     call: ToolCall
     before: tuple[Message, ...]
     ran: bool
+    said: str = ""  # why it failed
+    mode: str = ""  # the session's permission mode, as it is now
 
 
 def explain_call(asked: argparse.Namespace, settings: Settings) -> int:
@@ -63,20 +66,29 @@ def explain_call(asked: argparse.Namespace, settings: Settings) -> int:
 def _find_call(reader: StateReader, home: str, wanted: str) -> MadeCall | None:
     """The newest call with that id, or of that tool."""
     for row in sorted(reader.sessions(), key=lambda row: -row.updated)[:SESSIONS]:
-        path = SessionRecord.decode(row.data).path(row.agent)
+        record = SessionRecord.decode(row.data)
+        path = record.path(row.agent)
         messages = read_transcript(os.path.join(home, path)).messages() if path else ()
-        ran = {m.toolCallId for m in messages if isinstance(m, ToolResult) and not m.isError}
+        told = {m.toolCallId: m for m in messages if isinstance(m, ToolResult)}
         for at in range(len(messages) - 1, -1, -1):
             message = messages[at]
             for call in message.calls if isinstance(message, AssistantMessage) else ():
                 if wanted in (call.id, call.name):
-                    return MadeCall(call, tuple(messages[:at]), call.id in ran)
+                    found = told.get(call.id)
+                    ran, said = found is not None and not found.isError, found.text if found else ""
+                    return MadeCall(call, tuple(messages[:at]), ran, said=said, mode=record.permissionMode or "")
     return None
 
 
 def _explain_passed(made: MadeCall, settings: Settings) -> Iterator[str]:
     call, before = made.call, made.before
     yield f"{call.name}: nobody was asked"
+    if made.said.startswith(REFUSED):
+        yield "why: the session was in plan mode, in which nothing is changed (/mode, docs/approvals.md)"
+        yield "outcome: it was refused"
+        return
+    if made.mode:
+        yield f"permission mode, as it is now: {made.mode}"
     came = taint.collect_taint(before)
     if not came:
         yield "why: nothing from outside had been read in this conversation"

@@ -24,7 +24,7 @@ from palinurus.providers.catalog import Catalog
 from palinurus.providers.local.capabilities import ModelCapabilities, save_capabilities
 from palinurus.providers.local.probe import probe_tool_calls
 from palinurus.providers.probe import probe_ollama
-from palinurus.providers.signin.vault import describe_signins
+from palinurus.providers.signin.vault import describe_signins, name_login
 from palinurus.providers.stream import ProviderModels
 
 # `pal models probe REF`: ask a model once to use a tool, and remember what it did.
@@ -197,6 +197,6 @@ def describe_signed_in(rows: list[dict[str, Any]], now: int) -> list[str]:
         if row["renews"] and until:
             state += ", renewed by itself" if row["expires"] > now else " (ended; renewed with the next call)"
         if row["problem"]:
-            state = f"signed out: {row['problem']}; `pal models login {row['provider']}`"
+            state = f"signed out: {row['problem']}; {name_login(row['provider'])}"
         lines.append(f"{who}  {state}  ({row['where']})")
     return lines

@@ -16,14 +16,15 @@ from typing import Any
 
 import msgspec
 
-from palinurus.app.modelsignin import ModelSignIns, RunningSignIn
+from palinurus.app.modelsignin import ModelSignIns
 from palinurus.cli.args import CommandParser, load_settings, load_vendors
 from palinurus.cli.main import PARTS, load_part
 from palinurus.clock import SystemClock
-from palinurus.core.types.signin import SignInFailure, TokenSet
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.files import read_plain_file
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.signin.vault import MCP, name_login
+from palinurus.services.signins import RunningSignIn, SignInTable
 from palinurus.tools.web.egress import EgressGuard
 
 
@@ -73,22 +74,21 @@ def open_signins() -> ModelSignIns:
 async def sign_in(signins: ModelSignIns, vendor: str, options: Any, client: dict[str, str]) -> int:
     """Show, wait, keep. Raises PalinurusError when nobody signed in."""
     going = await signins.start(vendor, device=options.device, profile=options.profile, client=client)
+    return await finish_sign_in(signins, going, browser=not options.no_open)
+
+
+async def finish_sign_in(signins: SignInTable, going: RunningSignIn, *, browser: bool) -> int:
+    """From the first address to the end, which is told. Raises PalinurusError."""
     try:
-        print_code(going, browser=not options.no_open)
+        print_code(going, browser=browser)
         with read_pasted(going):
-            done = await going.session.wait()
-        return finish_sign_in(signins, going, done)
+            problem = await signins.wait(going)
     finally:
         await signins.close()
-
-
-def finish_sign_in(signins: ModelSignIns, going: RunningSignIn, done: TokenSet | SignInFailure) -> int:
-    """Keep it and say so. Raises PalinurusError."""
-    problem = signins.settle(going, done)
     if problem:
-        raise PalinurusError(f"not signed in: {problem}", fix=f"`pal models login {going.provider}` begins again")
-    who = f" as {done.account.label}" if isinstance(done, TokenSet) and done.account.label else ""
-    print(f"signed in to {going.provider}{who}; kept in {going.kept}")
+        raise PalinurusError(f"not signed in: {problem}", fix=f"{name_login(going.provider)} begins again")
+    who = f" as {going.account}" if going.account else ""
+    print(f"signed in to {going.provider.removeprefix(MCP)}{who}; kept in {going.kept}")
     return 0
 
 

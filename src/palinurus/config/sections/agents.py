@@ -44,6 +44,7 @@ from palinurus.config.sections.sandbox import SandboxSection
 from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.config.sections.tools import UNLIMITED, AgentToolsSection, ToolsSettings
 from palinurus.core.memory.results import MemoryOptions, read_memory_options
+from palinurus.core.types.approval import PermissionMode
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.core.types.sandbox import SandboxSettings
 
@@ -150,6 +151,7 @@ class AgentSettings(VeiledSection, frozen=True):
         agentRuntime The older spelling of runtime.
         repoRoot The folder of the source that the prompt names.
         bootstrapPromptTruncationWarning Whether the prompt says that a file was shortened: off, once or always.
+        permissionMode How much a run asks about: plan, ask, default, acceptEdits or full (docs/approvals.md).
         elevatedDefault Whether commands leave the sandbox unless a chat says otherwise: off, on, ask or full.
         blockStreamingDefault on: answers are sent in blocks while they are being made.
         blockStreamingBreak When a block may end: text_end (also between tools) or message_end.
@@ -174,6 +176,7 @@ class AgentSettings(VeiledSection, frozen=True):
     )
     verbose_default: Literal["off", "on", "full"] = "off"
     reasoning_default: Literal["off", "on", "stream"] = "off"
+    permission_mode: PermissionMode = "default"
     progress_detail: Literal["explain", "raw"] = option("explain", at="toolProgressDetail")
     timeout: Annotated[float, Written(Size, lambda seconds: float(seconds) or UNLIMITED)] = option(
         172_800.0, "How long one run may take, in seconds; 0 is no limit.", "timeoutSeconds"

@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, list_declared, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Free, LooseMillis, Size, reveal_references
+from palinurus.config.forms import Free, LooseMillis, OptionalSecret, Size, reveal_references
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 
@@ -32,6 +32,21 @@ AUTO: tuple[McpTransport, ...] = ("http", "sse")  # an address without a word: t
 
 Line: TypeAlias = Annotated[str, Written(Any, lambda value: str(value or "").strip())]
 Words: TypeAlias = Annotated[tuple[str, ...], Written(list[Any], lambda items: tuple(str(one) for one in items))]
+
+
+class McpOAuthSettings(Section, frozen=True):
+    """`mcp.servers.*.oauth`: only for servers that do not say everything themselves."""
+
+    ABOUT: ClassVar = """
+        clientId The client that was registered there by hand, where the server registers none by itself.
+        clientSecret What was given with it, if anything was.
+        scope What is asked for instead of what the server names, words apart by blanks.
+        port The port of the address that the browser comes back to (0: any that is free).
+    """
+    client_id: str = ""
+    client_secret: OptionalSecret = Secret()
+    scope: str = ""
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
 
 
 class McpServerSettings(Section, frozen=True):
@@ -75,6 +90,7 @@ class McpServerSettings(Section, frozen=True):
     cert: Line = option("", "A certificate that the server knows us by (PEM).", "clientCert")
     cert_key: Line = option("", "The key of clientCert.", "clientKey")
     parallel: bool = option(True, "false: its tools are called one after the other.", "supportsParallelToolCalls")
+    oauth: McpOAuthSettings = option(McpOAuthSettings(), "How one signs in there: `pal mcp login NAME`.", "oauth")
     include: Words = option((), "Only these of its tools (names, * fits anything).", "toolFilter.include")
     exclude: Words = option((), "None of these tools.", "toolFilter.exclude")
 

@@ -6,6 +6,7 @@ nothing in a command can end its frame.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from palinurus.core.hidden import escape_character, needs_escape
@@ -106,3 +107,15 @@ def to_request_payload(ask: ApprovalRequest) -> dict[str, Any]:
         "sessionKey": ask.session,
         "envKeys": list(ask.env),
     }
+
+
+def show_change(old: str, new: str) -> str:
+    """Lines that go and lines that come, without the same ones around them; a new file as it is. Linear in both."""
+    if not old:
+        return new
+    gone, come = old.split("\n"), new.split("\n")
+    same = sum(1 for _ in takewhile(lambda two: two[0] == two[1], zip(gone, come, strict=False)))
+    gone, come = gone[same:], come[same:]
+    while gone and come and gone[-1] == come[-1]:
+        del gone[-1], come[-1]
+    return "\n".join((*(f"-{line}" for line in gone), *(f"+{line}" for line in come))) or "(nothing changes)"

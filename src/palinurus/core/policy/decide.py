@@ -15,6 +15,7 @@ import msgspec
 from palinurus.core.policy import audience, groups
 from palinurus.core.policy.groups import BUILTIN_TOOLS, PolicyTool, normalize_tool_name, suggest_word
 from palinurus.core.policy.layers import LAYERS, ToolGate, ToolQuestion, ToolRules, is_opened, list_tool_gates
+from palinurus.core.policy.modes import explain_mode
 
 OPENAI = ("openai", "openai-codex")
 KeyLocator = Callable[[str], str]  # key path -> file:line, "" if it is not written anywhere
@@ -79,7 +80,8 @@ def decide_tools(rules: ToolRules, question: ToolQuestion, tools: Mapping[str, P
             notes.append(f"{gate.key}.allow names none of the built-in tools and is passed over")
             gate = msgspec.structs.replace(gate, allow=None)
         passed.append(gate)
-    traces = {name: _trace(name, tool, rules, question, passed=passed, tools=tools) for name, tool in tools.items()}
+    layers = [(number, label, [g for g in passed if g.layer == number]) for number, label in enumerate(LAYERS, 1)]
+    traces = {name: _trace(name, tool, rules, question, layers=layers, tools=tools) for name, tool in tools.items()}
     return ToolVerdict(tuple(name for name, t in traces.items() if t.hiding_step is None), traces, tuple(notes))
 
 
@@ -88,12 +90,11 @@ def _trace(
     tool: PolicyTool,
     rules: ToolRules,
     question: ToolQuestion,
-    passed: Sequence[ToolGate],
+    layers: Sequence[tuple[int, str, list[ToolGate]]],
     tools: Mapping[str, PolicyTool],
 ) -> PolicyTrace:
     steps: list[PolicyStep] = []
-    for number, label in enumerate(LAYERS, 1):
-        mine = [gate for gate in passed if gate.layer == number]
+    for number, label, mine in layers:
         steps += [_judged(gate, label, name, tool.origin, tools=tools) for gate in mine] or [
             PolicyStep(number, label, words="says nothing")
         ]
@@ -230,6 +231,11 @@ def _outsider(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuest
         yield PolicyStep(0, "people", hidden, audience.TRUST, words=words, changes=(change,) if hidden else ())
 
 
+def _mode(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
+    if words := explain_mode(question.mode, name, tool.effect, tool.origin):
+        yield PolicyStep(0, "mode", key="agents.defaults.permissionMode", words=words)
+
+
 _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[PolicyStep]], ...] = (
     _owner,
     _patch,
@@ -238,6 +244,7 @@ _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[Polic
     _idle,
     _memory,
     _outsider,
+    _mode,
 )
 
 

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 
 from palinurus.core.policy.command import classify_command, is_onlooker, is_safe_filter
-from palinurus.core.types.approval import AskMode, CommandRule, Elevated, ExecRules, Security
+from palinurus.core.types.approval import AskMode, CommandRule, Elevated, ExecRules, PermissionMode, Security
 from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Inbound
 
@@ -55,6 +55,7 @@ class ExecMode(msgspec.Struct, frozen=True):
     security: Security
     ask: AskMode
     full: bool = False  # /elevated full: approvals are skipped
+    permission: PermissionMode = "default"  # full counts only inside the sandbox
 
 
 class ExecVerdict(msgspec.Struct, frozen=True):
@@ -79,7 +80,9 @@ def resolve_exec_mode(
         level = min(level, _known(one, SECURITY_LEVELS), key=SECURITY_LEVELS.index) if one else level
     for two in (host.get("ask", ""), ask):
         asks = min(asks, _known(two, ASK_LEVELS), key=ASK_LEVELS.index) if two else asks
-    return ExecMode(level, asks, full)
+    # the mode goes over the config's and the session's words, not over the host's file or what the call itself wants
+    bound = place == "host" or host.get("ask") or host.get("security") or ask
+    return ExecMode(level, asks, full, "default" if rules.mode == "full" and bound else rules.mode)
 
 
 def _known(word: str, known: Sequence[_Word]) -> _Word:
@@ -96,8 +99,10 @@ def decide_exec(
         return ExecVerdict("refuse", "it is not on the allowlist, and exec ask is off")
     if odd:
         return ExecVerdict("ask", f"it contains {odd}")
+    if mode.permission == "full":
+        return ExecVerdict("run", "permission mode is full, and it is contained")
     if mode.ask == "always" and not mode.full:
-        return ExecVerdict("ask", "exec ask is always")
+        return ExecVerdict("ask", "permission mode is ask" if mode.permission == "ask" else "exec ask is always")
     if place == "host" and tainted:
         return ExecVerdict("ask", "untrusted content was read in this turn, and it would run outside the sandbox")
     if matched:

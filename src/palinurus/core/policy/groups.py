@@ -81,6 +81,11 @@ class PolicyTool(Protocol):
         ...
 
     @property
+    def effect(self) -> str:
+        """pure, idempotent or effect."""
+        ...
+
+    @property
     def missing(self) -> str:
         """What it needs and this machine does not have; "" for nothing."""
         ...

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from palinurus.core.policy import groups
+from palinurus.core.types.approval import PermissionMode
 from palinurus.patterns import compile_late
 
 T = TypeVar("T")
@@ -162,6 +163,7 @@ class ToolQuestion(msgspec.Struct, frozen=True):
     exec_denied: bool = False  # /exec security=deny in this session
     inherited: ToolLists | None = None  # what the session that started this one may use
     shared: bool = False  # others than the owner see what comes of it
+    mode: PermissionMode = "default"  # how much is asked about
     outsider: str = ""  # who asks, as channel:id, if it is nobody whom the owner lets use the machine
 
 

@@ -245,7 +245,8 @@ class CodeFlow(TokenFlow):
             return "this is not the address the browser was sent to: it holds no code"
         if found.get("state") != self._state:
             return "this belongs to another sign-in (state): begin again, or use the newest page"
-        if self.row.issuer and found.get("iss", self.row.issuer) != self.row.issuer:
+        silent = "" if self.row.names_issuer else self.row.issuer
+        if self.row.issuer and found.get("iss", silent) != self.row.issuer:
             return "another server than the one we asked has sent this (iss)"
         if self.done is not None or self.ask is not None:
             return ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.hidden import is_hidden
+from palinurus.core.hidden import has_hidden, is_hidden
 from palinurus.core.skills.frontmatter import BadFrontMatter, FrontMatter, parse_front_matter
 from palinurus.patterns import compile_late
 
@@ -101,7 +101,8 @@ def _made(head: FrontMatter, path: str, source: str, own: dict[str, Any], odd: t
 
 def strip_invisible(text: str) -> str:
     """The text in one line, without characters that are there but not seen."""
-    return " ".join("".join(c for c in text if not is_hidden(c)).split())
+    shown = "".join(c for c in text if not is_hidden(c)) if has_hidden(text) else text
+    return " ".join(shown.split())
 
 
 def _own(metadata: Any) -> dict[str, Any] | str:
@@ -126,7 +127,7 @@ def _odd(name: str, described: str, folder: str) -> tuple[str, ...]:
         (not _NAME.fullmatch(name), "its name is not made of a-z, 0-9 and single hyphens"),
         (len(name) > NAME, f"its name is longer than {NAME} characters"),
         (len(described) > DESCRIPTION, f"its description is longer than {DESCRIPTION} characters and is cut"),
-        (any(map(is_hidden, name + described)), "its name or description has hidden characters; they are left out"),
+        (has_hidden(name + described), "its name or description has hidden characters; they are left out"),
     ]
     return tuple(text for wrong, text in found if wrong)
 

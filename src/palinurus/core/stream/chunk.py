@@ -21,6 +21,7 @@ from palinurus.patterns import compile_late
 
 BreakKind: TypeAlias = Literal["paragraph", "newline", "sentence"]
 
+SLAB = 65_536  # characters that are taken at once: every block that is cut off copies what follows it
 _SENTENCE = compile_late(r"[.!?][\"')\]]?(?=\s)|[。！？]")
 _BLANK = compile_late(r"[ \t]*\n")
 _ZWJ = "\u200d"
@@ -73,6 +74,8 @@ class Chunker:
 
     def feed(self, text: str) -> list[str]:
         """The blocks that are complete now."""
+        if len(text) > SLAB:
+            return [block for at in range(0, len(text), SLAB) for block in self.feed(text[at : at + SLAB])]
         self._rest += text
         if len(self._rest) < self._min or not self._worth(text):
             return []
@@ -179,7 +182,7 @@ class _Finder:
             return closed
         self._fence = parse_fence(line)
         if self._fence is None:
-            ends = (found.end() for found in _SENTENCE.finditer(text, at, end + 1))
+            ends = (found.end() for found in _SENTENCE.finditer(text, at, min(end, high) + 1))
             self._breaks["sentence"] += [e for e in ends if e <= high]
         return False
 

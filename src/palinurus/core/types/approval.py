@@ -96,6 +96,7 @@ class CallJudgement(msgspec.Struct, frozen=True):
 
 ApprovalDecision: TypeAlias = Literal["allow-once", "allow-always", "deny"]
 Security: TypeAlias = Literal["deny", "allowlist", "full"]
+PermissionMode: TypeAlias = Literal["plan", "ask", "default", "acceptEdits", "full"]  # core/policy/modes.py
 AskMode: TypeAlias = Literal["off", "on-miss", "always"]
 Elevated: TypeAlias = Literal["off", "on", "ask", "full"]
 ShowCard: TypeAlias = Callable[[str, str], None]  # (approval id, card): shown where the turn was asked for
@@ -126,6 +127,7 @@ class ExecRules(msgspec.Struct, frozen=True):
     file: str = ""  # the host's exec-approvals.json
     env: dict[str, str] = {}  # variables as they are outside containment (HOME)
     timeout: float = 1800.0
+    mode: PermissionMode = "default"  # of all tools: how much is asked about, or not done at all
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, omit_defaults=True):

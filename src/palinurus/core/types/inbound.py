@@ -160,6 +160,7 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     context: tuple[EarlierMessage, ...] = ()  # stands before the session's own history
     system: str = ""  # added to the system prompt
     client_tools: tuple[ClientTool, ...] = ()  # offered to the model beside ours; a call of one ends the run
+    permission_mode: str = ""  # plan, ask, default, acceptEdits, full; freer than the default for the owner alone
     results: tuple[EarlierMessage, ...] = ()  # of such calls: the message's text tells the same in words
     unattended: bool = False  # whoever sent it cannot be asked anything while it runs
     strict: bool = False  # a thinking level that the model does not offer is refused, not fitted

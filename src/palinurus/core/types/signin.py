@@ -42,6 +42,7 @@ class SignInRow(msgspec.Struct, frozen=True):
     resource: str = ""  # RFC 8707: for whom the token is
     basic: bool = False  # the client names itself in a header instead of the form
     issuer: str = ""  # RFC 9207: who must have sent the browser back, where that is told
+    names_issuer: bool = False  # it says that it always tells
     host: str = "127.0.0.1"  # of the address the browser comes back to
     port: int = 0  # 0: any that is free
     path: str = "/callback"

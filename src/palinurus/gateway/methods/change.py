@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from palinurus.core.levels import spellings, thinking
+from palinurus.core.policy import modes
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
@@ -49,6 +50,7 @@ class SessionPatchParams(SessionKeyParams, frozen=True):
     reasoning_level: Text = UNSET
     response_usage: Text = UNSET
     elevated_level: Text = UNSET
+    permission_mode: Text = UNSET  # ours
     exec_host: Text = UNSET
     exec_security: Text = UNSET
     exec_ask: Text = UNSET
@@ -222,6 +224,7 @@ _ROWS: dict[str, tuple[str, Callable[[SessionFacts, Any], Any]]] = {
     "reasoning_level": ("reasoningLevel", _word("reasoningLevel", spellings.parse_reasoning, "on|off|stream")),
     "response_usage": ("responseUsage", _one_of("responseUsage", "off", "tokens", "full", "on")),
     "elevated_level": ("elevatedLevel", _word("elevatedLevel", spellings.parse_elevated, "on|off|ask|full")),
+    "permission_mode": ("permissionMode", _word("permissionMode", modes.parse_mode, "|".join(modes.MODES))),
     "exec_host": ("execHost", _one_of("execHost", "auto", "sandbox", "gateway", "node")),
     "exec_security": ("execSecurity", _one_of("execSecurity", "deny", "allowlist", "full")),
     "exec_ask": ("execAsk", _one_of("execAsk", "off", "on-miss", "always")),

@@ -18,7 +18,7 @@ from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import project_entry, project_history
 from palinurus.inbox.message import is_stop_word
-from palinurus.inbox.route import make_dedupe
+from palinurus.inbox.route import MAX_TEXT, make_dedupe
 from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.sessions.tree import list_versions
@@ -27,6 +27,7 @@ from palinurus.store.port import Acceptance, InboxRow
 Key = Annotated[str, Meta(min_length=1, max_length=512)]
 
 CHANNEL = "webchat"
+STOP = 100  # characters in which a command to stop is looked for: a message may have millions
 
 
 class ChatSendParams(SessionParams, frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ class ChatFileParams(ChatFilesParams, frozen=True):
 
 
 class ChatInjectParams(SessionParams, frozen=True, kw_only=True):
-    message: NonEmpty
+    message: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
     label: Annotated[str, Meta(max_length=100)] | None = None
 
 
@@ -103,7 +104,7 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
 
 
 def _halts(text: str) -> bool:
-    return is_stop_word(text) or text.strip().lower() == "/stop"
+    return is_stop_word(text) or (len(text) <= STOP and text.strip().lower() == "/stop")
 
 
 async def make_inbound(

@@ -67,8 +67,8 @@ class CronAddParams(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 
     schedule: dict[str, Any]
     payload: dict[str, Any]
-    name: str | None = None
-    description: str | None = None
+    name: Annotated[str, Meta(max_length=512)] | None = None
+    description: Annotated[str, Meta(max_length=10_000)] | None = None
     session_target: str | None = None
     session_key: str | None = None
     wake_mode: str | None = None

@@ -26,6 +26,7 @@ from palinurus.store.port import InboxRow
 
 OURS = ("openclaw", "palinurus", "agent")  # first word of a model name that means an agent, not a model
 MESSAGES = 5000
+TOOLS = 512  # functions of the client; more are no request, and would hold everybody for seconds
 USER = 128  # characters
 KEY = 255
 GAP = "\n\n"  # between the texts of two messages of one run
@@ -98,6 +99,7 @@ class OpenAiRequest(msgspec.Struct, frozen=True):
     usage: bool  # a last chunk with the usage is wanted
     events: bool  # run events are wanted too
     keyed: bool  # the client sent an idempotency key
+    background: bool = False  # answered at once; the client comes back for the response
     attached: tuple[Any, ...] = ()  # files of the terminal, as the page sends them: `gateway/attachments.py`
 
 
@@ -179,6 +181,8 @@ def _unsupported(body: _Body) -> HttpFault | None:
     """Things that would be silently wrong if they were ignored."""
     if body.functions:
         return make_bad_request("functions is the old form; use tools", "functions", code="unsupported_parameter")
+    if len(body.tools or ()) > TOOLS:
+        return make_bad_request(f"more than {TOOLS} tools", "tools", code="invalid_value")
     for tool in body.tools or ():
         if tool.type != "function" or tool.function is None or not _NAME.fullmatch(tool.function.name):
             return make_bad_request(

@@ -162,7 +162,7 @@ CHAT_DIALECT = OpenAiDialect(
 TERMINAL_DIALECT = msgspec.structs.replace(CHAT_DIALECT, read=completions.parse_terminal_turn)
 RESPONSES_DIALECT = OpenAiDialect(
     responses.parse_response_request,
-    lambda ask: responses.make_response_id(ask.inbound.session),
+    lambda ask: responses.make_response_id(ask.inbound.session, ask.inbound.event),
     lambda ident, created, ask: ResponseStream(ident, created, ask.model),
     responses.render_response,
 )
@@ -189,6 +189,8 @@ async def handle_completion(
     accepted = await _submit(host, ask, last)
     if isinstance(accepted, HttpFault):
         return accepted
+    if ask.background:
+        return http.reply_json(responses.make_response(ident, created, ask.model, "queued", background=True))
     row = await waits.outcome(host, accepted.id, ask.keyed)
     if isinstance(row, HttpFault):
         return row
@@ -198,7 +200,7 @@ async def handle_completion(
     )
     if fault is not None:
         return fault
-    usage = end.usage if end else await _used(host, row)
+    usage = end.usage if end else await sum_usage(host, row)
     return http.reply_bytes(dialect.answer(ident, created, ask.model, make_reply(ask, end, row, usage)))
 
 
@@ -237,7 +239,7 @@ async def _conclude(
     fault = _mismatch(ask, accepted, row) or http.make_outcome_fault(
         row.outcome, row.note, end.failure if end else None
     )
-    usage = end.usage if end else await _used(host, row)
+    usage = end.usage if end else await sum_usage(host, row)
     told = make_reply(ask, end, row, usage)
     outcome = {"id": row.id, "session": row.session, "outcome": row.outcome, "text": told.text, "usage": usage}
     frames.note("outcome", outcome)
@@ -282,7 +284,7 @@ def _is_session(first: str, again: str) -> bool:
     return first == again or all(key is not None and key.unnamed for key in keys)
 
 
-async def _used(host: GatewayHost, row: InboxRow) -> TokenUsage:
+async def sum_usage(host: GatewayHost, row: InboxRow) -> TokenUsage:
     """What the ledger says about a message whose run was not seen here."""
     total = TokenUsage()
     for spent in await host.store.list_usage(row.at, row.session):

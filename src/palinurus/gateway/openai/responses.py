@@ -1,14 +1,15 @@
 """OpenAI's Responses shapes: request bytes -> `OpenAiRequest`, outcome -> response bytes. Pure; nothing is sent here.
 
-A request is put into chat-completions form and read by `parse_completion`, so both mean the same. The id of a response
-names its session, so `previous_response_id` goes on where that one ended, also after a restart.
+A request is put into chat-completions form and read by `parse_completion`, so both mean the same. The ids of a response
+and of its items name their session, so `previous_response_id` and `item_reference` go on where that one ended, also
+after a restart; the id of a conversation is its session. Reading them again: `stored.py`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import uuid
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.http import HttpFault, decode_body, make_bad_request
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, parse_completion
 from palinurus.gateway.port import ModelFinder
-from palinurus.patterns import decode_late
+from palinurus.patterns import compile_late, decode_late
 
 SESSION = "x-openclaw-session-key"
 
@@ -34,6 +35,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 class _Item(msgspec.Struct, frozen=True):
     type: str = "message"
+    id: str | None = None
     role: Literal["system", "developer", "user", "assistant"] | None = None
     content: str | list[_Part] | None = None
     call_id: str = ""
@@ -68,12 +70,18 @@ class _Text(msgspec.Struct, frozen=True):
     verbosity: str | None = None
 
 
+class _Conversation(msgspec.Struct, frozen=True):
+    id: str
+
+
 class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     input: str | list[_Item]
     model: str = "openclaw"
     instructions: str | None = None
     stream: bool | None = None
     previous_response_id: str | None = None
+    conversation: str | _Conversation | None = None
+    background: bool | None = None
     user: str | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
@@ -114,11 +122,10 @@ def parse_response_request(
     messages = _messages(body)
     if isinstance(messages, HttpFault):
         return messages
-    if body.previous_response_id:
-        key = find_response_session(body.previous_response_id)
-        if key is None:
-            text = f"there is no response {body.previous_response_id[:80]!r}"
-            return HttpFault(404, text, param="previous_response_id", code="previous_response_not_found")
+    key = _find_session(body)
+    if isinstance(key, HttpFault):
+        return key
+    if key is not None:
         headers = {**headers, SESSION: str(key)}
     chat: dict[str, Any] = {
         "model": body.model,
@@ -134,7 +141,37 @@ def parse_response_request(
         "reasoning_effort": body.reasoning.effort if body.reasoning else None,
         "tools": [_function(tool) for tool in body.tools or ()] or None,
     }
-    return parse_completion(msgspec.json.encode(chat), headers, settings, catalog, now=now)
+    found = parse_completion(msgspec.json.encode(chat), headers, settings, catalog, now=now)
+    if isinstance(found, HttpFault):
+        return found
+    # the id that the client gets leads back to the message: `stored.py`
+    event = f"{EVENT}{hashlib.sha256(found.inbound.event.encode()).hexdigest()[:32]}"
+    inbound = msgspec.structs.replace(found.inbound, event=event)
+    return msgspec.structs.replace(found, inbound=inbound, background=bool(body.background))
+
+
+def _find_session(body: _Body) -> SessionKey | HttpFault | None:
+    """The session that a request goes on with: of the response before, of its conversation, of what it refers to."""
+    items = body.input if isinstance(body.input, list) else []
+    talk = body.conversation.id if isinstance(body.conversation, _Conversation) else body.conversation
+    if body.previous_response_id and talk:
+        text = "previous_response_id and conversation: one of them"
+        return make_bad_request(text, "conversation", code="invalid_value")
+    asked = [
+        ("previous_response_id", body.previous_response_id, "previous_response_not_found"),
+        ("conversation", talk, "conversation_not_found"),
+        *(("input", item.id or "?", "item_not_found") for item in items if item.type == "item_reference"),
+    ]
+    keys: list[SessionKey] = []
+    for param, ident, code in asked:
+        if ident:
+            key = find_response_session(ident)
+            if key is None:
+                return HttpFault(404, f"there is nothing here with the id {ident[:80]!r}", param=param, code=code)
+            keys.append(key)
+    if len(set(keys)) > 1:
+        return make_bad_request("what the input refers to is of several conversations", "input", code="invalid_value")
+    return keys[0] if keys else None
 
 
 def _format(form: _Format) -> dict[str, Any]:
@@ -169,7 +206,7 @@ def _messages(body: _Body) -> list[dict[str, Any]] | HttpFault:
             if isinstance(content, HttpFault):
                 return content
             made.append({"role": item.role, "content": content})
-        elif item.type != "reasoning":
+        elif item.type not in ("reasoning", "item_reference"):  # what is referred to is in the session
             return make_bad_request(
                 f"input items of type {item.type[:32]!r} are not supported", "input", code="unsupported_content"
             )
@@ -199,21 +236,41 @@ def _plain(output: str | list[_Part]) -> str:
 # --- ids ------------------------------------------------------------------------------------------------------
 
 
-def make_response_id(session: str) -> str:
-    """A new id for a response of this session."""
-    return f"resp_{base64.urlsafe_b64encode(session.encode()).decode().rstrip('=')}-{uuid.uuid4().hex[:16]}"
+EVENT = "resp:"  # of messages that came as requests for a response
+_KINDS = ("resp", "msg", "fc", "conv")
+_IDENT = compile_late(r"(?P<kind>[a-z]+)_(?P<coded>[A-Za-z0-9_-]*?)(-(?P<mark>[0-9a-f]{32}))?(_\d+)?")
 
 
-def find_response_session(response: str) -> SessionKey | None:
-    """The session a response belongs to; None for what `make_response_id` did not make."""
-    coded = response.removeprefix("resp_")[:-17]
-    if len(response) > 1000 or not response.startswith("resp_") or response[-17:-16] != "-":
+def _code_session(session: str) -> str:
+    return base64.urlsafe_b64encode(session.encode()).decode().rstrip("=")
+
+
+def make_response_id(session: str, event: str) -> str:
+    """The id of the response to a message of this session; `event` identifies the message."""
+    return f"resp_{_code_session(session)}-{event.removeprefix(EVENT)}"
+
+
+def make_conversation_id(session: str) -> str:
+    """The id of a conversation."""
+    return f"conv_{_code_session(session)}"
+
+
+def find_response_session(ident: str) -> SessionKey | None:
+    """The session that a response, an item of one, or a conversation belongs to; None for ids that are not ours."""
+    found = _IDENT.fullmatch(ident) if len(ident) <= 1000 else None
+    if found is None or found["kind"] not in _KINDS or (found["mark"] is None) != (found["kind"] == "conv"):
         return None
     try:
-        text = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode()
+        text = base64.urlsafe_b64decode(found["coded"] + "=" * (-len(found["coded"]) % 4)).decode()
     except (binascii.Error, ValueError):
         return None
     return parse_session_key(text)
+
+
+def find_response_event(ident: str) -> str:
+    """What identifies the message that a response answers; "" for other ids."""
+    found = _IDENT.fullmatch(ident) if len(ident) <= 1000 else None
+    return f"{EVENT}{found['mark']}" if found is not None and found["kind"] == "resp" and found["mark"] else ""
 
 
 # --- answers --------------------------------------------------------------------------------------------------
@@ -234,7 +291,7 @@ def render_response_usage(usage: TokenUsage) -> dict[str, Any]:
 def make_message_item(response: str, text: str, status: str = "completed") -> dict[str, Any]:
     """The output item of what was said."""
     content = [make_text_part(text)] if status == "completed" else []
-    made = {"type": "message", "id": f"msg_{response[-16:]}", "role": "assistant", "content": content}
+    made = {"type": "message", "id": f"msg_{response[5:]}", "role": "assistant", "content": content}
     return {**made, "phase": "final_answer", "status": status}
 
 
@@ -242,18 +299,18 @@ def make_text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def make_call_items(reply: OpenAiReply) -> list[dict[str, Any]]:
+def make_call_items(response: str, reply: OpenAiReply) -> list[dict[str, Any]]:
     """The output items of calls to the client's own tools."""
     return [
         {
             "type": "function_call",
-            "id": f"fc_{call.id}",
+            "id": f"fc_{response[5:]}_{at}",
             "call_id": call.id,
             "name": call.name,
             "arguments": msgspec.json.encode(call.arguments).decode(),
             "status": "completed",
         }
-        for call in reply.calls
+        for at, call in enumerate(reply.calls)
     ]
 
 
@@ -289,7 +346,7 @@ def make_settled_response(response: str, created: int, model: str, reply: OpenAi
         created,
         model,
         "incomplete" if cut else "completed",
-        output=[*said, *make_call_items(reply)],
+        output=[*said, *make_call_items(response, reply)],
         incomplete_details={"reason": "max_output_tokens"} if cut else None,
         usage=render_response_usage(reply.usage),
     )

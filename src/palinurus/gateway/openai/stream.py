@@ -211,7 +211,7 @@ class ResponseStream(AnswerStream):
             failed = responses.make_response(self._response, self._created, self._model, "failed", error=error)
             self._emit("response.failed", response=failed)
         else:
-            for at, item in enumerate(responses.make_call_items(reply), 1 if self._text else 0):
+            for at, item in enumerate(responses.make_call_items(self._response, reply), 1 if self._text else 0):
                 self._call(at, item)
             done = responses.make_settled_response(self._response, self._created, self._model, reply)
             self._emit(f"response.{done['status']}", response=done)

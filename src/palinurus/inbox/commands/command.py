@@ -47,7 +47,9 @@ from palinurus.tools.program.memory import MemoryPort
 from palinurus.workspace.sources import SkillStock
 
 if TYPE_CHECKING:
+    from palinurus.services.signins import SignInTable
     from palinurus.store.fleet import FleetPort
+    from palinurus.tools.mcp.servers import McpServers
 
 Scope: TypeAlias = Literal["any", "owner"]
 # Texts to vectors, or why there are none.
@@ -70,6 +72,14 @@ class ForeignHomesPort(Protocol):
 
     async def bring(self, program: str) -> dict[str, Any]:
         """All of one; the report. Raises PalinurusError."""
+        ...
+
+
+class SignInsByKind(Protocol):
+    """Who signs in where; loaded when somebody asks."""
+
+    def __call__(self, kind: Literal["models", "mcp"]) -> SignInTable | None:
+        """None: there is nothing of that kind."""
         ...
 
 
@@ -109,6 +119,8 @@ class CommandContext(msgspec.Struct, frozen=True):
     fleet: FleetPort | None = None  # the nodes that share our state
     ears: TranscriberPort | None = None  # who writes down what is spoken
     invoke: DirectToolCaller | None = None  # one tool, without a run
+    toolservers: McpServers | None = None  # MCP servers, where some are configured
+    logins: SignInsByKind | None = None  # signing in to vendors and to tool servers
     homes: Callable[[], ForeignHomesPort] | None = None  # homes of other programs, loaded when somebody asks
     tapes: TapeDeck | None = None  # which runs are recorded
     learn: tuple[Model, MarkFile] | None = None  # who is asked what to remember, and who marks files as tainted

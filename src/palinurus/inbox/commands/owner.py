@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.core.policy import card
+from palinurus.core.policy import card, modes
 from palinurus.core.types.caller import APPROVALS
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.untrusted import clean_label
@@ -54,6 +54,28 @@ async def run_send(call: CommandCall) -> CommandAnswer:
         return CommandAnswer("Use /send on, /send off or /send inherit.")
     said = SEND_WORDS[word]
     return CommandAnswer(SEND_TEXTS[said], msgspec.structs.replace(call.record, sendPolicy=said))
+
+
+# /mode: how much a run asks about, or does not do at all. For the owner.
+
+
+async def run_mode(call: CommandCall) -> CommandAnswer:
+    """`/mode plan|ask|default|acceptEdits|full`; alone it tells which it is; `reset`: as configured."""
+    word, usual = call.args.strip(), call.agent.permission_mode
+    if not word:
+        now = modes.parse_mode(call.record.permissionMode) or usual
+        rows = [f"{'*' if mode == now else '-'} {mode}: {about}" for mode, about in modes.ABOUT.items()]
+        return CommandAnswer("\n".join((f"Permission mode: {now}.", *rows)))
+    if word.lower() == "reset":
+        return CommandAnswer(
+            f"Permission mode: as configured ({usual}).", msgspec.structs.replace(call.record, permissionMode=None)
+        )
+    mode = modes.parse_mode(word)
+    if mode is None:
+        return CommandAnswer(f"There is no permission mode {word[:40]!r}. Use /mode {'|'.join(modes.MODES)}.")
+    return CommandAnswer(
+        f"Permission mode: {mode}; {modes.ABOUT[mode]}.", msgspec.structs.replace(call.record, permissionMode=mode)
+    )
 
 
 # /pairing: who asks to be let in, and letting them in. For the owner.

@@ -111,6 +111,15 @@ _ROWS: tuple[ChatCommand, ...] = (
     ChatCommand(
         "elevated", "commands outside the sandbox", None, "[off|on|ask|full|default]", ("elev",), "owner", "levels"
     ),
+    ChatCommand(
+        "mode",
+        "permission mode: how much is asked about",
+        owner.run_mode,
+        "[plan|ask|default|acceptEdits|full|reset]",
+        (),
+        "owner",
+        "levels",
+    ),
     ChatCommand("exec", "where and how commands run", None, "[host=… security=… ask=… node=…]", (), "owner", "levels"),
     ChatCommand("queue", "what happens to messages while the agent works", None, "[MODE] [debounce:… cap:… drop:…]"),
     ChatCommand("model", "show or choose the model", None, "[NAME|N|list|default]", group="models"),

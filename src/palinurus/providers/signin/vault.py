@@ -198,8 +198,21 @@ class SignInVault:
             os.close(handle)
 
 
-def describe_signins(vault: SignInVault) -> list[dict[str, Any]]:
-    """Who is signed in, until when, and who is not any more; a row each, without tokens."""
+MCP = "mcp:"  # before the name of a tool server, where others have the name of a vendor
+
+
+def name_login(provider: str) -> str:
+    """The command that signs in there."""
+    return (
+        f"`pal mcp login {provider.removeprefix(MCP)}`"
+        if provider.startswith(MCP)
+        else f"`pal models login {provider}`"
+    )
+
+
+def describe_signins(vault: SignInVault, servers: bool = False) -> list[dict[str, Any]]:
+    """Who is signed in to vendors (or to tool servers), until when, and who is not any more; a row each, without
+    tokens."""
     return [
         {
             "id": ident,
@@ -211,6 +224,7 @@ def describe_signins(vault: SignInVault) -> list[dict[str, Any]]:
             "where": "keyring" if kept.keyring else "file",
         }
         for ident, kept in vault.list_all().items()
+        if kept.provider.startswith(MCP) == servers
     ]
 
 
@@ -233,7 +247,7 @@ def make_profile(ident: str, kept: KeptSignIn) -> KeyProfile:
 
 def refuse_profile(provider: str, reason: str) -> ModelFailure:
     """What a run is told."""
-    return ModelFailure("auth", f"{provider}: {reason}; `pal models login {provider}` signs in again")
+    return ModelFailure("auth", f"{provider}: {reason}; {name_login(provider)} signs in again")
 
 
 def _try_lock(handle: int) -> bool:

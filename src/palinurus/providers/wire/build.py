@@ -31,6 +31,7 @@ from palinurus.providers.wire.sse import Event, SseReader
 
 T = TypeVar("T")
 
+KEPT = 100_000  # characters that are kept of an answer that is too long
 MAX_ANSWER = 8_000_000  # characters of one answer, twenty times what any model gives; more is an attack or a defect
 _HIGH = compile_late("[\ud800-\udbff]$")
 
@@ -144,8 +145,16 @@ class AnswerBuilder:
             self._out = []
             self.shown = True
             if self.size > MAX_ANSWER and not self.ended:
+                self._shorten()
                 out = self.last = out + self.fail("malformed", f"the answer is longer than {MAX_ANSWER} characters")
         return out
+
+    def _shorten(self) -> None:
+        """Keep the beginning. All of it would be in the transcript, in memory, and in two thousand messages."""
+        room = KEPT
+        for part in self.parts:
+            text = "".join(part.pieces)[:room]
+            part.pieces, part.seen, room = [text], 1, room - len(text)
 
     # --- ending ------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from palinurus.agent.plan.levels import find_mode
 from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.beneath import create_file_beneath, open_folder_beneath
 from palinurus.clock import Clock
@@ -24,6 +25,7 @@ from palinurus.config.settings import Settings
 from palinurus.core.levels import spellings as levels
 from palinurus.core.policy.audience import SHARED
 from palinurus.core.policy.layers import find_subagent_role
+from palinurus.core.policy.modes import limit_mode
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.messages import AssistantMessage
@@ -223,8 +225,13 @@ async def plan_spawn(parts: SubagentParts, order: SpawnOrder) -> SpawnPlan | Spa
         delete=order.delete,
         source=texts.choose_source(order.taint),
     )
+    usual = settings.agents[key.agent].permission_mode
+    mode = limit_mode(find_mode(settings, caller.agent, parent, order.asker), usual)  # never freer than its parent
     record = msgspec.structs.replace(
-        SessionRecord.fresh(key, now, ident), **chosen, **_family(settings, order, key, depth + 1)
+        SessionRecord.fresh(key, now, ident),
+        **chosen,
+        **_family(settings, order, key, depth + 1),
+        permissionMode=None if mode == usual else mode,
     )
     allow = list(parts.offered(caller, order.asker, parent))
     extra = {**_held_back(parent), "inheritedToolAllow": allow, **({SHARED: True} if order.asker.shared else {})}

@@ -12,7 +12,7 @@ import os
 import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -29,7 +29,7 @@ GRACE = 0.5  # seconds between SIGTERM and SIGKILL when the time is up
 HURRY = 0.05  # … when the run was stopped
 DRAIN = 0.2  # seconds the pipe may stay open after the child's end
 MAX_INPUT = 1 << 20  # bytes that wait for a child that does not read
-_REAP = 2.0
+_REAP = 8.0  # seconds until one that was killed is given up: longer than its keeper tries, on a machine that is busy
 _POLL = 0.02
 _CHUNK = 1 << 16
 _EOT = b"\x04"  # what ends the input of a terminal
@@ -119,13 +119,15 @@ class ChildProcess:
         """Does it still take input?"""
         return self._stdin is not None and not self.exited.done()
 
-    async def wait_started(self) -> None:
-        """Returns when it runs, or has run. Raises OSError if it cannot be started; `close` is for the caller."""
-        if not self._started.done():
-            await asyncio.wait({self._started}, timeout=READY)
+    async def wait_started(self, *others: asyncio.Future[Any]) -> None:
+        """Returns when it runs, or has run, or one of `others` is done. Raises OSError if it cannot be started; `close`
+        is for the caller."""
+        either = (self._started, *others)
+        if not any(one.done() for one in either):
+            await asyncio.wait(either, timeout=READY, return_when=asyncio.FIRST_COMPLETED)
         if self._process.failure is not None:
             raise self._process.failure
-        if not self._started.done():
+        if not any(one.done() for one in either):
             raise OSError(errno.ETIMEDOUT, "the sandbox was not ready in time")
 
     async def wait_exit(self, timeout: float | None) -> bool:

@@ -197,7 +197,8 @@ async def _waited(processes: CommandTable, ctx: ToolContext, held: RunningComman
             return True
         await processes.release(held)
     except BaseException:
-        held.end("stopped")
+        held.background = False  # nobody is told of its end but who stopped it
+        await held.stop()
         raise
     finally:
         progress.stop()

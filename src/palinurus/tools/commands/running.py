@@ -93,13 +93,14 @@ class RunningCommand:
         self._order: asyncio.Future[tuple[EndReason, float]] = self._loop.create_future()
         self.child = ChildProcess(job.spec, self._feed)
         self.task = asyncio.ensure_future(self._live())
+        self.task.add_done_callback(lambda _: self.ended.set())  # also where it could not be started
 
     async def wait_started(self) -> None:
-        """Return when it runs. Raises OSError if it cannot be started; on CancelledError it is ended."""
+        """Return when it runs. Raises OSError if it cannot be started; on CancelledError it is ended first."""
         try:
             await self.child.wait_started()
         except asyncio.CancelledError:
-            self.end("stopped", HURRY)
+            await self.stop()
             raise
 
     @property
@@ -141,6 +142,14 @@ class RunningCommand:
         if not self._order.done():
             self._order.set_result((reason, grace))
 
+    async def stop(self) -> None:
+        """End it, and return when it can do nothing any more, however often whoever waits is cancelled: its run must
+        not be over before it is. What waits for it is bounded (`ChildProcess.end`)."""
+        self.end("stopped", HURRY)
+        while not self.ended.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.ended.wait()
+
     async def wait(self, seconds: float | None) -> bool:
         """True once it has ended. On CancelledError it is ended first."""
         try:
@@ -149,8 +158,7 @@ class RunningCommand:
         except TimeoutError:
             pass
         except asyncio.CancelledError:
-            self.end("stopped", HURRY)
-            await self.ended.wait()
+            await self.stop()
             raise
         return self.ended.is_set()
 
@@ -185,7 +193,7 @@ class RunningCommand:
     async def _live(self) -> None:
         child, reason, held = self.child, "exit", False
         try:
-            await child.wait_started()
+            await child.wait_started(self._order)
         except OSError:  # told to who waits for the start
             child.close()
             return

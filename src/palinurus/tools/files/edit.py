@@ -7,7 +7,6 @@ stays as it is, line endings and undecodable bytes included.
 
 from __future__ import annotations
 
-import asyncio
 import bisect
 import difflib
 import re
@@ -20,6 +19,7 @@ from msgspec import Meta
 
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.patterns import compile_late
+from palinurus.tasks import finish_in_thread
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.hunks import LOOKALIKES
@@ -64,7 +64,7 @@ async def edit_file(
     async with handles.lock_path(place):
         if handles.stat_path(place).st_size < handles.SMALL_FILE:
             return _edited(place, edits)
-        return await asyncio.to_thread(_edited, place, edits)
+        return await finish_in_thread(_edited, place, edits)
 
 
 def _edited(place: ResolvedPath, wanted: list[TextEdit]) -> ToolOutput:

@@ -11,6 +11,7 @@ import msgspec
 
 from palinurus.core.folders import is_inside
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.tasks import finish_in_thread
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles, hunks
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
@@ -47,7 +48,7 @@ async def apply_patch(ctx: ToolContext, input: Annotated[str, "The whole patch"]
     async with AsyncExitStack() as stack:
         for real in sorted({place.real for place in places.values()}):
             await stack.enter_async_context(handles.lock_path(ResolvedPath(real, real, "/")))
-        return await asyncio.to_thread(_done, changes, places)
+        return await finish_in_thread(_done, changes, places)
 
 
 def _paths(change: hunks.FileChange) -> tuple[str, ...]:

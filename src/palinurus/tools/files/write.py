@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from palinurus.core.types.tool import ToolContext, ToolOutput, make_output
+from palinurus.tasks import finish_in_thread
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import resolve_path, shorten_path
@@ -29,6 +29,6 @@ async def write_file(
         if len(data) < handles.SMALL_FILE:
             new = handles.replace_file(place, data)
         else:
-            new = await asyncio.to_thread(handles.replace_file, place, data)
+            new = await finish_in_thread(handles.replace_file, place, data)
     text = f"{'Created' if new else 'Replaced'} {shorten_path(place.given)} ({len(data)} bytes)."
     return make_output(text, {"path": place.real, "bytes": len(data), "created": new})

@@ -26,60 +26,12 @@ from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.mcp import port
 from palinurus.tools.mcp.pipe import Streams, open_pipe
 from palinurus.tools.mcp.translate import MAX_TOOLS
+from palinurus.tools.mcp.transport import PinnedTransport, SignedTransport
 
 PAGES = 20  # of a list; a server that never ends is cut off
 LONGEST = 20  # times the time-out: how far progress may put it off
+_BARE = ("Server returned an error response", "Not Found")
 T = TypeVar("T")
-
-
-class PinnedTransport(httpx2.AsyncBaseTransport):
-    """HTTP to a configured server and nobody else, below the SDK's client: each request is judged by the egress guard
-    and goes to an address that was judged. Refuses by httpx2.ConnectError, and says why in `watch.why`."""
-
-    def __init__(
-        self,
-        url: str,
-        judge: Callable[[str], Awaitable[list[str]]],
-        watch: port.McpWatch,
-        verify: ssl.SSLContext | bool = True,
-    ) -> None:
-        self._origin = _origin(httpx2.URL(url))
-        self._judge = judge
-        self._watch = watch
-        self._inner = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, retries=0)
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer of the judged address."""
-        if _origin(request.url) != self._origin:
-            raise self._no("it leads to another host than the configured one", request)
-        try:
-            addresses = await self._judge(str(request.url))
-        except ToolFailure as shut:
-            raise self._no(str(shut), request) from None
-        pinned = httpx2.Request(
-            request.method,
-            request.url.copy_with(host=addresses[0]),
-            headers=request.headers,  # `Host` is the name
-            stream=request.stream,
-            extensions={**request.extensions, "sni_hostname": request.url.host},
-        )
-        try:
-            return await self._inner.handle_async_request(pinned)
-        except httpx2.TransportError as error:
-            self._watch.why = f"{request.url.host} cannot be reached: {error or type(error).__name__}"
-            raise
-
-    def _no(self, why: str, request: httpx2.Request) -> httpx2.ConnectError:
-        self._watch.why = why
-        return httpx2.ConnectError(why, request=request)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._inner.aclose()
-
-
-def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
 
 
 @asynccontextmanager
@@ -97,8 +49,8 @@ async def connect_server(
         info = mcp_types.Implementation(name="palinurus", version=__version__)
         session = ClientSession(read, write, message_handler=told, client_info=info)
         await stack.enter_async_context(session)
-        await _asked(session.initialize())
-        yield McpConnection(session)
+        await _asked(session.initialize(), watch)
+        yield McpConnection(session, watch)
 
 
 def _program(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) -> Any:
@@ -121,8 +73,9 @@ def _sse(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) 
 
 
 def _client(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) -> httpx2.AsyncClient:
+    pinned = PinnedTransport(server.url.reveal(), means.judge, watch, _trust(server))
     return httpx2.AsyncClient(
-        transport=PinnedTransport(server.url.reveal(), means.judge, watch, _trust(server)),
+        transport=SignedTransport(pinned, server, means.tokens, watch),
         headers={name: value.reveal() for name, value in server.headers.items()},
         timeout=httpx2.Timeout(server.start, read=max(server.timeout * LONGEST, 300.0)),
         trust_env=False,
@@ -151,8 +104,9 @@ _OPEN: dict[McpTransport, Callable[[McpServerSettings, port.McpMeans, port.McpWa
 class McpConnection:
     """Implements `port.McpLink`."""
 
-    def __init__(self, session: ClientSession) -> None:
+    def __init__(self, session: ClientSession, watch: port.McpWatch) -> None:
         self._session = session
+        self._watch = watch
         told, can = session.server_info, session.server_capabilities
         self._tools = can is None or can.tools is not None
         self.facts = port.McpServerFacts(
@@ -177,7 +131,7 @@ class McpConnection:
     async def read(self, uri: str, timeout: float) -> list[dict[str, Any]]:
         """One resource."""
         async with asyncio.timeout(timeout):
-            return [_plain(one) for one in (await _asked(self._session.read_resource(uri))).contents]
+            return [_plain(one) for one in (await self._ask(self._session.read_resource(uri))).contents]
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], timeout: float, show: port.McpProgress
@@ -192,14 +146,17 @@ class McpConnection:
                     limit.reschedule(min(now() + timeout, latest))
                 show(progress, total, message or "")
 
-            return _plain(await _asked(self._session.call_tool(name, dict(arguments), progress_callback=told)))
+            return _plain(await self._ask(self._session.call_tool(name, dict(arguments), progress_callback=told)))
+
+    async def _ask(self, asking: Awaitable[T]) -> T:
+        return await _asked(asking, self._watch)
 
     async def _pages(self, page: Callable[[Any], Awaitable[Any]], name: str) -> list[Any]:
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(PAGES):
             at = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            answer = await _asked(page(at))
+            answer = await self._ask(page(at))
             found += getattr(answer, name)
             cursor = answer.next_cursor
             if not cursor:
@@ -207,7 +164,7 @@ class McpConnection:
         return found
 
 
-async def _asked(asking: Awaitable[T]) -> T:
+async def _asked(asking: Awaitable[T], watch: port.McpWatch) -> T:
     """What came; the SDK's exceptions in our words."""
     try:
         return await asking
@@ -216,6 +173,8 @@ async def _asked(asking: Awaitable[T]) -> T:
             raise port.McpConnectionLost("the connection was closed") from None
         if error.message == "Session terminated":  # how the SDK says 404: the server has begun anew
             raise port.McpConnectionLost("the server has forgotten this session", unsent=True) from None
+        if error.message in _BARE and watch.why:  # how the SDK says that HTTP said no; `watch` knows with what
+            raise ToolFailure(watch.why) from None
         raise port.McpRefusal(f"{error.message} (error {error.code})") from None
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError) as error:
         raise port.McpConnectionLost(f"the connection broke ({type(error).__name__})") from None

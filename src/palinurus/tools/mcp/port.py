@@ -59,12 +59,29 @@ class McpLink(Protocol):
         ...
 
 
+class McpTokens(Protocol):
+    """Who is signed in to servers elsewhere."""
+
+    def has(self, server: McpServerSettings) -> bool:
+        """Is there a sign-in that may still work?"""
+        ...
+
+    async def get(self, server: McpServerSettings, refused: str = "") -> str:
+        """A token that is good and not the `refused` one; "": nobody signed in. Raises ToolFailure."""
+        ...
+
+    def note_scope(self, server: McpServerSettings, scope: str) -> None:
+        """The server wants more rights than the sign-in has."""
+        ...
+
+
 class McpMeans(msgspec.Struct, frozen=True):
     """What a connection is made with."""
 
     launch: Callable[[McpServerSettings], ChildLaunch]  # raises OSError
     judge: Callable[[str], Awaitable[list[str]]]  # an address -> where it may be connected to. Raises ToolFailure
     mark: Callable[[str], str]  # NAME=value in the environment of the server's processes
+    tokens: McpTokens | None = None
 
 
 class McpWatch:
@@ -75,6 +92,7 @@ class McpWatch:
         self.changed: Callable[[], None] = lambda: None
         self.noise = ""
         self.why = ""  # what refused the connection, in our words
+        self.locked = False  # it wants a sign-in, and there is none that works
 
     def add_noise(self, text: str) -> None:
         """Keeps the end of it."""

@@ -41,6 +41,7 @@ class McpServer:
         self.listed: tuple[port.McpToolListing, ...] = ()
         self.facts: port.McpServerFacts | None = None
         self.problem = ""
+        self.locked = False  # it wants a sign-in, and there is none that works
         self.noise = ""
         self.changed: Callable[[], None] = lambda: None
         self.began = 0.0  # when the first attempt began
@@ -74,6 +75,12 @@ class McpServer:
         self.began = self.began or self._clock.monotonic()
         self._settled, self._over = asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._run())
+
+    def retry(self) -> None:
+        """As `wake`, however often it has failed."""
+        if self._next != float("inf"):
+            self._next, self._failures = 0.0, 0
+            self.wake()
 
     async def wait_settled(self) -> None:
         """Returns when the attempt that is under way has come to something."""
@@ -190,18 +197,18 @@ class McpServer:
                         listed = await link.tools()
                         limit.reschedule(None)
                         joined = True
-                        self._link, self.facts, self.problem = link, link.facts, ""
+                        self._link, self.facts, self.problem, self.locked = link, link.facts, "", False
                         self._list(listed)
                         self._settled.set()
                         rested = await self._watch_use()
                         self._link = None
                 return rested
             except Exception as exc:  # border: the next way is tried, and the first reason is told
-                self._link = None
+                self._link, self.locked = None, watch.locked
                 late = isinstance(exc, TimeoutError)
                 why = f"it did not start within {self.settings.start:g} s" if late else watch.why or describe_error(exc)
                 first = first or why
-                if joined or wire == self.settings.wires[-1]:
+                if joined or watch.locked or wire == self.settings.wires[-1]:
                     raise port.McpConnectionLost(first) from exc
             finally:
                 self.noise = watch.noise

@@ -41,6 +41,7 @@ class McpServers:
         pins: McpPins = NO_PINS,
     ) -> None:
         self._pins = pins
+        self.tokens = means.tokens
         self.waiting: dict[str, tuple[str, ...]] = {}  # server -> tools that are not what they were
         self.all = {
             name: McpServer(one, connect, means, clock, idle=settings.idle)
@@ -65,10 +66,17 @@ class McpServers:
         for server in self.all.values():
             server.wake()
 
+    def retry(self, name: str) -> None:
+        """Somebody signed in there, or something else has changed: no waiting now."""
+        if (server := self.all.get(name)) is not None:
+            server.retry()
+
     async def ready(self) -> None:
         """Before a run: lost servers are looked for again, changed lists are asked for, and those that started only
         just now are waited for a little. Never raises."""
         for server in self.all.values():
+            if server.locked and self.tokens is not None and self.tokens.has(server.settings):
+                server.retry()  # somebody signed in, perhaps in another process
             server.wake()
         await asyncio.gather(*(server.refresh() for server in self.all.values()))
         now = self._clock.monotonic()

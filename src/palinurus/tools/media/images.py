@@ -17,6 +17,7 @@ from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.model import ImageOrder, SourceImage
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.patterns import compile_late
+from palinurus.tasks import finish_in_thread
 from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import resolve_path
@@ -129,7 +130,7 @@ async def _keep(args: GenerateArguments, ctx: ToolContext, data: bytes, kind: st
     mark = hashlib.blake2s(f"{ctx.item}\0{ctx.call}\0{number}".encode(), digest_size=4).hexdigest()
     place = resolve_path(f"{FOLDER}/{words}-{mark}.{kind[6:].replace('jpeg', 'jpg')}", ctx)
     async with handles.lock_path(place):
-        await asyncio.to_thread(handles.replace_file, place, data)
+        await finish_in_thread(handles.replace_file, place, data)
     return place.real
 
 

@@ -3,7 +3,6 @@ is content from outside, pictures are kept in the workspace and sent along."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import hashlib
@@ -21,6 +20,7 @@ from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make
 from palinurus.core.untrusted import wrap_untrusted
 from palinurus.errors import BadRequest, NotFound
 from palinurus.patterns import compile_late
+from palinurus.tasks import finish_in_thread
 from palinurus.tools.commands.exec import ExecArguments
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
@@ -196,7 +196,7 @@ async def _keep(ctx: ToolContext, words: str, data: bytes, ending: str) -> str:
     mark = hashlib.blake2s(f"{ctx.item}\0{ctx.call}".encode(), digest_size=4).hexdigest()
     place = resolve_path(f"{FOLDER}/{name}-{mark}.{ending}", ctx)
     async with handles.lock_path(place):
-        await asyncio.to_thread(handles.replace_file, place, data)
+        await finish_in_thread(handles.replace_file, place, data)
     return place.real
 
 

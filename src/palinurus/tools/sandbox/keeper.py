@@ -210,9 +210,7 @@ class CommandKeeper:
         # browsers can write in /proc, or make what nobody could look for here
         self._once = cell.kind not in CONFINED or cell.nested or cell.alone
         self._urgency = os.getpriority(os.PRIO_PROCESS, 0)
-        self._wakeup, woken = os.pipe()
-        for handle in (self._wakeup, woken):
-            os.set_blocking(handle, False)
+        self._wakeup, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
 
     def serve(self) -> None:
@@ -224,6 +222,9 @@ class CommandKeeper:
 
     def _run(self, job: _Job) -> bool:
         """Start it, wait for its end, end what it leaves. True if the next one may follow."""
+        if select.select([self._channel], [], [], 0)[0]:  # called off while we got ready: it never begins
+            tell_gateway(self._channel, EXITED, signal.SIGTERM, 0, 0)
+            return False
         command = _spawn(job)
         self._leader = command if job.session else 0
         for handle in job.handles:

@@ -7,8 +7,8 @@ import pytest
 from aiohttp import web
 
 from palinurus.core.policy.address import OpenHosts
-from palinurus.tools.mcp.link import PinnedTransport
 from palinurus.tools.mcp.port import McpWatch
+from palinurus.tools.mcp.transport import PinnedTransport
 from palinurus.tools.web.egress import EgressGuard
 
 

@@ -1,0 +1,154 @@
+"""Signing in to tool servers (MCP): found out from the server's address, kept and renewed as sign-ins of vendors are.
+
+A token goes to the server it was made for and to no other: who changes a server's address signs in again.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.clock import Clock
+from palinurus.config.sections.mcp import McpServerSettings
+from palinurus.config.settings import Settings
+from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
+from palinurus.core.signin.discover import DiscoveryClient, DiscoveryFlow, join_scopes
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.signin import OAuthAsk, SignInFailure, SignInRow
+from palinurus.core.types.tool import ToolFailure
+from palinurus.errors import BadRequest, NotFound
+from palinurus.providers.signin.renew import CLIENT_FIELDS, MARGIN, TokenKeeper, find_row
+from palinurus.providers.signin.vault import MCP, KeptSignIn, SignInVault, describe_signins, make_profile, name_login
+from palinurus.services.signins import RunningSignIn, SignInTable, make_signin_fetch
+from palinurus.tools.web.egress import EgressGuard
+
+# What a server that wants a sign-in answers with 401, and says where.
+_KNOCK = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+_KNOCK += b'"clientInfo":{"name":"palinurus","version":"0"}}}'
+_SPEAKS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+def open_server_hosts(settings: Settings) -> OpenHosts:
+    """The hosts that the owner wrote into the config."""
+    spots = (parse_url(server.url.reveal()) for server in settings.mcp.servers.values() if server.url)
+    return OpenHosts(frozenset(one.entry for one in spots if isinstance(one, UrlParts)))
+
+
+class McpSignIns(SignInTable):
+    """One per program; also what connections take their tokens from (`tools.mcp.port.McpTokens`)."""
+
+    def __init__(self, settings: Settings, vault: SignInVault, guard: EgressGuard, clock: Clock) -> None:
+        rules = settings.web.fetch.rules.join(open_server_hosts(settings))
+        super().__init__(vault, make_signin_fetch(guard, rules), clock)
+        self._servers = settings.mcp.servers
+        self._keeper = TokenKeeper(vault, _find_row, self.fetch, clock)
+        self.signed_in: Callable[[str], None] = lambda name: None  # told of a server that can be spoken to now
+
+    async def start(
+        self, name: str, *, device: bool = False, profile: str = "", client: Mapping[str, str] | None = None
+    ) -> RunningSignIn:
+        """Find out where, and begin. `client`: client_id, client_secret, scope. Raises NotFound, BadRequest."""
+        server, said = self._find(name), dict(client or {})
+        old = self._kept(server)
+        wants = join_scopes(old.client.get("scope", ""), old.client["wants"]) if old and old.client.get("wants") else ""
+        who = DiscoveryClient(
+            said.get("client_id") or server.oauth.client_id,
+            said.get("client_secret") or server.oauth.client_secret.reveal(),
+            said.get("scope") or wants or server.oauth.scope,
+            server.oauth.port or _find_free_port(),
+        )
+        row = await self._discover(server, who)
+        kept = {field: getattr(row, field) for field in CLIENT_FIELDS if getattr(row, field)}
+        kept |= {"client_secret": row.client_secret} if row.client_secret else {}
+        kept |= {"basic": "1"} if row.basic else {}
+        return await self.begin(f"{MCP}{name}", f"{MCP}{name}", row, {**kept, "url": server.place}, device=device)
+
+    async def sign_out(self, name: str, profile: str = "") -> list[str]:
+        """Revoke where that can be told, and forget. Raises NotFound, OSError."""
+        told = await self.leave(lambda ident, kept: find_row(None, None, kept) if ident == f"{MCP}{name}" else None)
+        if not told:
+            raise NotFound(f"nobody is signed in to the MCP server {name!r}", fix="`pal mcp status` lists who is")
+        return told
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Who is signed in, until when, and who is not any more."""
+        return describe_signins(self.vault, servers=True)
+
+    def tell(self, going: RunningSignIn) -> None:
+        """The server is tried again at once."""
+        self.signed_in(going.provider.removeprefix(MCP))
+
+    def has(self, server: McpServerSettings) -> bool:
+        """Is there a sign-in that may still work?"""
+        kept = self._kept(server)
+        return kept is not None and not kept.out
+
+    async def get(self, server: McpServerSettings, refused: str = "") -> str:
+        """A token that is good for a while and is not the `refused` one; "": nobody signed in. Raises ToolFailure."""
+        kept, now = self._kept(server), self._clock.now()
+        if kept is None:
+            return ""
+        if kept.out:
+            raise ToolFailure(f"the sign-in to {server.name} ended: {kept.out}; {name_login(kept.provider)}")
+        other = kept.access != refused
+        if other and (not kept.expires or kept.expires - MARGIN > now):
+            return kept.access
+        try:
+            got = await self._keeper.renew(make_profile(f"{MCP}{server.name}", kept))
+        except OSError as error:
+            raise ToolFailure(f"the renewed sign-in to {server.name} cannot be kept: {error}") from None
+        if not isinstance(got, ModelFailure):
+            return got.secret.reveal()
+        if other and got.kind == "network" and kept.expires > now:
+            return kept.access  # still good for a moment
+        raise ToolFailure(f"the sign-in to {server.name} does not work: {got.message.removeprefix(MCP)}")
+
+    def note_scope(self, server: McpServerSettings, scope: str) -> None:
+        """The server wants more rights than the sign-in has: the next one asks for them."""
+        kept = self._kept(server)
+        if kept is not None and kept.client.get("wants") != scope[:2000]:
+            client = {**kept.client, "wants": scope[:2000]}
+            self.vault.put(f"{MCP}{server.name}", msgspec.structs.replace(kept, client=client))
+
+    def _kept(self, server: McpServerSettings) -> KeptSignIn | None:
+        kept = self.vault.list_all().get(f"{MCP}{server.name}")
+        return kept if kept is not None and kept.client.get("url") == server.place else None
+
+    def _find(self, name: str) -> McpServerSettings:
+        server = self._servers.get(name)
+        if server is None:
+            raise NotFound(f"there is no MCP server {name!r}", fix="`pal mcp list`")
+        if server.command:
+            raise BadRequest(
+                f"{name} is a program on this machine: it is not signed in to", fix="give it what it needs in env"
+            )
+        return server
+
+    async def _discover(self, server: McpServerSettings, who: DiscoveryClient) -> SignInRow:
+        url = server.url.reveal()
+        headers = {name: value.reveal() for name, value in server.headers.items()}
+        knock = await self.fetch(OAuthAsk(url, _KNOCK, {**headers, **_SPEAKS}))
+        if not knock.status:
+            raise BadRequest(f"{server.place} cannot be reached: {knock.body.decode('utf-8', 'replace')[:300]}")
+        flow = DiscoveryFlow(url, knock.challenge, who)
+        while flow.ask is not None:
+            flow.feed(await self.fetch(flow.ask))
+        if isinstance(flow.done, SignInRow):
+            return flow.done
+        assert isinstance(flow.done, SignInFailure)
+        if knock.status < 400:
+            raise BadRequest(f"{server.name} answers without a sign-in", fix=f"`pal mcp test {server.name}`")
+        raise BadRequest(f"no sign-in at {server.place}: {flow.done.reason}")
+
+
+def _find_row(provider: str, kept: KeptSignIn | None) -> SignInRow:
+    return find_row(None, None, kept)
+
+
+def _find_free_port() -> int:
+    """For the address that the browser comes back to, which is registered before it is opened."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

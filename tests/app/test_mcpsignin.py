@@ -1,0 +1,152 @@
+"""Signing in to tool servers: the SDK's connection against a fake that expires, rotates, revokes and wants more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from palinurus.app.mcpsignin import McpSignIns
+from palinurus.core.types.tool import ToolFailure
+from palinurus.errors import BadRequest, NotFound
+from palinurus.providers.signin.vault import FILE, SignInVault
+from palinurus.testing.oauth import FakeOAuth
+from palinurus.tools.mcp.servers import McpServers
+from tools.mcp.kit import context, joined, settings, text
+
+
+@pytest.fixture
+async def oauth() -> AsyncIterator[FakeOAuth]:
+    async with FakeOAuth() as made:
+        yield made
+
+
+def far(oauth: FakeOAuth, **more: Any) -> dict[str, Any]:
+    return {"url": f"{oauth.url}/mcp", "transport": "http", **more}
+
+
+def signins(servers: McpServers) -> McpSignIns:
+    return cast(McpSignIns, servers.tokens)
+
+
+async def sign_in(servers: McpServers, oauth: FakeOAuth, **how: Any) -> str:
+    """As a person with a browser does; what went wrong."""
+    going = await signins(servers).start("far", **how)
+    await oauth.browse(going.shown.url)
+    return await signins(servers).wait(going)
+
+
+async def test_from_the_refusal_to_the_first_call(tmp_path: Path, oauth: FakeOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, table):
+        server = servers.all["far"]
+        assert not server.connected and server.locked
+        assert server.problem == "it answers HTTP 401 Unauthorized; it wants a sign-in: `pal mcp login far`"
+        assert await sign_in(servers, oauth) == ""
+        await server.wait_settled()  # tried again at once, without anybody asking
+        assert server.connected, server.problem
+        assert text(await table["far__ping"].run(context())) == "pong"
+        assert servers.tokens is not None and servers.tokens.has(server.settings)
+    (registered,) = oauth.registered
+    assert registered["redirect_uris"][0].startswith("http://127.0.0.1:")
+    assert oauth.forms[0]["resource"] == f"{oauth.url}/mcp" and oauth.forms[0]["code_verifier"]
+    assert (tmp_path / "h" / FILE).stat().st_mode & 0o777 == 0o600
+
+
+async def test_renewed_before_its_end_and_when_it_is_refused_once_for_twenty(tmp_path: Path, oauth: FakeOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, table):
+        await sign_in(servers, oauth)
+        await servers.all["far"].wait_settled()
+        oauth.expire()  # early: only the server knows
+        answers = await asyncio.gather(*(table["far__ping"].run(context()) for _ in range(20)))
+        assert [text(one) for one in answers] == ["pong"] * 20
+        assert oauth.grants.count("refresh_token") == 1
+        oauth.life = 30  # less than the margin: the next call renews first
+        oauth.expire()
+        await table["far__ping"].run(context())
+        before = len(oauth.grants)
+        await table["far__ping"].run(context())
+        assert oauth.grants[before:] == ["refresh_token"]
+
+
+async def test_revoked_is_told_with_the_command_and_nobody_asks_again(tmp_path: Path, oauth: FakeOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, table):
+        await sign_in(servers, oauth)
+        await servers.all["far"].wait_settled()
+        oauth.revoke_all()
+        for _ in range(2):
+            with pytest.raises(ToolFailure, match=r"not valid any more.*`pal mcp login far`"):
+                await table["far__ping"].run(context())
+        assert oauth.grants.count("refresh_token") == 1
+        (row,) = signins(servers).describe()
+        assert row["problem"] and "canary" not in (tmp_path / "h" / FILE).read_text()
+        assert await sign_in(servers, oauth) == ""
+        assert text(await table["far__ping"].run(context())) == "pong"
+
+
+async def test_more_rights_are_asked_for_with_those_there_were(tmp_path: Path, oauth: FakeOAuth) -> None:
+    async with joined(tmp_path / "h", far={**far(oauth), "oauth": {"scope": "read"}}) as (servers, table):
+        await sign_in(servers, oauth)
+        await servers.all["far"].wait_settled()
+        oauth.scopes = {"write"}
+        with pytest.raises(ToolFailure, match=r"more rights than the sign-in has \(write\): `pal mcp login far`"):
+            await table["far__ping"].run(context())
+        await sign_in(servers, oauth)
+        assert oauth.granted["access-canary-0002"] == "read write"
+        assert text(await table["far__ping"].run(context())) == "pong"
+
+
+async def test_a_token_goes_to_its_own_server_only(tmp_path: Path, oauth: FakeOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, _):
+        await sign_in(servers, oauth)
+    moved = settings(tmp_path / "h", {"far": {"url": f"{oauth.url}/other"}}).mcp.servers["far"]
+    assert await signins(servers).get(moved) == "" and not signins(servers).has(moved)
+
+
+async def test_a_credential_of_the_config_goes_before(tmp_path: Path, oauth: FakeOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, _):
+        await sign_in(servers, oauth)
+    body = far(oauth, headers={"Authorization": "Bearer mine"})
+    async with joined(tmp_path / "h", far=body) as (servers, _):
+        problem = servers.all["far"].problem
+        assert not servers.all["far"].connected and "credential of the config" in problem and "login" not in problem
+
+
+async def test_another_process_signs_in_and_out(tmp_path: Path, oauth: FakeOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, table):
+        async with joined(tmp_path / "h", far=far(oauth)) as (others, _):
+            await sign_in(others, oauth)
+        await servers.ready()
+        await servers.all["far"].wait_settled()
+        assert "far__ping" in table
+        assert await signins(others).sign_out("far") == ["mcp:far: revoked and forgotten"]
+        with pytest.raises(NotFound):
+            await signins(others).sign_out("far")
+        with pytest.raises(ToolFailure, match="`pal mcp login far`"):
+            await table["far__ping"].run(context())
+    assert SignInVault(str(tmp_path / "h"), os.environ).list_all() == {}
+
+
+async def test_with_a_code_on_another_device(tmp_path: Path, oauth: FakeOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, _):
+        going = await signins(servers).start("far", device=True)
+        assert going.shown.kind == "device" and going.shown.code == "WDJB-MJHT"
+        assert await signins(servers).wait(going) == "" and going.state == "done"
+        await servers.all["far"].wait_settled()
+        assert servers.all["far"].connected
+
+
+async def test_what_cannot_be_signed_in_to(tmp_path: Path, oauth: FakeOAuth) -> None:
+    body = {"far": far(oauth), "here": {"command": "true"}, "open": {"url": f"{oauth.url}/register"}}
+    async with joined(tmp_path / "h", **body) as (servers, _):
+        for name, words in (("here", "program on this machine"), ("open", "answers without a sign-in")):
+            with pytest.raises(BadRequest, match=words):
+                await signins(servers).start(name)
+        with pytest.raises(NotFound):
+            await signins(servers).start("nobody")
+        await oauth.__aexit__()
+        with pytest.raises(BadRequest, match="cannot be reached"):
+            await signins(servers).start("far")

@@ -1,0 +1,127 @@
+"""Responses and conversations asked for again, with OpenAI's own client in front of a whole program."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flow.test_app import running
+from flow.test_http import WEATHER, assert_roles, sdk, served
+from later import LaterModule
+from palinurus.app import App
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+
+openai = LaterModule("openai")
+
+
+@asynccontextmanager
+async def talking(home: Path, model: ScriptedModel) -> AsyncIterator[tuple[App, openai.AsyncOpenAI]]:
+    async with running(home, model) as app, served(app) as gateway, sdk(gateway) as client:
+        yield app, client
+
+
+async def wait_until_over(client: openai.AsyncOpenAI, ident: str) -> Any:
+    async with asyncio.timeout(60):
+        while (found := await client.responses.retrieve(ident)).status in ("queued", "in_progress"):
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def test_a_response_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with talking(tmp_path / "h", ScriptedModel([say("Hello")])) as (_, client):
+        first = await client.responses.create(model="openclaw", input="hi there")
+    async with talking(tmp_path / "h", ScriptedModel([])) as (_, client):
+        again = await client.responses.retrieve(first.id)
+        assert (again.id, again.status, again.output_text) == (first.id, "completed", "Hello")
+        assert again.output[0].id == first.output[0].id and again.created_at == first.created_at
+        assert again.usage is not None and first.usage is not None
+        assert again.usage.output_tokens == first.usage.output_tokens
+        (asked,) = (await client.responses.input_items.list(first.id)).data
+        assert (asked.role, asked.content[0].text) == ("user", "hi there")
+
+
+async def test_an_id_of_nobodys_leads_nowhere(tmp_path: Path) -> None:
+    async with talking(tmp_path / "h", ScriptedModel([say("Hello")])) as (_, client):
+        first = await client.responses.create(model="openclaw", input="hi")
+        for wrong in (first.id[:-1] + ("0" if first.id[-1] != "0" else "1"), "resp_x", first.output[0].id):
+            with pytest.raises(openai.NotFoundError):
+                await client.responses.retrieve(wrong)
+        with pytest.raises(openai.APIStatusError) as refused:
+            await client.responses.delete(first.id)
+        assert refused.value.status_code == 405  # it is part of its conversation
+
+
+async def test_in_the_background_it_is_answered_at_once_and_fetched_later(tmp_path: Path) -> None:
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("done"), gate)])
+    async with talking(tmp_path / "h", model) as (_, client):
+        begun = await client.responses.create(model="openclaw", input="work", background=True)
+        assert begun.status == "queued" and begun.output == []
+        await gate.wait_reached()
+        assert (await client.responses.retrieve(begun.id)).status == "in_progress"
+        gate.open()
+        assert (await wait_until_over(client, begun.id)).output_text == "done"
+
+
+async def test_what_is_cancelled_stays_so(tmp_path: Path) -> None:
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("never"), gate)])
+    async with talking(tmp_path / "h", model) as (_, client):
+        begun = await client.responses.create(model="openclaw", input="work", background=True)
+        await gate.wait_reached()
+        await client.responses.cancel(begun.id)
+        over = await wait_until_over(client, begun.id)
+        assert over.status == "cancelled" and over.output_text == ""
+        assert (await client.responses.cancel(begun.id)).status == "cancelled"
+
+
+async def test_what_is_referred_to_is_not_sent_again(tmp_path: Path) -> None:
+    """The tool loop of clients that refer to items instead of repeating them."""
+    model = ScriptedModel([call_tools(("weather", {"city": "Rome"})), say("It is sunny.")])
+    async with talking(tmp_path / "h", model) as (_, client):
+        tools: Any = [{"type": "function", "strict": False, **WEATHER}]
+        first = await client.responses.create(model="openclaw", input="weather?", tools=tools)
+        (call,) = first.output
+        asked: Any = [
+            {"role": "user", "content": "weather?"},
+            {"type": "item_reference", "id": call.id},
+            {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"},
+        ]
+        second = await client.responses.create(model="openclaw", input=asked, tools=tools)
+        assert second.output_text == "It is sunny."
+        again = await client.responses.retrieve(first.id)
+        assert [(item.id, item.name) for item in again.output] == [(call.id, "weather")]
+        (given,) = (await client.responses.input_items.list(second.id)).data
+        assert (given.call_id, given.output) == (call.call_id, "sunny")
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.create(model="openclaw", input=[{"type": "item_reference", "id": "msg_1"}])
+    assert_roles(model.requests[1].messages)
+
+
+async def test_a_conversation_is_a_session(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Hello"), say("Teal.")])
+    async with talking(tmp_path / "h", model) as (_, client):
+        talk = await client.conversations.create()
+        await client.responses.create(model="openclaw", input="my colour is teal", conversation=talk.id)
+        await client.responses.create(model="openclaw", input="which one?", conversation={"id": talk.id})
+        assert (await client.conversations.retrieve(talk.id)).id == talk.id
+        items = (await client.conversations.items.list(talk.id, order="asc")).data
+        newest = (await client.conversations.items.list(talk.id, limit=1)).data
+        assert [item.content[0].text for item in items] == ["my colour is teal", "Hello", "which one?", "Teal."]
+        assert [item.role for item in items] == ["user", "assistant"] * 2 and newest[0].id == items[-1].id
+        rest = (await client.conversations.items.list(talk.id, order="asc", after=items[2].id)).data
+        assert [item.id for item in rest] == [items[3].id]
+        with pytest.raises(openai.NotFoundError):
+            await client.conversations.retrieve("conv_nothing")
+        with pytest.raises(openai.BadRequestError):
+            await client.conversations.create(metadata={"a": "b"})
+        with pytest.raises(openai.BadRequestError):
+            await client.responses.create(
+                model="openclaw", input="x", conversation=talk.id, previous_response_id="resp_x"
+            )
+    assert [m.text for m in model.requests[1].messages] == ["my colour is teal", "Hello", "which one?"]
