@@ -24,7 +24,9 @@ const made = await build({
 // What runs inside a canvas: a file of its own, which the gateway serves with the canvas's policy.
 await build({ ...usual, entryPoints: [join(here, "src/inside/bridge.ts")], format: "iife", outfile: join(out, "canvas.js") });
 // What runs in a stage (diagrams, pages that models write): the same, and mermaid as its makers built it.
-const inside = await build({ ...usual, entryPoints: { stage: join(here, "src/inside/stage.ts"), mermaid: join(here, "node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js") }, format: "iife", bundle: false, outdir: out, entryNames: "[name]-[hash]", metafile: true });
+const named = { outdir: out, entryNames: "[name]-[hash]", metafile: true };
+const inside = await build({ ...usual, ...named, entryPoints: [join(here, "src/inside/stage.ts")], format: "iife" });
+const drawer = await build({ ...named, entryPoints: { mermaid: join(here, "node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js") }, loader: { ".js": "copy" } });
 
 const files = Object.entries(made.metafile.outputs);
 const from = (source) => files.find(([, file]) => file.entryPoint?.endsWith(source));
@@ -39,7 +41,7 @@ reach(from("src/start.ts")[0]);
 const preload = [...soon].map((name) => `<link rel="modulepreload" href="/${basename(name)}">`).join("\n");
 const page = (await readFile(join(here, "src/index.html"), "utf8"))
   .replace("%style%", basename(from("src/style.css")[0])).replace("%script%", basename(from("src/main.ts")[0])).replace("%preload%", preload);
-const [drawn, mermaid] = ["stage", "mermaid"].map((name) => basename(Object.keys(inside.metafile.outputs).find((one) => basename(one).startsWith(`${name}-`))));
+const [drawn, mermaid] = [inside, drawer].map((one) => basename(Object.keys(one.metafile.outputs)[0]));
 await writeFile(join(out, "stage.html"), (await readFile(join(here, "src/stage.html"), "utf8")).replace("%stage%", drawn).replace("%mermaid%", mermaid));
 await writeFile(join(out, "favicon.svg"), await readFile(join(here, "src/favicon.svg")));
 await writeFile(join(out, "index.html"), page);

@@ -27,13 +27,8 @@ export function sources(text: string | undefined): Source[] {
 }
 
 function short(one: Source): string {
-  if (one.kind === "web" && /^https?:/.test(one.detail)) {
-    try {
-      return new URL(one.detail).host;
-    } catch {
-      return one.detail;
-    }
-  }
+  const host = /https?:\/\/([^\s/"'?#]+)/.exec(one.detail)?.[1]; // of a page, or in the command that asked for it
+  if (one.kind === "web" && host) return host;
   return [kinds()[one.kind] ?? one.kind, one.detail].filter(Boolean).join(" ");
 }
 
@@ -45,7 +40,7 @@ export function mark(text: string | undefined, about: string): unknown {
   if (!list.length) return nothing;
   const all = [...new Set(list.map(short))];
   const label = `${about} ${all.join(", ")}`;
-  return html`<span class="outside ${far(list) ? "far" : ""}" title=${label}>${icon("outside")}<span class="sr">${about} </span>${all[0]}${all.length > 1 ? ` +${all.length - 1}` : nothing}</span>`;
+  return html`<span class="outside ${far(list) ? "far" : ""}" title=${label}>${icon("outside")}<span class="sr">${about} </span><span class="clip">${all[0]}</span>${all.length > 1 ? ` +${all.length - 1}` : nothing}</span>`;
 }
 
 /** What the frame around words from outside says to the model; a person sees a line instead. */

@@ -30,7 +30,6 @@ from palinurus.store.port import SessionRow
 
 Text = str | None | UnsetType
 Tag = Annotated[str, Meta(min_length=1, max_length=40)]
-MAX_TAGS = 12
 # Where a conversation is kept is no news of it: it stays where it stands among the others.
 _KEEPING = frozenset({"label", "pinned", "archived", "tags"})
 _NO_MODEL = (
@@ -184,8 +183,8 @@ def _thinking(now: SessionFacts, value: str) -> str:
 
 def _tags(value: list[str]) -> tuple[str, ...] | None:
     made = tuple(dict.fromkeys(" ".join(tag.split()) for tag in value if tag.strip()))
-    if len(made) > MAX_TAGS:
-        raise MethodError(f"a conversation has at most {MAX_TAGS} tags")
+    if len(made) > 12:
+        raise MethodError("a conversation has at most 12 tags")
     return made or None
 
 
