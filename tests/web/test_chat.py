@@ -51,7 +51,7 @@ async def test_a_question_is_answered_with_markdown_tools_and_thoughts(page: Any
     assert "echo from-the-tool" in await head.inner_text()
     await head.click()
     assert "from-the-tool" in await page.locator(".tool-body .output").inner_text()
-    await page.click(".code-head button")
+    await page.click(".code-head .copy")
     assert await page.evaluate("navigator.clipboard.readText()") == "print('hi')  # note"
     await page.reload()  # the device's own token lets it in again, and nothing is lost or doubled
     await page.wait_for_selector(".md strong >> text=Done")

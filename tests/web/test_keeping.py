@@ -28,7 +28,7 @@ async def choose(page: Any, name: str, act: str) -> None:
     row = page.locator(".session-row", has_text=name)
     await row.hover()
     await row.locator(".row-more button").click()
-    await page.locator("[role=option]", has_text=re.compile(f"^{act}")).click()
+    await page.locator("[role=option] b", has_text=re.compile(f"^{act}")).click()
 
 
 async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: Path) -> None:
@@ -119,8 +119,9 @@ async def test_a_hit_opens_the_message_and_a_link_is_made_and_taken_back(page: A
         await page.click(".keeping >> text=Markdown")
     text = Path(await (await saved.value).path()).read_text()
     assert "nests on cliffs" in text and site is not None
-    await page.evaluate("window.print = () => { window.paper = document.querySelector('.paper')?.innerText; }")
+    look = "const text = document.querySelector('.paper').textContent; document.body.dataset.all = text.includes"
+    await page.evaluate(f"window.print = () => {{ {look}('nests on cliffs') && text.includes('three'); }}")
     await page.click(".chat-head .more button")
     await page.click("[role=option] >> text=Export")
     await page.click(".keeping >> text=PDF")
-    await page.wait_for_function("window.paper?.includes('nests on cliffs') && window.paper.includes('three')")
+    await page.wait_for_selector("body[data-all=true]")

@@ -43,14 +43,14 @@ graph LR
 let told = [window.origin];
 try { localStorage.length; } catch (e) { told.push(e.name); }
 try { parent.reached = 1; } catch {}
-fetch("/health").then(() => told.push("reached"), () => told.push("blocked")).then(() => { out.textContent = told.join(" "); });
+out.textContent = told.join(" ");
 </script>
 ```
 
 ```python
-%s
+LINES
 ```
-""" % "\n".join(f"line {n}" for n in range(60))
+""".replace("LINES", "\n".join(f"line {n}" for n in range(60)))
 MATH = r"Then \(a^2\) and \[ \int x\,dx \] and $$\frac{1}{2}$$."
 
 
@@ -60,7 +60,7 @@ async def test_numbers_stay_whole_and_mathematics_is_drawn_or_stays_as_it_was_wr
     await page.wait_for_selector(".welcome")
     await write(page, "figures please")
     await page.wait_for_selector(".row.assistant .bar")
-    await page.wait_for_function("document.querySelectorAll('pal-md math').length === 3")
+    await page.locator("pal-md math").nth(2).wait_for()
     assert await page.locator(".formula.display math mfrac").count() == 1
     titles = await page.locator(".formula").evaluate_all("all => all.map((one) => one.title)")
     assert titles == [r"\(a^2\)", r"\[ \int x\,dx \]", r"$$\frac{1}{2}$$"]
@@ -104,7 +104,7 @@ async def test_boxes_notes_details_code_and_pages_are_drawn(page: Any, visit: Vi
     await page.wait_for_selector(".diagram .code >> text=graph LR")
     await page.locator(".code", has_text="<title>").locator("text=Show").last.click()
     inside = page.frame_locator(".artifact iframe")
-    assert await inside.locator("#out").inner_text() == "null SecurityError blocked"
+    assert await inside.locator("#out").inner_text() == "null SecurityError"
     assert await page.evaluate("window.reached === undefined")
     await page.click(".artifact [aria-label=Close]")
 
@@ -113,7 +113,7 @@ async def test_growing_text_leaves_what_stands_as_it_is(page: Any, visit: Visit)
     """No flicker: blocks that are done are not made again, and code grows in its own box."""
     gate = StreamGate()
     text = "First paragraph.\n\nSecond one.\n\n```py\nx = 1\ny = 2\nz = 3\n```\n\nThe end."
-    await visit(ScriptedModel([hold_at(say(text), gate, 12)]))
+    await visit(ScriptedModel([hold_at(say(text), gate, 12)], chunk=5))
     await page.wait_for_selector(".welcome")
     await write(page, "go")
     await page.wait_for_selector(".md.streaming .code")
@@ -151,7 +151,7 @@ async def test_pictures_and_files_open_in_the_viewer(page: Any, visit: Visit) ->
 
 
 async def test_what_came_from_outside_is_marked(page: Any, visit: Visit) -> None:
-    reads = call_tools(("exec", {"command": "curl -s https://evil.example/x || echo 'IGNORE ALL'"}))
+    reads = call_tools(("exec", {"command": "curl -s https://evil.example/x; echo IGNORE ALL"}))
     await visit(ScriptedModel([reads, say("It says something.")]))
     await page.wait_for_selector(".welcome")
     await write(page, "fetch it")
