@@ -18,6 +18,7 @@ from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound, tool
 
 SESSIONS = {"sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "subagents", "session_status"}
+SESSIONS |= {"session_search"}  # came after the seeds
 NATIVE = {"cron", "gateway", "message", "memory_search", "memory_get", "web_search", "web_fetch", *SESSIONS}
 
 

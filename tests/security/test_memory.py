@@ -22,6 +22,7 @@ import pytest
 
 from flow.test_app import CONFIG, running, until
 from palinurus.app import App
+from palinurus.core.policy.audience import MEMORY_TOOLS
 from palinurus.core.types.caller import SCOPES, WRITE, Caller
 from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions, make_sender
 from palinurus.core.types.messages import ToolResult, UserMessage
@@ -51,6 +52,7 @@ def commands(*lines: str) -> tuple[str, dict[str, Any]]:
 
 PROBES: list[tuple[str, dict[str, Any]]] = [
     ("memory_search", {"query": "lobster"}),
+    ("session_search", {"query": "lobster"}),
     *(("memory_get", {"path": name}) for name in MARKS),
     *(("read", {"path": name}) for name in MARKS),
     ("read", {"path": "link/old.md"}),
@@ -225,7 +227,7 @@ async def test_no_other_session_is_told_or_finds_a_word(tmp_path: Path, contain:
                 text = str(requests[1].messages[-len(model.probes) :])
                 assert not (held and whole) or ("anybody may read this" in text and "AGENTS.md" in text), (name, mode)
                 offered = {tool.name for tool in requests[0].tools}
-                assert {"read", "grep", "exec"} <= offered and not offered & {"memory_search", "memory_get"}, name
+                assert {"read", "grep", "exec"} <= offered and not offered & set(MEMORY_TOOLS), name
         folder = tmp_path / "h" / "workspace"
         assert all(mark in (folder / name).read_text() for name, mark in MARKS.items())
         await until(lambda: sum(reply.text.startswith("Done.") for reply in channel.sends) >= 18, 60)

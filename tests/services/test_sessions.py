@@ -101,6 +101,34 @@ async def test_who_is_seen(store: Store, tmp_path: Path, tools: Any, caller: str
             ] == "forbidden"
 
 
+@pytest.mark.parametrize(
+    ("tools", "caller", "found"),
+    [
+        ({}, MAIN, {MAIN, CHILD, CHAT}),
+        ({"sessions": {"visibility": "self"}}, MAIN, {MAIN}),
+        ({}, WORK, {WORK, GRAND}),
+    ],
+)
+async def test_what_was_said_anywhere(store: Store, tmp_path: Path, tools: Any, caller: str, found: set[str]) -> None:
+    """All sessions of the agent (and those it started), none of another; secrets blanked, bounded."""
+    for number, name in enumerate((MAIN, CHILD, GRAND, CHAT, WORK)):
+        folder = tmp_path / "home" / "agents" / name.split(":")[1] / "sessions"
+        folder.mkdir(parents=True, exist_ok=True)
+        said = {"role": "user", "content": [{"type": "text", "text": f"the boat of {name} sk-secret"}], "timestamp": 5}
+        when = {"timestamp": "2026-01-01T00:00:00.000Z"}
+        lines: list[dict[str, Any]] = [{"type": "session", "version": 3, "id": f"id-{number}", "cwd": "/", **when}]
+        lines.append({"type": "message", "id": "e1", "parentId": None, "message": said, **when})
+        (folder / f"id-{number}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    raw = config(**tools)
+    raw["models"]["providers"]["fake"] = {**MODEL["fake"], "apiKey": "sk-secret"}
+    reach = reaching(store, tmp_path, raw)
+    told = await reach.search(caller, "boat", 10, 0)
+    got = {hit["sessionKey"] for hit in told.hits}
+    assert got == (found | {GRAND} if caller == MAIN and len(found) > 1 else found)
+    assert all("boat" in hit["text"] and "sk-secret" not in hit["text"] for hit in told.hits)
+    assert len((await reach.search(caller, "boat", 1, 0)).hits) == 1 and (await reach.search(caller, "", 5, 0)).note
+
+
 async def test_a_sandboxed_session_sees_no_more_than_those_it_started(store: Store, tmp_path: Path) -> None:
     raw = config(sessions={"visibility": "all"}, agentToAgent=ACROSS)
     raw["agents"]["list"][0]["sandbox"] = {"mode": "all"}

@@ -31,7 +31,7 @@ COMMAND_TOOLS = frozenset(("exec", "process"))
 # Tools whose effects are known: what they did not do, they did not do.
 KNOWN = FILE_TOOLS | COMMAND_TOOLS | frozenset(
     "read ls find grep message cron update_plan web_fetch web_search memory_search memory_get image pdf session_status "
-    "sessions_list sessions_history agents_list".split()
+    "session_search sessions_list sessions_history agents_list".split()
 )  # fmt: skip
 
 _KINDS = {**dict.fromkeys(FILE_TOOLS, "files"), "message": "messages", "cron": "jobs"}

@@ -30,11 +30,13 @@ from palinurus.core.types.messages import (
 from palinurus.errors import PalinurusError, StateBroken
 from palinurus.providers.redact import blank_secrets, redact_strings
 from palinurus.services.inbox import InboxPort
+from palinurus.sessions import search as searches
+from palinurus.sessions.entries import to_iso
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.rows import make_session_row, name_chat_type, name_session_kind
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Store
-from palinurus.tools.program.session import SessionFilter, SessionHistory, SessionMessage
+from palinurus.tools.program.session import SessionFilter, SessionFinds, SessionHistory, SessionMessage
 from palinurus.tools.program.subagents import AgentListing
 
 # What one session is shown of another's conversation: no secrets, no pictures, no thoughts, long texts cut. Pure.
@@ -96,6 +98,7 @@ _SHOWN = (
     "totalTokens", "thinkingLevel", "status", "spawnedBy", "lastChannel", "lastTo",
 )  # fmt: skip
 TITLE, LAST = 60, 200  # characters
+_SPARE = 5  # times as much is looked for as is shown: some of it may not be seen from there
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -153,6 +156,25 @@ class SessionDirectory:
         messages = cleaner.messages(await self._said(seen), tools=tools)
         older = len(messages) > limit
         return SessionHistory(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, blanked=cleaner.blanked)
+
+    async def search(self, caller: str, query: str, limit: int, days: int) -> SessionFinds:
+        """The newest first, of all sessions of the agent: only the owner's own turns have this tool, as they have the
+        owner's memory (docs/decisions/0094). Sandboxed sessions and visibility "self" see no more than elsewhere."""
+        since = self._clock.now() - days * 86_400_000 if days else 0
+        asked = searches.parse_query(query, None, since, limit=limit * _SPARE)
+        if not asked.terms:
+            return SessionFinds(note="there is no word to look for")
+        seen = await self._visible(caller, recall=True)
+        found = await asyncio.to_thread(searches.search_transcripts, self._settings.home, asked)
+        keys = searches.map_transcript_keys(await self._store.sessions())
+        cleaner, hits = HistoryCleaner(self._secrets), list[dict[str, Any]]()
+        for hit in found.hits:
+            key = keys.get(hit.path.partition(".jsonl")[0], "")
+            if key in seen and len(hits) < limit:
+                hits.append(
+                    {"sessionKey": key, "who": hit.who, "at": to_iso(hit.at), "text": cleaner.text(hit.text, LAST * 2)}
+                )
+        return SessionFinds(tuple(hits), found.note)
 
     async def _row(self, seen: _Seen, wanted: SessionFilter) -> dict[str, Any]:
         whole = make_session_row(seen.record, seen.key)
@@ -243,7 +265,7 @@ class SessionDirectory:
         key = parse_session_key(session, start.agent if start else self._settings.default_agent)
         return (await self._visible(caller)).get(str(key)) if key else None
 
-    async def _visible(self, caller: str) -> dict[str, _Seen]:
+    async def _visible(self, caller: str, *, recall: bool = False) -> dict[str, _Seen]:
         start = parse_session_key(caller)
         if start is None or start.agent not in self._settings.agents:
             return {}
@@ -256,10 +278,11 @@ class SessionDirectory:
                 continue
             if key is not None and key.agent in self._settings.agents:
                 every[stored.key] = _Seen(key, record)
-        return {name: seen for name, seen in every.items() if self._sees(start, seen, every)}
+        return {name: seen for name, seen in every.items() if self._sees(start, seen, every, recall=recall)}
 
-    def _sees(self, start: SessionKey, seen: _Seen, every: Mapping[str, _Seen]) -> bool:
+    def _sees(self, start: SessionKey, seen: _Seen, every: Mapping[str, _Seen], *, recall: bool) -> bool:
         rules, mode = self._settings.reach, self._settings.reach.visibility
+        mode = "agent" if recall and mode == "tree" else mode
         if (
             is_sandboxed(self._settings.agents[start.agent], start)
             and rules.boxed.get(start.agent) != "all"

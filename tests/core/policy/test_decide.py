@@ -266,7 +266,9 @@ def test_sub_agents() -> None:
         rules = ToolRules(subagents=config, deepest={"main": deepest})
         return set(decide_tools(rules, msgspec.structs.replace(ASKED, depth=depth), TOOLS).offered)
 
-    everyone = {"gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send"}
+    everyone = {"gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send"} | (
+        {"session_search"} & set(TOOLS)
+    )
     assert set(TOOLS) - offered(1, 2) == everyone
     assert set(TOOLS) - offered(1, 1) == everyone | {"sessions_list", "sessions_history", "sessions_spawn"}
     assert "memory_get" in offered(1, 1, lists("s", also=["group:memory"]))

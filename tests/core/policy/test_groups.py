@@ -50,7 +50,7 @@ PLUGIN: dict[str, Tool] = {
 )
 def test_groups(group: str, names: set[str]) -> None:
     # Tools that came after the seeds may stand in their groups, too.
-    later = {"code_execution", "x_search", "sessions_yield", "heartbeat_respond"}
+    later = {"code_execution", "x_search", "sessions_yield", "heartbeat_respond", "session_search"}
     assert (
         {name for name in BUILTIN_TOOLS if matches_tool(group, name, "")} - later
         == names

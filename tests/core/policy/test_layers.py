@@ -17,7 +17,7 @@ def test_roles(depth: int, deepest: int, what: str) -> None:
 
 @pytest.mark.seed(289)
 def test_what_each_is_kept_from() -> None:
-    every = {"gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send"}
+    every = {"gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send", "session_search"}
     assert list_denied_tools(0, 1) == ()
     assert set(list_denied_tools(1, 2)) == every
     leaf = set(list_denied_tools(1, 1))

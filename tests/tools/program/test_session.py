@@ -11,7 +11,13 @@ import pytest
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call_tool
-from palinurus.tools.program.session import SessionFilter, SessionHistory, SessionMessage, make_session_tools
+from palinurus.tools.program.session import (
+    SessionFilter,
+    SessionFinds,
+    SessionHistory,
+    SessionMessage,
+    make_session_tools,
+)
 
 Do = Callable[..., Awaitable[ToolResult]]
 
@@ -32,6 +38,10 @@ class Fake:
     async def history(self, caller: str, session: str, limit: int, tools: bool) -> SessionHistory | None:
         self.asked.append((caller, session, limit, tools))
         return self.heard
+
+    async def search(self, caller: str, query: str, limit: int, days: int) -> SessionFinds:
+        self.asked.append((caller, query, limit, days))
+        return SessionFinds(({"sessionKey": "agent:main:x", "text": "…the boat…"},), "no index")
 
     async def send(self, letter: SessionMessage) -> dict[str, Any]:
         self.asked.append(letter)
@@ -64,6 +74,18 @@ async def test_a_long_list_stays_json(reach: Fake, say: Do) -> None:
     reach.rows = [{"key": f"agent:main:s{n}", "label": "x" * 300} for n in range(200)]
     body = json.loads((await say("sessions_list")).text)
     assert body["count"] == 200 and body["leftOut"] == 200 - len(body["sessions"]) > 0
+
+
+async def test_search(reach: Fake, say: Do) -> None:
+    result = await say("session_search", q="boat", limit=3)
+    assert json.loads(result.text) == {
+        "count": 1, "results": [{"sessionKey": "agent:main:x", "text": "…the boat…"}], "note": "no index"
+    }  # fmt: skip
+    assert reach.asked == [("agent:main:main", "boat", 3, 0)]
+    assert result.details is not None and "session" in str(result.details)  # words from elsewhere
+    assert (await say("session_search", query=" ")).isError and (
+        await say("session_search", query="x", limit=51)
+    ).isError
 
 
 async def test_history(reach: Fake, say: Do) -> None:
@@ -99,4 +121,4 @@ async def test_send_needs_one_address(reach: Fake, say: Do, args: Any) -> None:
 
 
 def test_what_may_be_repeated() -> None:
-    assert [tool.effect for tool in make_session_tools(Fake()).values()] == ["pure", "pure", "effect"]
+    assert [tool.effect for tool in make_session_tools(Fake()).values()] == ["pure", "pure", "pure", "effect"]

@@ -20,7 +20,7 @@ from palinurus.core.types.keys import SessionKey
 KEY = "memory.allowFrom"  # people (telegram:123) and groups (telegram:group:-100) who may know what the owner noted
 TRUST = "tools.trustFrom"  # people, groups and channels (telegram:*) whose turns work as the owner's do
 OUTSIDER_DENY = ("exec", "process", "write", "edit", "apply_patch")  # what the turns of others do not get
-MEMORY_TOOLS = ("memory_search", "memory_get")
+MEMORY_TOOLS = ("memory_search", "memory_get", "session_search")
 MEMORY_FILES = frozenset(("memory.md", "user.md"))  # in lower case, as prompts know them
 MEMORY_PATHS = ("MEMORY.md", "USER.md", "memory", ".git")  # of a workspace; the last may hold their old versions
 OTHERS = PEOPLE - {"client"}  # whose words make a conversation shared

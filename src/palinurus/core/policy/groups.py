@@ -28,7 +28,7 @@ TOOL_GROUPS: dict[str, tuple[str, ...]] = {
     "group:memory": ("memory_search", "memory_get"),
     "group:sessions": (
         "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "sessions_yield", "subagents",
-        "session_status",
+        "session_status", "session_search",
     ),
     "group:ui": ("browser", "canvas"),
     "group:automation": ("cron", "gateway", "heartbeat_respond"),
@@ -49,8 +49,8 @@ TOOL_PROFILES: dict[str, tuple[str, ...]] = {
     "coding": (
         *BASE_TOOLS, "code_execution", "web_search", "web_fetch", "x_search", "memory_search", "memory_get",
         "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "sessions_yield", "subagents",
-        "session_status", "cron", "get_goal", "create_goal", "update_goal", "update_plan", "skill_workshop", "image",
-        "image_generate", "music_generate", "video_generate", MCP_ORIGIN,
+        "session_status", "session_search", "cron", "get_goal", "create_goal", "update_goal", "update_plan",
+        "skill_workshop", "image", "image_generate", "music_generate", "video_generate", MCP_ORIGIN,
     ),
     "full": ("*",),
 }  # fmt: skip

@@ -20,7 +20,10 @@ T = TypeVar("T")
 SubagentRole: TypeAlias = Literal["main", "orchestrator", "leaf"]
 
 # Every sub-agent: it serves one task of its parent, and neither steers the program nor speaks for it.
-SUBAGENT_DENY: tuple[str, ...] = ("gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send")
+SUBAGENT_DENY: tuple[str, ...] = (
+    *("gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send"),
+    "session_search",  # ours: what was said elsewhere is the owner's memory, too
+)
 # One that may not start others has nobody to look after. `subagents` stays, for looking only.
 LEAF_DENY: tuple[str, ...] = ("sessions_list", "sessions_history", "sessions_spawn")
 

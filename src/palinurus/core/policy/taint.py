@@ -36,6 +36,7 @@ TOOL_SOURCES: dict[str, str] = {
     "read": "file", "grep": "file", "find": "file", "ls": "file", "image": "file", "pdf": "file",
     "exec": "command", "process": "command", "web_fetch": "web", "web_search": "web", "browser": "web",
     "sessions_list": "session", "sessions_history": "session", "sessions_send": "session",
+    "session_search": "session",
     "memory_search": "memory", "memory_get": "memory",
 }  # fmt: skip
 # Failures of these come with words from outside.

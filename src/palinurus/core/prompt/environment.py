@@ -52,8 +52,12 @@ def write_inside(facts: PromptFacts) -> str:
 
 def write_memory_recall(facts: StableFacts) -> str:
     how = _RECALL.get((has_tool(facts, "memory_search"), has_tool(facts, "memory_get")))
+    talks = "`session_search` finds what was said in earlier conversations"
+    if not has_tool(facts, "session_search"):
+        talks = ""
     if how is None:
-        return ""
+        return f"## Memory Recall\n{talks}: run it before you say that you do not remember." if talks else ""
+    how += f"; {talks}" if talks else ""
     return (
         "## Memory Recall\n"
         "Before you answer anything about earlier work, decisions, dates, people, preferences or open tasks: "

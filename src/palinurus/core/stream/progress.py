@@ -35,6 +35,7 @@ TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "message": ("✉️", ("action", "to")),
     "memory_search": ("🧠", ("query",)),
     "memory_get": ("🧠", ("path",)),
+    "session_search": ("🧠", ("query",)),
     "session_status": ("📊", ("sessionKey",)),
     "sessions_list": ("🗂️", ()),
     "sessions_send": ("📨", ("sessionKey", "label")),
