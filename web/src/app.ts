@@ -73,6 +73,7 @@ class App extends Part {
           if (e.key === "ArrowDown") this.at = Math.min(found.length - 1, this.at + 1);
           else if (e.key === "ArrowUp") this.at = Math.max(0, this.at - 1);
           else if (e.key === "Enter") run(this.at);
+          else if (e.key === "Escape") close(); // a search box would only be emptied by it
           else return;
           e.preventDefault();
         }}>
