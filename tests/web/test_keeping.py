@@ -14,6 +14,10 @@ from web.test_chat import texts, write
 NAMES = ".session .name"
 
 
+async def names(page: Any) -> list[str]:
+    return [re.split(r"[,\n]", one)[0] for one in await texts(page, NAMES)]
+
+
 async def begin(page: Any, words: str, answer: str) -> None:
     """A conversation of its own."""
     await page.click("button.new")
@@ -37,7 +41,7 @@ async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: P
         await page.wait_for_selector("pal-composer textarea")
         for words in ("apples", "bears", "cedars"):
             await begin(page, words, "fine")
-        assert [one.split(",")[0] for one in await texts(page, NAMES)][:3] == ["cedars", "bears", "apples"]
+        assert await names(page)[:3] == ["cedars", "bears", "apples"]
         await choose(page, "apples", "Pin")
         await page.wait_for_selector(".sessions h2 >> text=Pinned")
         assert (await texts(page, NAMES))[0].startswith("apples")
@@ -49,7 +53,7 @@ async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: P
         await page.fill(".keeping input", "Brown bears")
         await page.click(".keeping .primary")
         await page.wait_for_selector(f"{NAMES} >> text=Brown bears")
-        assert [one.split(",")[0] for one in await texts(page, NAMES)][:3] == [
+        assert await names(page)[:3] == [
             "apples",
             "cedars",
             "Brown bears",
@@ -62,7 +66,7 @@ async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: P
         await page.click(".filter button")
         await page.click("[role=option] >> text=zoo")
         await page.wait_for_selector(f"{NAMES} >> text=cedars", state="detached")
-        assert await texts(page, NAMES) == ["Brown bears"]
+        assert await names(page) == ["Brown bears"]
         await page.click(".filter button")
         await page.click("[role=option] >> text=All conversations")
         await page.wait_for_selector(f"{NAMES} >> text=apples")
@@ -120,7 +124,7 @@ async def test_a_hit_opens_the_message_and_a_link_is_made_and_taken_back(page: A
     text = Path(await (await saved.value).path()).read_text()
     assert "nests on cliffs" in text and site is not None
     look = "const text = document.querySelector('.paper').textContent; document.body.dataset.all = text.includes"
-    await page.evaluate(f"window.print = () => {{ {look}('nests on cliffs') && text.includes('three'); }}")
+    await page.evaluate(f"void (window.print = () => {{ {look}('nests on cliffs') && text.includes('three'); }})")
     await page.click(".chat-head .more button")
     await page.click("[role=option] >> text=Export")
     await page.click(".keeping >> text=PDF")

@@ -32,10 +32,11 @@ export const diff = (text: string): unknown =>
   html`<pre tabindex="0" class="diff">${text.split("\n").map((line) => html`<span class=${/^\+(?!\+\+)/.test(line) ? "add" : /^-(?!--)/.test(line) ? "del" : ""}>${line}\n</span>`)}</pre>`;
 
 class ToolCard extends LitElement {
-  static properties = { tool: { attribute: false }, state: {}, output: {}, open: { state: true }, all: { state: true } };
+  static properties = { tool: { attribute: false }, state: {}, output: {}, source: {}, open: { state: true }, all: { state: true } };
   tool!: Tool;
   state = "";
   output = "";
+  source = "";
   open: boolean | null = null; // as nobody has said, short changes are shown
   all = false; // however long the output is
   private timer = 0;

@@ -273,7 +273,7 @@ class Composer extends Part {
   }
 
   private slash(): unknown {
-    return html`<ul class="slash" id="slash" role="listbox" aria-label=${tr`Commands`}>${this.offers.map((offer, at) => html`<li role="option" id="slash-${at}" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => this.pick(offer)}>
+    return html`<ul class="slash" id="slash" role="listbox" tabindex="0" aria-label=${tr`Commands`}>${this.offers.map((offer, at) => html`<li role="option" id="slash-${at}" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => this.pick(offer)}>
       <b>${offer.label}</b><small>${offer.usage ?? ""}</small><span>${offer.about ?? ""}</span></li>`)}</ul>`;
   }
 }

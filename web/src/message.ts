@@ -22,7 +22,7 @@ const thought = (text: string, live: boolean): unknown =>
   html`<details class="thinking" ?open=${live}><summary>${icon("brain")} ${live ? tr`Thinking…` : tr`Thought`}</summary><pal-md .text=${text}></pal-md></details>`;
 
 function block(one: Block, live: boolean): unknown {
-  if (one.type === "tool") return html`<pal-tool .tool=${one.tool} .state=${one.tool.state} .output=${one.tool.output}></pal-tool>`;
+  if (one.type === "tool") return html`<pal-tool .tool=${one.tool} .state=${one.tool.state} .output=${one.tool.output} .source=${one.tool.source ?? ""}></pal-tool>`;
   if (one.type === "thinking") return thought(one.text, live);
   return html`<pal-md class="md ${live ? "streaming" : ""}" .text=${one.text}></pal-md>`;
 }
