@@ -358,7 +358,7 @@ class AppParts:
             compactions=compactions,
             subagents=self.subagents,
             stock=lambda agent: sources.stock(agents[agent]),
-            processes=self.processes.all,
+            processes=self.processes,
             recall=self._memory,
             embed=self._memory.embed,
             look=self._watch.last,
