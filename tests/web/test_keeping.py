@@ -41,7 +41,7 @@ async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: P
         await page.wait_for_selector("pal-composer textarea")
         for words in ("apples", "bears", "cedars"):
             await begin(page, words, "fine")
-        assert await names(page)[:3] == ["cedars", "bears", "apples"]
+        assert (await names(page))[:3] == ["cedars", "bears", "apples"]
         await choose(page, "apples", "Pin")
         await page.wait_for_selector(".sessions h2 >> text=Pinned")
         assert (await texts(page, NAMES))[0].startswith("apples")
@@ -53,7 +53,7 @@ async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: P
         await page.fill(".keeping input", "Brown bears")
         await page.click(".keeping .primary")
         await page.wait_for_selector(f"{NAMES} >> text=Brown bears")
-        assert await names(page)[:3] == [
+        assert (await names(page))[:3] == [
             "apples",
             "cedars",
             "Brown bears",

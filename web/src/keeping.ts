@@ -71,7 +71,7 @@ class Keeping extends Part {
     const key = this.rows[0]!.key;
     const forms: [string, string, string][] = [["markdown", "Markdown", tr`to read and to edit`], ["html", "HTML", tr`one file, as a page`], ["json", "JSON", tr`everything, every branch`]];
     return html`<div class="ways-list">${forms.map(([value, label, hint]) => html`<button type="button" class="plain" @click=${() => { this.close(); void exported(key, value); }}><b>${label}</b> <small class="dim">${hint}</small></button>`)}
-      ${key === store.key ? html`<button type="button" class="plain" @click=${() => { this.close(); void print(); }}><b>PDF</b> <small class="dim">${tr`through the browser's print window`}</small></button>` : nothing}</div>`;
+      ${key === store.key ? html`<button type="button" class="plain" @click=${() => { this.close(); void print(); }}><b>${"PDF"}</b> <small class="dim">${tr`through the browser's print window`}</small></button>` : nothing}</div>`;
   }
 
   private tagging(): unknown {
