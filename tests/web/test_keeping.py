@@ -76,7 +76,7 @@ async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: P
         await page.check("[aria-label='Choose apples']")
         await page.click(".bulk >> text=Delete")
         await page.wait_for_selector(".sessions-list >> text=apples", state="detached")
-        await page.click(".toasts >> text=Undo")
+        await page.locator(".toasts p", has_text="deleted").locator("button").click()
         await page.wait_for_selector(".sessions-list >> text=apples")
         kept = {row.key for row in await site.app.store.sessions()}
         await page.check("[aria-label='Choose apples']")
