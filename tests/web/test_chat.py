@@ -222,7 +222,7 @@ async def test_pictures_are_seen_and_other_files_go_along(page: Any, visit: Visi
         assert await texts(page, ".said") == ["what is this?"]
         await page.reload()
     async with page.expect_download() as saved:
-        await page.click(".file-chip >> text=notes.txt")
+        await page.click("[aria-label='Save notes.txt']")
     assert Path(await (await saved.value).path()).read_bytes() == b"remember the milk"
     asked = model.requests[0].messages[-1]
     assert len(asked.blocks) == 2 and "notes.txt (text/plain" in asked.text and "chart.pdf" in asked.text
@@ -265,8 +265,8 @@ async def test_sessions_are_listed_searched_renamed_and_marked_unread(page: Any,
         await page.wait_for_selector(".welcome")
         await write(page, "tell me about bees")
         await page.wait_for_selector(".session.active >> text=bees")
-        await page.click(".more button")
-        await page.click(".more [role=option] >> text=Rename")
+        await page.click(".chat-head .more button")
+        await page.click(".chat-head .more [role=option] >> text=Rename")
         await page.fill(".rename", "Bees & co")
         await page.press(".rename", "Enter")
         await page.wait_for_selector(".session.active .name >> text=Bees & co")
