@@ -90,6 +90,7 @@ export class Store {
   onready: () => void = () => {}; // the gateway is there, and may be another than before
   begin: () => Promise<boolean> = async () => false; // whether a first run is wanted
   private listeners = new Set<() => void>();
+  private overhearers = new Set<(event: string, payload: Payload) => void>();
   private queued = false;
   private rewound = false; // what stands beside the newest message is known at the end of its run
   private lists = 0;
@@ -98,13 +99,22 @@ export class Store {
 
   constructor() {
     this.client.onchange = () => this.changed();
-    this.client.onevent = (event, payload) => this.event(event, payload);
+    this.client.onevent = (event, payload) => {
+      for (const one of this.overhearers) one(event, payload);
+      this.event(event, payload);
+    };
     this.client.onjoin = (resumed) => void this.joined(resumed);
   }
 
   listen(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** Hear of every event as it came. */
+  overhear(listener: (event: string, payload: Payload) => void): () => void {
+    this.overhearers.add(listener);
+    return () => this.overhearers.delete(listener);
   }
 
   changed(): void {
@@ -327,7 +337,7 @@ export class Store {
   private take(event: string, payload: Payload): void {
     const here = payload.sessionKey === this.key;
     const beside = this.beside.get(payload.sessionKey);
-    if (beside) this.overhear(beside, event, payload);
+    if (beside) this.follow(beside, event, payload);
     if (event === "session.message" && here) this.talk.commit(payload.message);
     else if ((event === "agent" || event === "session.tool") && here) this.talk.agent(payload);
     else if (event === "agent" && payload.stream === "item") this.does(payload);
@@ -342,7 +352,7 @@ export class Store {
   }
 
   /** A conversation that is shown beside the open one: two models that are compared. */
-  private overhear(talk: Transcript, event: string, payload: Payload): void {
+  private follow(talk: Transcript, event: string, payload: Payload): void {
     if (event === "session.message") talk.commit(payload.message);
     else if (event === "agent" || event === "session.tool") talk.agent(payload);
     else if (event === "chat" && payload.state !== "delta") talk.end(payload);
