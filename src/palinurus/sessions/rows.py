@@ -16,7 +16,7 @@ _SHOWN = (
     "sendPolicy",
     "responseUsage", "queueMode", "groupActivation", "estimatedCostUsd", "status", "startedAt", "endedAt", "runtimeMs",
     "parentSessionKey", "spawnedBy", "spawnDepth", "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
-    "compactionCount", "sessionStartedAt", "lastInteractionAt",
+    "compactionCount", "sessionStartedAt", "lastInteractionAt", "folder",
 )  # fmt: skip
 _LISTED: dict[SessionKind, str] = {"direct": "other"}
 _GROUPS = {"group": "group", "channel": "channel", "room": "channel"}
