@@ -111,12 +111,12 @@ def start(package: str, origins: tuple[str, ...] = ()) -> Place:
     os.makedirs(shots)
     running: list[subprocess.Popen[bytes]] = []
     mock, port = free_port(), free_port()
-    running.append(_spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock"))
+    running.append(spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock"))
     home = make_home(
         root, _config(port, origins), {"notes.txt": "remember the milk\n"}, url=f"http://127.0.0.1:{mock}/v1"
     )
     pal = [sys.executable, "-m", "palinurus", "--home", home, "gateway", "--port", str(port)]
-    running.append(_spawn(pal, root, "gateway"))
+    running.append(spawn(pal, root, "gateway"))
     place = Place(root, package, home, port, shots, running)
     for one in (mock, port):
         if not listens(one):
@@ -137,7 +137,8 @@ def _config(port: int, origins: tuple[str, ...]) -> dict[str, object]:
     }
 
 
-def _spawn(argv: list[str], root: str, name: str) -> subprocess.Popen[bytes]:
+def spawn(argv: list[str], root: str, name: str) -> subprocess.Popen[bytes]:
+    """A process whose words go to NAME.log."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PALINURUS_", "OPENCLAW_"))}
     with open(os.path.join(root, f"{name}.log"), "ab") as log:
         return subprocess.Popen(argv, cwd=root, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

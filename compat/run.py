@@ -1,8 +1,9 @@
-"""`make compat`: the unmodified OpenClaw clients against our gateway with a mock model, and the configs of its docs.
+"""`make compat`: the unmodified OpenClaw clients against our gateway with a mock model, the configs of its docs, and
+Claude's Agent SDK with `pal` as its command line.
 Exit 1 on a mismatch.
 
-PARTS (blocks, homes, cli, node, tui, control) as arguments pick some of them. The package is kept in $COMPAT_PACKAGE
-(else the user's cache folder); screens and screenshots go to a new folder that is named at the end.
+PARTS (blocks, homes, agentsdk, cli, node, tui, control) as arguments pick some of them. The package is kept in
+$COMPAT_PACKAGE (else the user's cache folder); screens and screenshots go to a new folder that is named at the end.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
+import agentsdk
 import blocks
 import control
 import homes
@@ -20,20 +22,24 @@ from tally import Tally
 
 import cli
 
-PARTS = ("blocks", "homes", "cli", "node", "tui", "control")
+PARTS = ("blocks", "homes", "agentsdk", "cli", "node", "tui", "control")
 
 
 def main(wanted: list[str]) -> int:
     """Install, start, drive, report."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     package = os.environ.get("COMPAT_PACKAGE") or os.path.join(cache, "palinurus-compat", place.VERSION)
-    place.install(package)
     tally = Tally()
+    if "agentsdk" in (wanted or PARTS):
+        agentsdk.drive(cache, tally)
+    if wanted == ["agentsdk"]:
+        return 0 if tally.good else 1
+    place.install(package)
     if "blocks" in (wanted or PARTS):
         blocks.drive(os.path.join(package, "node_modules", "openclaw", "docs"), tally)
     if "homes" in (wanted or PARTS):
         homes.drive(package, cache, tally)
-    wanted = [part for part in wanted or PARTS if part not in ("blocks", "homes")]
+    wanted = [part for part in wanted or PARTS if part not in ("blocks", "homes", "agentsdk")]
     if not wanted:
         return 0 if tally.good else 1
     server = control.serve(package)

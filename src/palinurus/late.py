@@ -27,6 +27,8 @@ PARTS: dict[str, str] = {
     "asyncpg": "asyncpg",
     "relay": "palinurus.inbox.relay:RunRelay",
     "shared-rules": "palinurus.services.sharedrules:SharedRules",
+    "result-files": "palinurus.app.resultfiles:ResultFiles",
+    "shared-signins": "palinurus.providers.signin.shared:SharedSignIns",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # transcripts that a newer OpenClaw has compressed; the extra `migrate`
     "zstandard": "zstandard",

@@ -324,9 +324,13 @@ class ToolBatch:
             ctx = RunToolContext(
                 self._plan, asked, ports.clock, show, approver=ports.approver, card=show, seen=self._seen
             )
-            meant = _unwrap(asked)
+            meant, results = _unwrap(asked), self._plan.settings.results
             call = partial(load_part("tool-call"), meant, self._plan.tools, ctx, ports.hooks)
+            if ports.carrier is not None:
+                await ports.carrier.bring(results, meant.arguments)
             result: ToolResult = await (call() if lane is None else lane.invoke(asked, call, partial(self._put, lane)))
+            if ports.carrier is not None:
+                await ports.carrier.share(results, result.text)
             result = msgspec.structs.replace(result, toolName=asked.name) if meant is not asked else result
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 

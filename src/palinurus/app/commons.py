@@ -13,6 +13,7 @@ from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.errors import StateError
 from palinurus.providers.backoff import KeyHealth
 from palinurus.providers.rotation import KeyRotation
+from palinurus.providers.signin.vault import SignInVault
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.store.port import Store
 from palinurus.store.records import Records
@@ -21,7 +22,7 @@ from palinurus.tasks import TaskSet
 log = logging.getLogger(__name__)
 
 LIFE = "life/"  # granted to each node under its name
-RESTS = "key-rest"
+RESTS, SIGN_INS = "key-rest", "sign-in"  # kinds of records
 
 Rereads = MutableMapping[str, Callable[[str], Awaitable[None]]]
 
@@ -42,15 +43,21 @@ def make_heir(store: Store, subagents: SubagentControl) -> Callable[[str], Await
 class FleetCommons:
     """Made where there are other nodes."""
 
-    def __init__(self, store: Store, clock: Clock, home: str) -> None:
+    def __init__(self, store: Store, clock: Clock, home: str, vault: SignInVault) -> None:
         self._store = store
         self._rules = late.load_part("shared-rules")(store, clock, os.path.join(home, APPROVALS_FILE))
+        self._signins = late.load_part("shared-signins")(store, clock, vault)
         self._tasks = TaskSet("telling other nodes of a key that rests")
 
     async def start(self, keys: KeyRotation | None, rereads: Rereads) -> None:
         """Have what the others have, and hear of it from now on. Raises StateError kinds."""
         rereads["rules"] = self._rules.reread
         await self._rules.start()
+        rereads[SIGN_INS] = self._signins.reread
+        try:
+            await self._signins.start()
+        except OSError as exc:
+            log.warning("sign-ins are not those of the other nodes yet: %s", exc)
         if keys is not None:
             await self._share_rests(keys, rereads)
 
@@ -76,3 +83,4 @@ class FleetCommons:
     async def close(self) -> None:
         await self._tasks.close()
         await self._rules.close()
+        await self._signins.close()

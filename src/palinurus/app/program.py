@@ -166,7 +166,7 @@ class App(AppParts):
 
     async def _join_fleet(self) -> None:
         """What all nodes have in common besides their state."""
-        commons = FleetCommons(self.store, self.clock, self.settings.home)
+        commons = FleetCommons(self.store, self.clock, self.settings.home, self.catalog.vault)
         self.closers.append(commons.close)
         await commons.start(self._models.keys if self._models is not None else None, self.news.rereads)
 

@@ -42,7 +42,7 @@ def run_agent(argv: list[str]) -> int:
     environ = dict(os.environ)
     loaded = load_settings(environ)
     where = resolve_session_key(loaded.settings, args.session, args.agent)
-    schema = _read_schema(args.schema) if args.schema else None
+    schema = read_schema(args.schema) if args.schema else None
     person = all(end is not None and end.isatty() for end in (sys.stdin, sys.stderr))
     message = CliMessage(
         text,
@@ -51,7 +51,7 @@ def run_agent(argv: list[str]) -> int:
         args.model,
         thinking=args.thinking,
         schema=schema,
-        files=_read_files(args.file),
+        files=read_files(args.file),
         unattended=not person,
     )
     return asyncio.run(_talk(loaded, environ, message, args))
@@ -74,7 +74,7 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _read_schema(file: str) -> dict[str, Any]:
+def read_schema(file: str) -> dict[str, Any]:
     """Raises BadRequest for what is no schema, or one that cannot be promised."""
     try:
         with open(file, "rb") as source:
@@ -88,7 +88,7 @@ def _read_schema(file: str) -> dict[str, Any]:
     return dict(found)
 
 
-def _read_files(paths: list[str]) -> tuple[dict[str, str], ...]:
+def read_files(paths: list[str]) -> tuple[dict[str, str], ...]:
     """The files as clients of the gateway send them. Raises BadRequest."""
     found: list[dict[str, str]] = []
     left = FILES_BYTES

@@ -25,6 +25,7 @@ _DISK = {
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("palinurus.cli.chat:run_chat", "talk to the agent in the terminal (what `pal` alone does)"),
     "agent": ("palinurus.cli.agent:run_agent", "send one message, print the reply"),
+    "print": ("palinurus.cli.headless:run_print", "answer one request, for programs (what `pal -p` does)"),
     "gateway": (
         "palinurus.cli.gateway.start:run_gateway_command",
         "run the gateway; install, start, stop, status, logs: as a service",
@@ -116,6 +117,7 @@ PARTS: dict[str, str] = {
     "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`
     "tried": "palinurus.cli.setup.questions:try_current_model",  # one word from the model, for `pal doctor --ask`
     "tui": "palinurus.cli.tui.app:run_chat_screen",  # needs the extra `tui`
+    "status-command": "palinurus.cli.tui.statuscommand:StatusCommand",  # where one is configured
     "connect": "palinurus.gateway.client:connect_gateway",  # the gateway's protocol, with aiohttp
     "login": "palinurus.gateway.client:LoginOptions",
     "identity": "palinurus.gateway.client:load_identity",
@@ -141,6 +143,7 @@ PARTS: dict[str, str] = {
     "restored": "palinurus.cli.backup:finish_restore",  # one that was killed
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
+_HEADLESS = {"-p", "--print", "--output-format", "--input-format"}  # a line with one of these is a program's
 _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home
 
 _HELP = """Palinurus, a personal AI agent that runs on your own machine.
@@ -151,6 +154,7 @@ usage: pal [--home DIR | --profile NAME] [COMMAND] [options]
 
   --home DIR     state directory (default: $PALINURUS_HOME, else ~/.palinurus)
   --profile NAME another one, ~/.palinurus-NAME, and its port (pal profiles)
+  -p TEXT        answer once, for programs (pal print --help)
   --version, -V  print the version
   --help, -h     this text; `pal COMMAND --help` tells more about one
 """
@@ -200,7 +204,8 @@ def _find_and_run(args: list[str]) -> int:
             print(render_help(), end="")
             return 0
         args = [args[1], "--help"]
-    name = args.pop(0) if args and not args[0].startswith("-") else "chat"
+    flags = {one.partition("=")[0] for one in args} if args and args[0].startswith("-") else set()
+    name = args.pop(0) if args and not flags else "print" if flags & _HEADLESS else "chat"
     if _is_inside() and not {"-h", "--help"} & set(args) and [name, *args[:1]] not in _HOMELESS:
         return _run(PARTS["inside"], [name, *args], [])
     if name not in COMMANDS:

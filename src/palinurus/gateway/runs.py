@@ -209,7 +209,8 @@ class RunView:
             said = event.failure.message
             message = {**self._message(now), "content": [{"type": "text", "text": f"Error: {said}"}]}
             kind = _KINDS.get(event.failure.kind, "unknown")
-            pushes += [self._chat("error", now, {"errorMessage": said, "errorKind": kind, "message": message})]
+            told = {"errorMessage": said, "errorKind": kind, "failureKind": event.failure.kind}  # the last is ours
+            pushes += [self._chat("error", now, {**told, "message": message})]
             data = {"phase": "error", "error": said, **ended}
         else:
             reason = self.stop or ("timeout" if event.end == "timeout" else "stop-command")

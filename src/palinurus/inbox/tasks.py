@@ -31,7 +31,8 @@ _FIRES = {"ok": "completed", "error": "failed", "skipped": "cancelled"}
 async def list_tasks(program: CommandContext) -> list[dict[str, Any]]:
     """Newest first."""
     now = program.clock.now()
-    found = [_command(row) for row in program.processes() if row.background or row.status == "running"]
+    rows = program.processes.all() if program.processes is not None else ()
+    found = [_command(row) for row in rows if row.background or row.status == "running"]
     if program.subagents is not None:
         children = program.subagents.registry.every()
         found += [_child(child) for child in children if texts.is_recent(child, now, RECENT)]

@@ -39,7 +39,9 @@ class Catalog:
         self.vendors: Mapping[str, Vendor] = {}  # of plugins
         self._vendors: dict[str, Vendor | None] = {}
         self._stored: tuple[KeyProfile, ...] | None = None
-        self.vault = SignInVault(settings.home, environ, keyring=settings.auth.keyring)
+        self.vault = SignInVault(
+            settings.home, environ, keyring=settings.auth.keyring, several=bool(settings.store.url)
+        )
         self._found: dict[tuple[str, str], ModelSpec | ModelFailure] = {}
 
     # --- finding -----------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def _done(request: ModelRequest, at: int) -> tuple[tuple[ToolCall, ToolResult], 
 
 def _understood(text: str, turn: DemoTurn) -> DemoStep:
     text = re.sub(r"^(?:System: [^\n]*\n+)+", "", text)  # events that were told with the message
-    text = re.sub(r"^(?:\[[^\]\n]{1,80}\]\s*)+", "", text)  # time stamps and the like that channels put in front
+    text = re.sub(r"^(?:\[[^\]\n]{1,400}\]\s*)+", "", text)  # time stamps and the like that channels put in front
     text = re.sub(r"^(?:(?:please|hey|ok|okay|can you|could you|would you)[,\s]+)+", "", text, flags=re.I)
     for pattern, act in REQUESTS:
         found = pattern.fullmatch(text)

@@ -28,6 +28,7 @@ from palinurus.store.port import SessionRow, Store
 StaleReason: TypeAlias = Literal["daily", "idle"]
 
 AT_HOUR = 4
+PRINTED = "print:"  # sessions of `pal -p`
 IDLE_MINUTES = 60  # of mode idle without a number
 _HEAD = 64 * 1024  # bytes in which a header line is looked for
 # What a branch takes over from the session it comes from: what a person chose, not where its replies went.
@@ -212,13 +213,14 @@ def _payload(key: SessionKey, record: SessionRecord, **more: Any) -> dict[str, A
 _ROUTE = (
     "channel", "chatType", "groupId", "subject", "groupChannel", "space", "groupActivation",
     "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
+    "permissionMode",  # who wants to be asked is not to find that a night has ended it
 )  # fmt: skip
 _CHOICE = (
     "providerOverride", "modelOverride", "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource",
 )  # fmt: skip
 _ASKED = (
     "thinkingLevel", "verboseLevel", "traceLevel", "reasoningLevel", "ttsAuto", "label", "displayName",
-    "permissionMode", "spawnedBy", "spawnedCwd", "parentSessionKey", "forkedFromParent", "spawnDepth", "subagentRole",
+    "spawnedBy", "spawnedCwd", "parentSessionKey", "forkedFromParent", "spawnDepth", "subagentRole",
     "subagentControlScope",
 )  # fmt: skip
 
@@ -235,6 +237,8 @@ def read_reset_policy(settings: Mapping[str, Any], key: SessionKey, channel: str
 
     `settings` is the config's `session` block, or only what stands under `session.reset`.
     """
+    if key.rest.startswith(PRINTED):
+        return ResetPolicy(None, None)  # a program resumes it by its id when it likes
     own = settings.get("reset")
     base = _block(own) if own is not None else {k: settings[k] for k in ("mode", "atHour") if k in settings}
     minutes = settings.get("idleMinutes")  # by itself it is the older way to ask for mode idle

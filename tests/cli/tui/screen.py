@@ -14,7 +14,8 @@ from textual.widgets import Input
 from gateway.host import TOKEN
 from gateway.whole import KEY, Place, place
 from palinurus.cli.reach.gateway import GatewayConnection
-from palinurus.cli.tui.app import ChatScreen, ScreenStart
+from palinurus.cli.tui.actions import ScreenStart
+from palinurus.cli.tui.app import ChatScreen
 from palinurus.cli.tui.conversation import ConversationBlock
 from palinurus.core.types.model import Model
 from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
@@ -57,7 +58,7 @@ class Seat:
         self.here = here
         self.house = house
 
-    async def until(self, true: Callable[[], object], seconds: float = 60) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 20) -> None:
         """Wait for something to be seen."""
         async with asyncio.timeout(seconds):
             while not true():

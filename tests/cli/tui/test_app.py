@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from textual import events
+from textual.widgets import Static
 
 from cli.tui.screen import seat
 from gateway.whole import KEY
-from palinurus.cli.tui.app import ChatScreen, ScreenStart
+from palinurus.cli.tui.actions import ScreenStart
+from palinurus.cli.tui.app import ChatScreen
 from palinurus.cli.tui.blocks import AnswerWidget
-from palinurus.cli.tui.composer import OURS, CompletionMenu, gather_completion_words
+from palinurus.cli.tui.complete import OURS, gather_completion_words
+from palinurus.cli.tui.composer import CompletionMenu
 from palinurus.cli.tui.dialogs import Picker
 from palinurus.clock import SystemClock
 from palinurus.errors import StateLocked
@@ -39,7 +42,7 @@ async def test_a_message_is_answered_as_markdown_and_the_status_line_tells_where
         assert here.said("words") == ["# Hello\n\nall **good**, see NOTES.md"]
         assert here.chat.composer.text == ""
         await here.until(lambda: "15/" in here.status)
-        assert here.status.startswith("main/main  fake/m  think ") and here.house.closed == 0
+        assert here.status.startswith("main/main  fake/m  think off  ") and here.house.closed == 0
     assert here.house.closed == 1
     assert (tmp_path / "history").read_text() == "hi there\n"
 
@@ -92,11 +95,9 @@ async def test_lines_stay_lines_and_files_are_no_addresses(tmp_path: Path) -> No
         await here.type("hi")
         await here.until(lambda: here.said("words") and not here.chat.remote.talk.run)
         await here.until(lambda: "and then" in here.screen())
-        drawn = str(here.chat.query_one("MarkdownParagraph").render())
-        assert drawn == "see NOTES.md\nand then"
-        assert "@click" not in repr(here.chat.query_one("MarkdownParagraph").render())
-        words = here.chat.query_one(AnswerWidget)
-        words.post_message(AnswerWidget.LinkClicked(words, "https://x.test/\x1b[31m"))
+        drawn = here.chat.query_one(AnswerWidget).query_one(Static).render()
+        assert str(drawn) == "see NOTES.md\nand then" and "@click" not in repr(drawn)
+        here.chat.action_copy_address("https://x.test/\x1b[31m")
         await here.until(lambda: here.chat.clipboard == "https://x.test/[31m")
 
 
@@ -183,7 +184,7 @@ async def test_thoughts_are_shown_folded_and_a_failure_says_why(tmp_path: Path) 
 async def test_completion_and_commands(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([]), **THINKER) as here:
         menu = here.chat.query_one(CompletionMenu)
-        await here.pilot.press("/", "t", "h")
+        await here.pilot.press("/", "t", "h", "i")
         await here.until(lambda: menu.display)
         assert [offer.label for offer in menu.found] == ["/think"]
         await here.pilot.press("tab")

@@ -112,7 +112,7 @@ def test_history_is_shown_as_it_was_said() -> None:
         ("thought", "hm", ""),
         ("tool", "no", "failed"),
         ("words", "It is gone.", ""),
-        ("error", "broke", ""),
+        ("error", "broke\n/retry asks again, /why tells more", ""),
         ("note", "Earlier messages were summarised.", ""),
     ]
     assert (talk.run, talk.stale) == ("x", True)
@@ -125,7 +125,10 @@ def test_commands_notices_failures_and_stops_are_lines_of_ours() -> None:
     blocks = shown(talk, chat("final", "set", message={"command": True}))
     assert [(b.kind, b.text, b.state) for b in blocks] == [("user", "/think high", "done"), ("note", "set", "")]
     blocks = shown(talk, chat("final", "", run="2", notices=["mind"]), chat("error", run="3", errorMessage="bad"))
-    assert [(b.kind, b.text) for b in blocks] == [("note", "mind"), ("error", "bad")]
+    assert [(b.kind, b.text) for b in blocks] == [
+        ("note", "mind"),
+        ("error", "bad\n/retry asks again, /why tells more"),
+    ]
     assert [b.text for b in shown(talk, chat("aborted", run="4"))] == ["stopped"]
 
 

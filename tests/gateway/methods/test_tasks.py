@@ -28,8 +28,11 @@ async def test_runs_and_commands_are_tasks(tmp_path: Path) -> None:
         assert {page["tasks"][0]["id"], rest["tasks"][0]["id"]} == {t["id"] for t in found}
         assert (await here.call("tasks.list", status=["failed"]))["tasks"] == []
         assert (await here.refused("tasks.get", taskId="x")).message == "task not found: x"
-        kept = await here.call("tasks.cancel", taskId=command["id"])
-        assert (kept["found"], kept["cancelled"]) == (True, False)
+        assert (await here.call("tasks.log", taskId=command["id"]))["text"] == ""
+        ended = await here.call("tasks.cancel", taskId=command["id"])
+        assert (ended["found"], ended["cancelled"]) == (True, True)
+        await until(lambda: here.app.processes.all()[0].status != "running")
+        assert (await here.call("tasks.cancel", taskId=command["id"]))["cancelled"] is False
         assert (await here.call("tasks.cancel", taskId="x"))["found"] is False
         (run,) = (t for t in found if t["kind"] == "run")
         assert (await here.call("tasks.cancel", taskId=run["id"]))["cancelled"] is True

@@ -52,10 +52,16 @@ async def _ask(ctx: ToolContext, **arguments: Any) -> ToolOutput:
 
 
 def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
-    """With the tools a job names and no others; it gets none that it would not have had."""
-    if not (options.trigger and options.tools_allow):
+    """With the tools that a job or a caller names and no others; it gets none that it would not have had."""
+    bounds = options.bounds
+    only = options.tools_allow if options.trigger and options.tools_allow else bounds.allow
+    if only is None and not bounds.deny:
         return offer
-    tools = {name: tool for name, tool in offer.tools.items() if name in options.tools_allow}
+    left = (name for name in offer.tools if (only is None or name in only) and name not in bounds.deny)
+    tools = {name: offer.tools[name] for name in left}
+    if only is not None:  # who names tools wants them told, however many a server has
+        hidden = {name: tool for name, tool in tools.items() if tool.deferred}
+        tools |= {name: msgspec.structs.replace(tool, deferred=False) for name, tool in hidden.items()}
     return msgspec.structs.replace(offer, tools=tools, specs=list_specs(tools.values()))
 
 

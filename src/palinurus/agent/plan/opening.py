@@ -70,7 +70,9 @@ Tell: TypeAlias = Callable[[str, str], Awaitable[MessagePreface]]
 
 
 def limit_timeout(limits: RunLimits, options: TurnOptions) -> RunLimits:
-    """With a time limit of its own, if that is shorter."""
+    """With limits of its own, where those are less."""
+    if 0 < (most := options.bounds.max_turns) < limits.max_turns:
+        limits = msgspec.structs.replace(limits, max_turns=most)
     wanted = options.timeout_seconds if options.trigger else None
     if wanted is None or not 0 < wanted < limits.timeout:
         return limits

@@ -18,6 +18,7 @@ from palinurus.cli.reach import http
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import RunEvent
+from palinurus.core.types.inbound import TurnBounds
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
 from palinurus.patterns import decode_late
@@ -36,6 +37,9 @@ class CliMessage(msgspec.Struct, frozen=True):
     thinking: str = ""
     schema: dict[str, Any] | None = None  # the answer must be JSON that fits it
     unattended: bool = False  # nobody is here to answer what the run asks leave for
+    mode: str = ""  # the permission mode of this turn alone
+    system: str = ""  # added to the system prompt
+    bounds: TurnBounds = TurnBounds()
     files: tuple[dict[str, str], ...] = ()  # fileName, mimeType and content (base64), as the page sends them
 
 
@@ -119,8 +123,10 @@ class HttpAgentClient:
         }
         if message.schema is not None:
             asked["response_format"] = {"type": "json_schema", "json_schema": {"schema": message.schema}}
-        if message.files:
-            asked["attachments"] = message.files
+        more = {"attachments": message.files, "mode": message.mode, "system": message.system}
+        asked |= {name: value for name, value in more.items() if value}
+        if message.bounds != TurnBounds():
+            asked["bounds"] = message.bounds
         body = msgspec.json.encode({**asked, "reasoning_effort": message.thinking or None})
         for left in range(TRIES, 0, -1):
             try:

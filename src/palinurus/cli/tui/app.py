@@ -1,7 +1,7 @@
 """The screen: who is where, what a key does, what an event changes. Stands before the agent is reached.
 
 Drawing is the widgets' affair, what is to be seen `talk`'s (ConversationLog), what goes over the line `remote`'s
-(ScreenSession).
+(ScreenSession), what actions do their base's (ScreenActions).
 """
 
 from __future__ import annotations
@@ -9,90 +9,45 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import uuid
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
-import msgspec
-from msgspec.structs import replace
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from palinurus import __version__
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.client import CliMessage
 from palinurus.cli.render import strip_controls
-from palinurus.cli.tui import status, terminal
+from palinurus.cli.tui import errands, status, style, terminal
+from palinurus.cli.tui.actions import ScreenActions, ScreenStart
 from palinurus.cli.tui.blocks import ConversationLog
-from palinurus.cli.tui.composer import Composer, InputHistory, gather_completion_words
-from palinurus.cli.tui.conversation import ConversationBlock
-from palinurus.cli.tui.dialogs import Picker, PickerChoice, QuestionCard, ScreenQuestion, parse_question
+from palinurus.cli.tui.complete import gather_completion_words, is_unknown_command
+from palinurus.cli.tui.composer import Composer
+from palinurus.cli.tui.dialogs import QuestionCard, ScreenQuestion, parse_question
+from palinurus.cli.tui.history import InputHistory
+from palinurus.cli.tui.panel import PlanStrip
 from palinurus.cli.tui.session import ConnectionSource, ScreenChange, ScreenSession
-from palinurus.cli.tui.terminal import UserShell
+from palinurus.cli.tui.vi import ViState
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.paths import find_profile
-from palinurus.core.text import format_span, format_tokens
+from palinurus.core.text import format_tokens
 from palinurus.errors import PalinurusError
 
 AGAIN = 2.0  # seconds in which a second Ctrl-C leaves
-
-CSS = """
-Screen { layers: base; }
-#log { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
-#log > * { margin: 0 0 1 0; height: auto; width: 1fr; }
-#log .user { background: $boost; padding: 0 1; }
-#log .words { padding: 0; margin: 0 0 0 0; }
-#log MarkdownFence { overflow: hidden hidden; }
-#log MarkdownFence > Label { width: 1fr; }
-#log .thought { color: $text-muted; padding: 0 1; }
-#log .tool { border-left: thick $primary-muted; padding: 0 1; }
-#log .note { color: $text-muted; padding: 0 1; }
-#log .error { color: $text-error; padding: 0 1; }
-#card { height: auto; max-height: 14; border: round $warning; padding: 0 1; }
-#card:focus { border: heavy $warning; background: $boost; }
-#composer { height: auto; max-height: 18; border-top: solid $primary-muted; }
-#offers { height: auto; max-height: 8; display: none; background: $panel; }
-ComposerBox { height: auto; max-height: 8; padding: 0 1; background: transparent; }
-#status { height: 1; padding: 0 1; background: $panel; color: $text-muted; }
-ToastRack { dock: top; align: right top; margin: 0; }
-Picker { align: center middle; }
-#picker { width: 90%; max-width: 100; height: auto; max-height: 90%; }
-#picker { border: round $primary; padding: 0 1; background: $surface; }
-#picker #title { text-style: bold; }
-#picker #choices { height: auto; max-height: 14; }
-"""
-
-KEYS = """Enter          send; while the agent works it is steered into the run
-Ctrl-J         a new line (also Shift-Enter, or \\ at the end of a line)
-Esc            stop the run, close a list
-Up, Down       what you said before
-PgUp, PgDn     look back, and forth again
-Tab            complete a /command or a @file; else answer the open question
-Ctrl-P         sessions        Ctrl-N  a new one
-Ctrl-L         models          Ctrl-T  thinking level
-Ctrl-O         show all of what tools and thoughts say
-Ctrl-Y         copy the last answer
-!line          run a line in your own shell; the agent does not see it
-Ctrl-C, Ctrl-D stop, clear, leave"""
+TWICE = 0.8  # seconds in which a second Esc goes back
+LONG = 10.0  # seconds of a run whose end is rung
+LOOK = 3  # beats (seconds) between looks at the background, the branch and the person's command
+MODES = ("plan", "ask", "acceptEdits", "full")
 
 
-class ScreenStart(msgspec.Struct, frozen=True):
-    """What a screen begins with. `enter` finds the agent; it may take its time."""
-
-    enter: Callable[[], Awaitable[ConnectionSource]]
-    session: str
-    model: str = ""
-    history: str = ""  # the file
-    environ: Mapping[str, str] = {}
-    folders: Mapping[str, str] = {}  # the workspace of each agent, where it is on this machine
-
-
-class ChatScreen(App[None]):
+class ChatScreen(ScreenActions):
     """One person at one terminal."""
 
-    CSS = CSS
+    CSS = style.CSS
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+p", "sessions", priority=True),
@@ -102,28 +57,35 @@ class ChatScreen(App[None]):
         Binding("ctrl+o", "fold", priority=True),
         Binding("ctrl+y", "copy", priority=True),
         Binding("f1", "keys", priority=True),
+        Binding("f2", "panel"),
+        Binding("f3", "find", priority=True),
         Binding("ctrl+q", "quit", priority=True),
         Binding("pageup", "look(-1)", priority=True),
         Binding("pagedown", "look(1)", priority=True),
     ]
 
     def __init__(self, start: ScreenStart, clock: Clock) -> None:
-        super().__init__()
+        super().__init__(start, clock)
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
         self.remote = ScreenSession(start.enter, start.session, start.model, clock, tell=self._told)
-        self._start, self._clock = start, clock
+        self.theme = style.choose_theme(start.look.theme, self.available_themes, light=start.light)
         self._profile = find_profile(os.path.dirname(start.history))
-        self._shell = UserShell(start.environ)
-        self._trusted = False  # shell lines were allowed once
-        self._warned = -AGAIN
+        self._warned = self._escaped = -AGAIN  # when Ctrl-C, when Esc was pressed
+        self._doubted = ""  # the unknown command that was put back once
         self._since: float | None = None
         self._questions: dict[str, ScreenQuestion] = {}
         self.talk, self.card, self.composer = ConversationLog(), QuestionCard(), Composer(InputHistory(start.history))
-        self._status = Static("", id="status", markup=False)
+        self.composer.vi = ViState("") if start.look.keys == "vi" else None
+        self.strip = PlanStrip()
+        self._status, self._line = Static("", id="status", markup=False), ""
+        self._beats = 0
+        self._facts: dict[str, Any] = {}  # what is looked up now and then
+        self._title = ""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield self.talk
+        yield self.strip
         yield self.card
         yield self.composer
         yield self._status
@@ -131,7 +93,7 @@ class ChatScreen(App[None]):
     async def on_mount(self) -> None:
         """The box has the keys at once; the agent is looked for meanwhile."""
         self.composer.box.focus()
-        self.set_interval(1.0, self._beat)
+        self.set_interval(1.0, self._tick)
         self._beat()
         self.run_worker(self._live(), name="live", exit_on_error=True)
 
@@ -160,20 +122,49 @@ class ChatScreen(App[None]):
         if told.asked is not None:
             asked = parse_question(told.asked, self.remote.session)
             self._questions[asked.id] = asked
+            self._ring()
         self._questions.pop(told.answered, None)
         self._card()
         if told.lists:
-            remote = self.remote
-            names = [f"{m['provider']}/{m['id']}" for m in remote.models]
-            self.composer.known = gather_completion_words(remote.commands, names, [str(r["id"]) for r in remote.levels])
-        self.composer.folder = self._start.folders.get(self.remote.session.partition(":")[2].partition(":")[0], "")
-        self._since = (self._since or self._clock.monotonic()) if self.remote.talk.run else None
+            self._list()
+        self._mark_run()
         self._beat()
+
+    def _list(self) -> None:
+        remote = self.remote
+        names = [f"{m['provider']}/{m['id']}" for m in remote.models]
+        levels = [str(row["id"]) for row in remote.levels]
+        self.composer.known = gather_completion_words(
+            remote.commands, names, levels, ("auto", *style.THEMES, *self.available_themes)
+        )
+        self.run_worker(self._look_up(), group="facts", exclusive=True)
+
+    def _mark_run(self) -> None:
+        """Since when something runs; a long run that ends is rung."""
+        now = self._clock.monotonic()
+        if self.remote.talk.run:
+            self._since = self._since or now
+        elif self._since is not None:
+            long, self._since = now - self._since > LONG, None
+            if long:
+                self._ring()
+        self.strip.show_plan(self.remote.talk.plan, running=self._since is not None)
+
+    def _ring(self) -> None:
+        if self._start.look.bell:
+            self.bell()
 
     def _greeting(self) -> str:
         demo = self.remote.row.get("modelProvider") == "builtin"
         hint = "\nThis is the built-in demo; `pal setup` connects a real model." if demo else ""
-        return f"Palinurus {__version__}, {self.remote.where}. F1 tells the keys.{hint}"
+        where = f", in {self._folder}" if self._folder else ""
+        return f"Palinurus {__version__}, {self.remote.where}{where}. F1 tells the keys.{hint}"
+
+    @property
+    def _folder(self) -> str:
+        """Where the session works: as its row says, or its agent's workspace."""
+        agent = self.remote.session.partition(":")[2].partition(":")[0]
+        return str(self.remote.row.get("folder") or "") or self._start.folders.get(agent, "")
 
     def _card(self) -> None:
         card = self.card
@@ -183,42 +174,102 @@ class ChatScreen(App[None]):
         if had:  # the next question must not get a key that was meant for the one before
             self.composer.box.focus()
 
+    # --- the line at the bottom ----------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._beats += 1
+        if self._beats % LOOK == 0 and not self.remote.line:
+            self.run_worker(self._look_up(), group="facts", exclusive=True)
+        self._beat()
+
+    async def _look_up(self) -> None:
+        """What nobody tells by itself: work in the background, the branch, how commands are held, the own command."""
+        facts = self._facts
+        if "sandbox" not in facts:
+            facts["sandbox"] = await errands.describe_sandbox(self.remote)
+        if self._since is not None or facts.get("tasks") or "tasks" not in facts:
+            found = await errands.list_background(self.remote)
+            facts["tasks"] = sum(row["status"] in errands.ACTIVE for row in found)
+        facts["branch"] = await asyncio.to_thread(status.read_branch, self._folder) if self._folder else ""
+        if self._start.command is not None:
+            facts["command"] = await self._start.command(self._folder)
+        self._beat()
+
     def _beat(self) -> None:
-        going = None if self._since is None else self._clock.monotonic() - self._since
-        remote = self.remote
-        facts = status.StatusBarFacts(remote.session, remote.row, going, remote.line, profile=self._profile)
-        facts = replace(facts, waiting=len(self._questions), cost=remote.cost)
-        self._status.update(strip_controls(status.render_status_line(facts, max(20, self.size.width - 2))))
+        remote, vi = self.remote, self.composer.vi
+        home = self._start.environ.get("HOME", "")
+        facts = status.StatusBarFacts(
+            remote.session,
+            remote.row,
+            None if self._since is None else self._clock.monotonic() - self._since,
+            remote.line,
+            waiting=len(self._questions),
+            cost=remote.cost,
+            profile=self._profile,
+            title=remote.title,
+            folder=status.shorten_folder(self._folder, home),
+            keys="" if vi is None else "INSERT" if vi.insert else "NORMAL",
+            **self._facts,
+        )
+        self.composer.folder = self._folder
+        line = status.render_status_line(facts, max(20, self.size.width - 2), self._start.look.status)
+        if line.markup != self._line:  # a line that is drawn again costs a look at the whole screen
+            self._line = line.markup
+            self._status.update(line)
+        self._call_window(f"pal: {remote.title or os.path.basename(self._folder) or 'chat'}")
+
+    def _call_window(self, title: str) -> None:
+        """What the terminal's window is called."""
+        if title != self._title and self._driver is not None and not self.is_headless:
+            self._title = title
+            self._driver.write(f"\x1b]2;{strip_controls(title)[:80]}\x07")
 
     # --- typing ----------------------------------------------------------------------------------------------
 
     async def on_composer_sent(self, event: Composer.Sent) -> None:
-        """A command of ours, a line for the shell, or something for the agent."""
+        """A command of ours, a line for the shell, a note, or something for the agent."""
         text = event.text
-        own = OURS.get(text.strip().lower())
-        if own is not None:
-            await self.run_action(own)
+        self._warned = -AGAIN  # whoever types does not want to leave
+        name, _, rest = text.strip().partition(" ")
+        if text.strip().lower() in OURS:
+            await self.run_action(OURS[text.strip().lower()])
+        elif name in TAKING:
+            found = TAKING[name](self, rest.strip())
+            if found is not None:
+                await found
         elif text.startswith("!") and text[1:].strip():
-            self.run_worker(self._line(text[1:].strip()))
+            self.run_worker(self.run_line(text[1:].strip()))
+        elif text.startswith("#") and text.lstrip("#").strip() and "\n" not in text and text[1] != "#":
+            await self.add_note(text[1:].strip())
+        elif is_unknown_command(text, self.composer.known) and text != self._doubted:
+            self._doubted = text
+            self.composer.set(text)
+            self.notify(f"There is no command {name}; Enter sends it to the agent as it is.", markup=False)
         else:
+            self._doubted = ""
             self.talk.anchor()
-            await self.remote.send(text)
+            await self.remote.send(text, event.pictures)
 
     async def on_composer_key(self, event: Composer.Key) -> None:
         """A key that the box has no use for."""
+        action = _KEYS.get(event.key)
         if event.key == "tab":
             if self.card.display:
                 self.card.focus()
-        elif event.key == "ctrl+d":
-            self.exit()
-        elif event.key == "escape":
-            await self._stop()
         elif event.key == "ctrl+c":
             await self._interrupt()
+        elif event.key == "escape":
+            await self._escape()
+        elif action is not None:
+            await self.run_action(action)
 
     def on_question_card_left(self) -> None:
         """Back to the box."""
         self.composer.box.focus()
+
+    async def on_conversation_log_top_reached(self) -> None:
+        """What came before, for who scrolls."""
+        await self.remote.look_back()
 
     async def _interrupt(self) -> None:
         if self.composer.text:
@@ -229,6 +280,13 @@ class ChatScreen(App[None]):
                 self.exit()
             self._warned = now
             self.notify("Ctrl-C again leaves", timeout=AGAIN)
+
+    async def _escape(self) -> None:
+        now = self._clock.monotonic()
+        before, self._escaped = self._escaped, now
+        if not await self._stop() and not self.composer.text and now - before < TWICE:
+            self._escaped = -AGAIN
+            await self.action_rewind()
 
     async def _stop(self) -> bool:
         if self._shell.busy:
@@ -241,132 +299,50 @@ class ChatScreen(App[None]):
         self.composer.box.focus()
         await self.remote.decide(event.question.id, event.decision)
 
-    async def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
-        """An address is copied, never opened: what the model writes starts no program here."""
-        event.stop()
-        self.copy_to_clipboard(strip_controls(event.href))
-        self.notify(f"copied: {strip_controls(event.href)[:200]}", markup=False)
-
     # --- actions ---------------------------------------------------------------------------------------------
 
-    def action_fold(self) -> None:
-        """Show all, or the beginnings."""
-        self.talk.fold()
-
-    def action_copy(self) -> None:
-        """The last answer to the clipboard (through the terminal, so that it works over SSH)."""
-        self.copy_to_clipboard(self.talk.last())
-        self.notify("copied the last answer")
-
-    def action_look(self, way: int) -> None:
+    async def action_look(self, way: int) -> None:
         """A page back or forth."""
         if way < 0:
             self.talk.release_anchor()
             if self.talk.scroll_target_y <= 0:
-                self.remote.look_back()
+                await self.remote.look_back()
             self.talk.scroll_page_up()
         else:
             self.talk.scroll_page_down()
             if self.talk.scroll_target_y >= self.talk.max_scroll_y:
                 self.talk.anchor()
 
-    async def action_keys(self) -> None:
-        """What the keys do."""
-        await self.talk.show([self.remote.talk.note(KEYS)])
-
     async def action_begin(self) -> None:
         """A new session."""
         await self.remote.begin()
 
-    def action_models(self) -> None:
-        """Choose a model for this session."""
-        row = self.remote.row
-        now = f"{row.get('providerOverride')}/{row.get('modelOverride')}" if row.get("modelOverride") else ""
-        choices = [PickerChoice("", f"Inherited: {self.remote.inherited}")]
-        choices += [
-            PickerChoice(f"{m['provider']}/{m['id']}", f"{m['provider']}/{m['id']}", _about(m))
-            for m in self.remote.models
-        ]
-        self._ask(Picker("Model", choices, now), lambda value: self.remote.patch(model=value or None))
+    async def action_mode(self) -> None:
+        """The next permission mode of the session."""
+        now = str(self.remote.row.get("permissionMode") or "ask")
+        await self.remote.patch(permissionMode=MODES[(MODES.index(now) + 1) % len(MODES)] if now in MODES else "ask")
 
-    def action_levels(self) -> None:
-        """Choose how much it thinks."""
-        row = self.remote.row
-        choices = [PickerChoice("", f"Inherited: {row.get('thinkingDefault') or 'off'}")]
-        choices += [PickerChoice(str(one["id"]), str(one["label"])) for one in self.remote.levels]
-        picker = Picker("Thinking", choices, str(row.get("thinkingLevel") or ""))
-        self._ask(picker, lambda value: self.remote.patch(thinkingLevel=value or None))
-
-    async def action_sessions(self) -> None:
-        """Go elsewhere."""
-        now = self._clock.now()
-        choices = [PickerChoice("+", "+ new session")]
-        choices += [PickerChoice(f"+{name}", f"+ new session with {name}") for name in await self.remote.agents()]
-        for row in await self.remote.sessions():
-            title = strip_controls(str(row.get("label") or row.get("derivedTitle") or row["key"]))
-            going = "working, " if row.get("hasActiveRun") else ""
-            choices.append(
-                PickerChoice(str(row["key"]), title, f"{going}{_ago(now, row.get('updatedAt'))}{row['key']}")
-            )
-
-        async def go(value: str) -> None:
-            await (self.remote.begin(value[1:]) if value.startswith("+") else self.remote.go(value))
-
-        self._ask(Picker("Sessions", choices, self.remote.session), go)
-
-    def _ask(self, picker: Picker, then: Callable[[str], Awaitable[None]]) -> None:
-        async def chosen(value: str | None) -> None:
-            if value is not None:
-                await then(value)
-
-        if len(self.screen_stack) == 1:
-            self.push_screen(picker, chosen)
-
-    async def _line(self, line: str) -> None:
-        """A line for the shell; asks the first time."""
-        if self._shell.busy:
-            self.notify("a line is running; Esc stops it", severity="warning")
-            return
-        if not self._trusted:
-            choices = [PickerChoice("no", "No"), PickerChoice("yes", "Yes, and do not ask again until I leave")]
-            title = "Run lines in your shell, with your rights and outside any sandbox?"
-            self._trusted = await self.push_screen_wait(Picker(title, choices)) == "yes"
-        if not self._trusted:
-            return
-        ident = f"shell:{uuid.uuid4()}"
-        shown = ConversationBlock(ident, "tool", "", f"! {strip_controls(line)}", state="running")
-        await self.talk.show([shown])
-        heard: list[str] = [""]
-
-        def show(text: str) -> None:
-            heard[0] = strip_controls(text)
-            self.run_worker(self.talk.show([ConversationBlock(ident, "tool", heard[0], shown.head, state="running")]))
-
-        began = self._clock.monotonic()
-        try:
-            code = await self._shell.run(line, show)
-        except OSError as exc:
-            code, heard[0] = 127, str(exc)
-        took = int(1000 * (self._clock.monotonic() - began))
-        await self.talk.show(
-            [ConversationBlock(ident, "tool", heard[0], shown.head, state="failed" if code else "done", took=took)]
-        )
+    def tell_farewell(self) -> str:
+        """What is printed when the screen is gone: how to go on, and what it took."""
+        remote = self.remote
+        if not remote.row:
+            return ""
+        used = int(remote.row.get("inputTokens") or 0) + int(remote.row.get("outputTokens") or 0)
+        spent = [f"{format_tokens(used)} tokens"] if used else []
+        spent += [status.format_cost(remote.cost)] if remote.cost else []
+        told = f"  ({', '.join(spent)})" if spent else ""
+        return f"To go on with this conversation: pal chat --session {remote.session}{told}"
 
 
-def _about(model: Mapping[str, Any]) -> str:
-    room = model.get("contextWindow")
-    name = strip_controls(str(model.get("name") or ""))
-    shown = name if name != model["id"] else ""
-    return ", ".join(part for part in (shown, f"{format_tokens(room)} tokens" if room else "") if part)
-
-
-def _ago(now: int, then: Any) -> str:
-    if not isinstance(then, int):
-        return ""
-    seconds = max(0, (now - then) // 1000)
-    return f"{format_span(seconds)} ago, " if seconds >= 60 else "just now, "
-
-
+# Keys that the box hands on, and words that are ours alone -> an action.
+_KEYS = {
+    "ctrl+d": "quit",
+    "ctrl+r": "history",
+    "ctrl+g": "edit",
+    "ctrl+v": "paste_picture",
+    "alt+up": "take_back",
+    "shift+tab": "mode",
+}
 OURS = {
     "/exit": "quit",
     "/quit": "quit",
@@ -375,6 +351,16 @@ OURS = {
     "/model": "models",
     "/think": "levels",
     "/keys": "keys",
+    "/edit": "edit",
+    "/panel": "panel",
+    "/retry": "retry",
+    "/rewind": "rewind",
+}
+# Commands of ours that take a word.
+TAKING: dict[str, Callable[[ChatScreen, str], Awaitable[None] | None]] = {
+    "/theme": ChatScreen.choose_theme,
+    "/find": ChatScreen.find_words,
+    "/copy": lambda screen, word: screen.copy_answer(word or "1"),
 }
 
 
@@ -391,10 +377,23 @@ def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: Cli
 
     history = os.path.join(loaded.settings.home, "history")
     folders = {a.id: a.workspace for a in loaded.settings.agents.values() if loaded.settings.gateway.mode == "local"}
-    start = ScreenStart(enter, blank.session, blank.model, history, environ=environ, folders=folders)
+    look = loaded.settings.gateway.look.terminal
+    light = style.is_light(environ) if look.theme == "auto" else False
+    own: Any = load_part(PARTS["status-command"]) if look.command else None
+    command = own(loaded.settings, environ, clock) if own is not None else None
+    start = ScreenStart(
+        *(enter, blank.session, blank.model, history),
+        environ=environ,
+        folders=folders,
+        look=look,
+        light=light,
+        command=command,
+    )
     screen = ChatScreen(start, clock)
     terminal.watch_hangup()
     screen.run()
     if screen.trouble is not None:
         raise screen.trouble
+    if farewell := screen.tell_farewell():
+        sys.stdout.write(strip_controls(farewell) + "\n")
     return screen.return_code or 0

@@ -5,18 +5,20 @@ and decide nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
-from markdown_it.token import Token
+from textual import events
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Markdown, Static
+from textual.message import Message
+from textual.widgets import Static
 
 from palinurus.cli.render import format_milliseconds, tell_tool_state
+from palinurus.cli.tui.answer import AnswerWidget
 from palinurus.cli.tui.conversation import ConversationBlock
+from palinurus.cli.tui.diff import WIDE, draw_diff
+from palinurus.cli.tui.told import MARKS, STYLES, ShownStep
 
 # The conversation on the screen: blocks by id, the newest below, following the end until somebody scrolls up.
 
@@ -26,6 +28,9 @@ MOST = 400  # pieces on the screen; older ones go (they are on disk)
 
 class ConversationLog(VerticalScroll, can_focus=False):
     """Holds the pieces."""
+
+    class TopReached(Message):
+        """Somebody scrolled up to the first piece."""
 
     def __init__(self) -> None:
         super().__init__(id="log")
@@ -87,23 +92,48 @@ class ConversationLog(VerticalScroll, can_focus=False):
         await self.remove_children([one for one in gone if one.is_attached])
 
     def fold(self) -> None:
-        """Show all of every tool and thought, or no longer."""
+        """Show all of every tool and thought, or no longer. What stood at the top of the view stays there."""
         self.unfolded = not self.unfolded
+        at_end = self.scroll_offset.y >= self.max_scroll_y
+        top = next((one for one in self._pieces.values() if one.virtual_region.bottom > self.scroll_offset.y), None)
+        before = top.virtual_region.y - self.scroll_offset.y if top is not None else 0
         for shown in self._pieces.values():
             shown.fold(self.unfolded)
 
-    def last(self) -> str:
-        """The newest words of the agent."""
-        spoken = [one.block.text for one in self._pieces.values() if isinstance(one, AnswerWidget)]
-        return spoken[-1] if spoken else ""
+        def stay() -> None:
+            if top is not None and not at_end:
+                self.scroll_to(y=top.virtual_region.y - before, animate=False)
+
+        self.call_after_refresh(stay)
+
+    def find(self, ident: str) -> bool:
+        """Go to a piece, and mark it. False: it is not on the screen."""
+        found = self._pieces.get(ident)
+        if found is None:
+            return False
+        for shown in self._pieces.values():
+            shown.set_class(shown is found, "found")
+        self.release_anchor()
+        self.scroll_to_widget(found, animate=False, top=True)
+        return True
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """Whoever comes to the top by the wheel wants to see what was before."""
+        super().watch_scroll_y(old, new)
+        if new <= 0 < old:
+            self.post_message(self.TopReached())
+
+    def list_answers(self) -> list[str]:
+        """The words of the agent, the newest last."""
+        return [one.block.text for one in self._pieces.values() if isinstance(one, AnswerWidget)]
 
 
 SETTLING = (0.02, 0.15, 0.5)  # seconds
 FOLDED = 6  # lines of a tool's output that are shown unasked
 UNFOLDED = 400
 DIFF = 20  # lines of a change
+STEPS = 12  # of a plan
 THOUGHT = 1  # lines
-DIFF_STYLES = {"+": "$success", "-": "$error", "@": "$accent", "*": "bold"}
 
 _STATES = {"sending": " (sending)", "waiting": " (waiting)", "taken": " (taken in)", "failed": " (not sent)"}
 
@@ -140,6 +170,7 @@ class FoldableWidget(BlockWidget):
     """Something with more in it than is shown at once."""
 
     unfolded = False
+    wide = 0  # columns, once it has a place
 
     def fold(self, unfolded: bool) -> None:
         self.unfolded = unfolded
@@ -148,6 +179,20 @@ class FoldableWidget(BlockWidget):
     def on_click(self) -> None:
         """A click on one shows it whole."""
         self.fold(not self.unfolded)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """A change is drawn otherwise where there is room."""
+        before, self.wide = self.wide, event.size.width
+        if self.block.diff and (before >= WIDE - 10 or self.wide >= WIDE - 10):
+            self.update(self.draw_block(self.block))
+
+
+class ToldWidget(FoldableWidget):
+    """What the program told the agent: a line of it, all of it on a click."""
+
+    def draw_block(self, block: ConversationBlock) -> Content:
+        whole = f"\n{block.text}" if self.unfolded else ""
+        return Content.assemble(Content.styled("✉ ", "$secondary"), block.head, Content.styled(whole, "dim"))
 
 
 class ThoughtWidget(FoldableWidget):
@@ -169,96 +214,51 @@ class ToolWidget(FoldableWidget):
         clock = f" {format_milliseconds(block.took)}" if block.took else ""
         style = {"red": "$error", "green": "$success"}.get(colour, "$warning")
         head = Content.assemble("⚙ ", Content.styled(block.head, "bold"), " ", Content.styled(mark, style), clock)
+        if block.plan and block.state != "failed":
+            return Content.assemble("⚙ ", Content.styled("plan", "bold"), *draw_plan(block.plan, STEPS))
         if block.diff:
             return Content.assemble(head, *self._changed(block.diff))
+        if running and block.text.startswith(QUESTION):  # it stands in the card above the line
+            return Content.assemble(head, Content.styled("\n  waits for your answer", "$warning"))
         lines = block.text.rstrip().split("\n") if block.text.strip() else []
         most = UNFOLDED if self.unfolded else FOLDED
         rest = len(lines) - most
-        below = block.text.startswith(QUESTION)
-        told = [f"  {line}" for line in (lines[:most] if below else lines[-most:])]
+        told = [f"  {line}" for line in lines[-most:]]
         if rest > 0:
-            told.insert(len(told) if below else 0, f"  … {rest} more {'below' if below else 'above'} (Ctrl-O)")
+            told.insert(0, f"  … {rest} more above (Ctrl-O)")
         return Content.assemble(head, Content.styled("\n" + "\n".join(told), "dim")) if told else head
 
     def _changed(self, diff: str) -> Iterable[Content]:
         """Lines of a diff from its top, coloured: what was there, what is there now."""
-        lines = diff.split("\n")
+        lines = draw_diff(diff, self.wide - 2)
         most = UNFOLDED if self.unfolded else DIFF
         for line in lines[:most]:
-            yield Content.styled(f"\n  {line}", DIFF_STYLES.get(line[:1], "dim"))
+            yield Content.assemble("\n  ", line)
         if len(lines) > most:
             yield Content.styled(f"\n  … {len(lines) - most} more below (Ctrl-O)", "dim")
 
 
-def _parser() -> MarkdownIt:
-    """GitHub's Markdown, but a bare `NOTES.md` is a file and no address, lines end where they do on the page, and
-    where a link leads is said behind its words."""
-    parser = MarkdownIt("gfm-like", {"linkify": False}).disable("linkify")
-    parser.core.ruler.push("breaks", _breaks)
-    parser.core.ruler.push("addresses", _addresses)
-    return parser
-
-
-def _breaks(state: StateCore) -> None:
-    for token in state.tokens:
-        for child in token.children or ():
-            if child.type == "softbreak":
-                child.type = "hardbreak"
-
-
-def _addresses(state: StateCore) -> None:
-    for token in state.tokens:
-        shown: list[Token] = []
-        href = words = ""
-        for child in token.children or ():
-            shown.append(child)
-            if child.type == "link_open":
-                href, words = str(child.attrGet("href") or ""), ""
-            elif child.type == "link_close":
-                if href.removeprefix("mailto:") != words:
-                    shown.append(Token("text", "", 0, content=f" ({href})"))
-            else:
-                words += child.content
-        token.children = shown or token.children
-
-
-class AnswerWidget(Markdown):
-    """What the agent says, as Markdown that grows."""
-
-    def __init__(self, block: ConversationBlock) -> None:
-        super().__init__(classes="words", open_links=False, parser_factory=_parser)
-        self.block = block
-        self._drawn: str | None = None  # None until there is a place to draw on: Textual mixes up what comes earlier
-        self._turn = asyncio.Lock()  # whoever waits here draws all that came meanwhile, in one go
-
-    def on_markdown_table_of_contents_updated(self, event: Markdown.TableOfContentsUpdated) -> None:
-        """Textual has drawn its own beginning, which is empty: what is drawn from now on stays."""
-        event.stop()
-        if self._drawn is None:
-            self._drawn = ""
-            self.run_worker(self.show(self.block))  # not awaited: it may be removed meanwhile
-
-    async def show(self, block: ConversationBlock) -> None:
-        """More of it, or something else."""
-        self.block = block
-        async with self._turn:
-            drawn, text = self._drawn, self.block.text
-            if drawn is None or text == drawn or not self.is_attached:
-                return
-            self._drawn = text
-            if not text.startswith(drawn):
-                drawn = ""
-                await self.update("")
-            # Never by `update` alone: Textual takes the last line of what that draws for a whole block.
-            await self.append(text[len(drawn) :])
-
-    def fold(self, unfolded: bool) -> None:
-        """There is nothing to fold."""
+def draw_plan(steps: Sequence[ShownStep], most: int) -> Iterable[Content]:
+    """Its steps, each on a line of its own; of a long plan those around the one that is being done."""
+    now = next((at for at, one in enumerate(steps) if one.status != "completed"), 0)
+    first = max(0, min(now - most // 3, len(steps) - most))
+    if first:
+        yield Content.styled(f"\n  … {first} before", "dim")
+    for one in steps[first : first + most]:
+        mark = MARKS.get(one.status, "☐")
+        yield Content.styled(f"\n  {mark} {one.step}", STYLES.get(one.status, ""))
+    if len(steps) > first + most:
+        yield Content.styled(f"\n  … {len(steps) - first - most} more", "dim")
 
 
 Piece = BlockWidget | AnswerWidget
 
-_KINDS: dict[str, type[BlockWidget]] = {"user": UserWidget, "thought": ThoughtWidget, "tool": ToolWidget}
+_KINDS: dict[str, type[BlockWidget]] = {
+    "user": UserWidget,
+    "thought": ThoughtWidget,
+    "tool": ToolWidget,
+    "told": ToldWidget,
+}
 
 
 def make_block_widget(block: ConversationBlock) -> Piece:

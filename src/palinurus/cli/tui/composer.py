@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -15,178 +12,45 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
-from palinurus.beneath import FolderWalk
-
-# What was typed before: up and down, kept in the file that the plain chat uses too (one line a message).
-
-MOST = 1000
-
-
-class InputHistory:
-    """`path` "": nothing is kept."""
-
-    def __init__(self, path: str = "") -> None:
-        self._path = path
-        self._lines: list[str] = []
-        self._at = 0
-        self._draft = ""
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                self._lines = [line for line in file.read().splitlines() if line.strip()][-MOST:]
-        except OSError:
-            pass  # none yet
-        self._at = len(self._lines)
-
-    def add(self, text: str) -> None:
-        """Something was sent. A disk that cannot keep it loses nothing but the convenience."""
-        if not self._lines or self._lines[-1] != text:
-            self._lines.append(text)
-            self._keep(text)
-        self._at = len(self._lines)
-
-    def _keep(self, text: str) -> None:
-        if not self._path:
-            return
-        try:
-            handle = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(" ".join(text.split("\n")) + "\n")
-        except OSError:
-            self._path = ""
-
-    def back(self, now: str) -> str | None:
-        """The message before; None at the first. What is being typed is remembered."""
-        if self._at == 0:
-            return None
-        if self._at == len(self._lines):
-            self._draft = now
-        self._at -= 1
-        return self._lines[self._at]
-
-    def forward(self) -> str | None:
-        """The message after; at the end what was being typed. None beyond."""
-        if self._at >= len(self._lines):
-            return None
-        self._at += 1
-        return self._lines[self._at] if self._at < len(self._lines) else self._draft
-
-
-# What could follow what was typed: commands after a slash, then the words that some of them take. Pure.
-
-SHOWN = 8
-
-OURS = (
-    ("/sessions", "switch to another session (Ctrl-P)"),
-    ("/models", "choose the model (Ctrl-L)"),
-    ("/keys", "what the keys do (F1)"),
-    ("/exit", "leave (Ctrl-D)"),
+from palinurus.cli.tui.complete import (
+    CompletionWords,
+    LineCompletion,
+    complete_line,
+    complete_mention,
+    find_mention,
+    list_files,
 )
-
-
-class LineCompletion(msgspec.Struct, frozen=True):
-    """A way to go on: what the line becomes, and what people see."""
-
-    line: str
-    label: str
-    about: str = ""
-
-
-class CompletionWords(msgspec.Struct, frozen=True):
-    """What can be typed. `arguments`: command -> the words it takes."""
-
-    commands: Sequence[tuple[str, str]] = OURS
-    arguments: Mapping[str, Sequence[str]] = {}
-
-
-def gather_completion_words(
-    commands: Iterable[Mapping[str, Any]], models: Iterable[str], levels: Iterable[str]
-) -> CompletionWords:
-    """From the gateway's lists."""
-    told = [(f"/{row['name']}", str(row.get("description") or "")) for row in commands]
-    ours = [row for row in OURS if row[0] not in {name for name, _ in told}]
-    arguments = {"/model": ("default", *models), "/think": ("default", *levels)}
-    return CompletionWords((*sorted(told), *ours), arguments)
-
-
-def complete_line(text: str, what: CompletionWords) -> list[LineCompletion]:
-    """For a line that begins with a slash and has one line. A command typed whole offers nothing."""
-    if not text.startswith("/") or "\n" in text:
-        return []
-    name, space, rest = text.partition(" ")
-    if space and name in what.arguments:
-        found = [word for word in what.arguments[name] if rest.lower() in word.lower() and word != rest]
-        return [LineCompletion(f"{name} {word}", word) for word in found[:SHOWN]]
-    wanted = text.lower()
-    if any(command == wanted for command, _ in what.commands):
-        return []
-    starts = [LineCompletion(f"{c} ", c, about) for c, about in what.commands if c.startswith(wanted)]
-    return starts[:SHOWN]
-
-
-# Files of the workspace after an @, which becomes the path itself: tools take that as it is, and a picture goes along.
-
-MOST_FILES = 5000
-UNLISTED = frozenset({"node_modules", "__pycache__", "venv", "target"})  # nobody names these; neither hidden ones
-
-
-def list_files(folder: str) -> list[str]:
-    """The ways to files below `folder`; links are not followed. Nothing where it cannot be read."""
-    found: list[str] = []
-    walk = FolderWalk(os.path.realpath(folder))
-    try:
-        for prefix, _, entries in walk:
-            for entry in entries:
-                if entry.name.startswith(".") or entry.name in UNLISTED:
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    walk.enter(prefix + entry.name)
-                elif entry.is_file(follow_symlinks=False):
-                    found.append(prefix + entry.name)
-            if len(found) >= MOST_FILES:
-                break
-    except OSError:
-        pass  # there is no such folder on this machine
-    return found
-
-
-def find_mention(text: str) -> str | None:
-    """What follows the @ that the text ends with; None if it ends otherwise."""
-    word = text[max(text.rfind(" "), text.rfind("\n")) + 1 :]
-    return word[1:].removeprefix("./") if word.startswith("@") else None
-
-
-def complete_mention(text: str, files: Sequence[str]) -> list[LineCompletion]:
-    """Files whose path has the letters of the last word in their order; the nearest first."""
-    wanted = (find_mention(text) or "").lower()
-    ranked = sorted((rank, len(path), path) for path in files if (rank := _rank(path.lower(), wanted)) is not None)
-    before = text[: text.rindex("@")]
-    return [LineCompletion(f"{before}./{path} ", path) for _, _, path in ranked[:SHOWN]]
-
-
-def _rank(path: str, wanted: str) -> int | None:
-    """0: the name begins so, 1: the name has it, 2: the path has it, 3: the letters come in this order; None: no."""
-    name = path.rpartition("/")[2]
-    if wanted in path:
-        return 0 if name.startswith(wanted) else 1 if wanted in name else 2
-    letters = iter(path)
-    return 3 if all(char in letters for char in wanted) else None
-
+from palinurus.cli.tui.history import InputHistory
+from palinurus.cli.tui.paste import PasteShelf, find_picture, load_picture
+from palinurus.cli.tui.vi import ViState, press_vi
 
 NEWLINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
+# Keys that mean something to the screen whatever stands in the box.
+OUTWARD = frozenset({"escape", "tab", "shift+tab", "ctrl+r", "ctrl+g", "ctrl+v", "alt+up"})
+# What Emacs (and every shell) has and Textual has not.
+EMACS = {
+    "ctrl+b": "cursor_left",
+    "ctrl+f": "cursor_right",
+    "alt+b": "cursor_word_left",
+    "alt+f": "cursor_word_right",
+    "alt+d": "delete_word_right",
+    "ctrl+underscore": "undo",
+}
 
 
 class Composer(Vertical):
     """The box and its list."""
 
     class Sent(Message):
-        """Somebody pressed Enter."""
+        """Somebody pressed Enter. `pictures` as chat.send takes them."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, text: str, pictures: list[dict[str, Any]]) -> None:
             super().__init__()
             self.text = text
+            self.pictures = pictures
 
     class Key(Message):
-        """A key that means something to the screen when the box has no use for it: escape, ctrl+c, ctrl+d, tab."""
+        """A key that means something to the screen when the box has no use for it."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
@@ -196,15 +60,17 @@ class Composer(Vertical):
         super().__init__(id="composer")
         self.known = CompletionWords()
         self.folder = ""  # whose files are offered after an @
+        self.history = history
+        self.shelf = PasteShelf()
+        self.vi: ViState | None = None  # None: keys as in Emacs
         self._files: list[str] | None = None  # as they were when the @ was typed
-        self._history = history
 
     def compose(self) -> ComposeResult:
         """The list stands above the box."""
         menu = CompletionMenu(id="offers", markup=False, compact=True)
         menu.can_focus = False
         yield menu
-        yield ComposerBox(self._history)
+        yield ComposerBox()
 
     @property
     def box(self) -> ComposerBox:
@@ -220,6 +86,10 @@ class Composer(Vertical):
         """Put something into the box, the cursor at its end."""
         self.box.text = text
         self.box.move_cursor(self.box.document.end)
+
+    def add(self, text: str) -> None:
+        """Put something where the cursor is."""
+        self.box.insert(text)
 
     def on_text_area_changed(self) -> None:
         """Offer what could follow."""
@@ -278,41 +148,95 @@ def _is_beginning(text: str) -> bool:
 class ComposerBox(TextArea):
     """Enter sends; Ctrl-J, Shift-Enter or a backslash at the end begin a new line."""
 
-    def __init__(self, history: InputHistory) -> None:
+    def __init__(self) -> None:
         super().__init__(
             compact=True,
             highlight_cursor_line=False,
             placeholder="Say something, / for commands, @ for files, F1 for keys",
         )
-        self._history = history
+        self._chord = False  # Ctrl-X was pressed
+
+    @property
+    def composer(self) -> Composer:
+        """Whose box it is."""
+        assert isinstance(self.parent, Composer)
+        return self.parent
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._handled(event.key):
+        if self._handled(event.key, event.character or ""):
             event.stop()
             event.prevent_default()
         else:
             await super()._on_key(event)
 
-    def _handled(self, key: str) -> bool:
-        menu = self.parent.current_menu() if isinstance(self.parent, Composer) else None
-        if menu is not None and menu.display and self._menu(menu, key):
+    async def _on_paste(self, event: events.Paste) -> None:
+        """Long text becomes a mark; so does a picture that was dropped."""
+        event.stop()
+        event.prevent_default()
+        shelf, text, path = self.composer.shelf, event.text, find_picture(event.text)
+        try:
+            mark = shelf.add_picture(*load_picture(path)) + " " if path else shelf.fold(text)
+        except OSError:
+            mark = text
+        self.insert(mark)
+
+    def _handled(self, key: str, letter: str) -> bool:
+        menu = self.composer.current_menu()
+        if menu.display and self._menu(menu, key):
+            return True
+        chord, self._chord = self._chord, key == "ctrl+x" and not self.selected_text
+        if self._chord:
+            return True
+        if chord and key == "ctrl+e":
+            return self._tell("ctrl+g")
+        if self._vi(key, letter):
             return True
         if key == "enter":
             return self._enter()
         if key in NEWLINE:
             self.insert("\n")
             return True
+        if key in EMACS:
+            getattr(self, f"action_{EMACS[key]}")()
+            return True
+        return self._leaves(key)
+
+    def _leaves(self, key: str) -> bool:
+        """Keys that go through what was said before, or to the screen."""
+        history = self.composer.history
         if key == "up" and self.cursor_location[0] == 0:
-            return self._recall(self._history.back(self.text))
+            return self._recall(history.back(self.text))
         if key == "down" and self.cursor_location[0] == self.document.line_count - 1:
-            return self._recall(self._history.forward())
-        if key in ("escape", "tab", "shift+tab") or (key == "ctrl+c" and not self.selected_text):
-            self.post_message(Composer.Key(key))
-            return True
-        if key == "ctrl+d" and not self.text:
-            self.post_message(Composer.Key(key))
-            return True
+            return self._recall(history.forward())
+        if key in OUTWARD or (key == "ctrl+c" and not self.selected_text) or (key == "ctrl+d" and not self.text):
+            return self._tell(key)
         return False
+
+    def _tell(self, key: str) -> bool:
+        self.post_message(Composer.Key(key))
+        return True
+
+    def _vi(self, key: str, letter: str) -> bool:
+        """The keys of vi, where they are wanted. Escape that changes nothing is the screen's."""
+        vi = self.composer.vi
+        if vi is None or (vi.insert and key != "escape"):
+            return False
+        lines = self.text.split("\n")
+        row, column = self.cursor_location
+        at = sum(len(line) + 1 for line in lines[:row]) + column
+        now = ViState(self.text, at, insert=vi.insert, pending=vi.pending, kept=vi.kept)
+        if not vi.insert and letter == "u":
+            self.undo()
+            return True
+        made = press_vi(now, key if key == "escape" else letter)
+        if made is None or (key == "escape" and not vi.insert):
+            return False
+        self.composer.vi = made
+        if made.text != now.text:
+            self.replace(made.text, (0, 0), self.document.end)
+        before = made.text[: made.at].split("\n")
+        self.move_cursor((len(before) - 1, len(before[-1])))
+        return True
 
     def _menu(self, menu: CompletionMenu, key: str) -> bool:
         offer = menu.current_completion()
@@ -328,13 +252,17 @@ class ComposerBox(TextArea):
         return True
 
     def _enter(self) -> bool:
+        composer = self.composer
         if self.text.endswith("\\"):
             self.text = self.text[:-1] + "\n"
             self.move_cursor(self.document.end)
         elif self.text.strip():
-            text, self.text = self.text, ""
-            self._history.add(text)
-            self.post_message(Composer.Sent(text))
+            text, self.text = composer.shelf.expand(self.text), ""
+            pictures = composer.shelf.take_pictures(text)
+            composer.shelf.clear()
+            composer.history.add(text)
+            composer.vi = composer.vi and ViState("", kept=composer.vi.kept)
+            self.post_message(Composer.Sent(text, pictures))
         return True
 
     def _recall(self, text: str | None) -> bool:

@@ -12,10 +12,11 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.cli.render import strip_controls
+from palinurus.cli.tui.told import ShownStep, read_plan, tell_failure, tidy_result
 from palinurus.core.text import cut_line
 from palinurus.core.types.messages import read_exit_code
 
-Kind: TypeAlias = Literal["user", "words", "thought", "tool", "note", "error"]
+Kind: TypeAlias = Literal["user", "words", "thought", "tool", "note", "error", "told"]
 State: TypeAlias = Literal["", "sending", "waiting", "taken", "failed", "running", "done"]
 Payload: TypeAlias = Mapping[str, Any]
 
@@ -29,7 +30,8 @@ KEPT = 1000  # lines of transcript whose ids are remembered
 class ConversationBlock(msgspec.Struct, frozen=True):
     """One piece of the conversation. `head` is a tool's name and arguments; `took` its milliseconds, 0 = unknown.
 
-    `code` is what a command ended with, `diff` what a call changes in files, in unified form."""
+    `code` is what a command ended with, `diff` what a call changes in files, in unified form, `plan` the steps it sets.
+    Of something that the program told the agent (`told`), `head` is what people need of it."""
 
     id: str
     kind: Kind
@@ -39,6 +41,7 @@ class ConversationBlock(msgspec.Struct, frozen=True):
     took: int = 0
     code: int = 0
     diff: str = ""
+    plan: tuple[ShownStep, ...] = ()
 
 
 def extract_words(content: Any) -> str:
@@ -75,6 +78,16 @@ def describe_change(name: str, args: Any) -> str:
     return strip_controls("\n".join(lines))
 
 
+def _read_user(ident: str, message: Payload) -> ConversationBlock:
+    """What a person said, or what the program told the agent in a person's place."""
+    text = extract_words(message.get("content"))
+    if message.get("program"):
+        return ConversationBlock(ident, "told", text, strip_controls(str(message["program"])))
+    pictures = sum(1 for part in message.get("content") or () if isinstance(part, dict) and part.get("type") == "image")
+    said = strip_controls(str(message.get("spoken") or "")) or text
+    return ConversationBlock(ident, "user", said + (f"\n[{pictures} pictures]" if pictures > 1 else ""))
+
+
 def _number(message: Payload) -> int:
     return int((message.get("__openclaw") or {}).get("seq") or 0)
 
@@ -86,6 +99,7 @@ class ScreenConversation:
         self.run = ""
         self.stale = False
         self.oldest = 0  # the number of the oldest line that is shown; 1: there is nothing before it
+        self.plan: tuple[ShownStep, ...] = ()  # the last one that was set
         self._thoughts = False
         self._count = 0
         self._open: ConversationBlock | None = None  # the words or thoughts that still grow
@@ -102,7 +116,7 @@ class ScreenConversation:
     def reset(self, answer: Payload) -> list[ConversationBlock]:
         """Begin again from what `chat.history` says. What was sent and is not on disk yet stays."""
         shown: dict[str, ConversationBlock] = {}
-        self._open, self._known = None, {}
+        self._open, self._known, self.plan = None, {}, ()
         self._tools.clear()
         # As in the run itself: thoughts are shown to those who asked for them.
         self._thoughts = (answer.get("sessionInfo") or {}).get("reasoningLevel") in ("on", "stream")
@@ -120,9 +134,9 @@ class ScreenConversation:
         """The blocks of an answer of `chat.history` that comes before what is shown."""
         messages = answer.get("messages") or ()
         self.oldest = _number(messages[0]) if messages else 0
-        tools, self._tools = self._tools, {}  # calls of then are not those that run now
+        tools, plan, self._tools = self._tools, self.plan, {}  # calls of then are not those that run now
         shown = {block.id: block for message in messages for block in self._line(message)}
-        self._tools = tools
+        self._tools, self.plan = tools, plan
         return list(shown.values())
 
     def _line(self, message: Payload) -> Iterable[ConversationBlock]:
@@ -132,9 +146,14 @@ class ScreenConversation:
         self._known[ident] = None
         role, content = message.get("role"), message.get("content")
         if role == "user":
-            text = extract_words(content)
-            self._found(text, int(message.get("timestamp") or 0))
-            yield ConversationBlock(ident, "user", text)
+            self._found(extract_words(content), int(message.get("timestamp") or 0))
+            yield _read_user(ident, message)
+            if message.get("failed"):
+                yield ConversationBlock(
+                    f"{ident}:failed", "error", tell_failure(strip_controls(str(message["failed"])))
+                )
+            elif message.get("stopped"):
+                yield ConversationBlock(f"{ident}:stopped", "note", "stopped")
         elif role == "assistant":
             yield from self._answer(ident, message)
         elif role == "toolResult":
@@ -151,9 +170,8 @@ class ScreenConversation:
         for call in message.get("toolCalls") or ():
             yield self._called(str(call["id"]), str(call["name"]), call.get("arguments"), message.get("timestamp"))
         if message.get("stopReason") == "error":
-            yield ConversationBlock(
-                f"{ident}:error", "error", strip_controls(str(message.get("errorMessage") or "The model failed."))
-            )
+            said = strip_controls(str(message.get("errorMessage") or "The model failed."))
+            yield ConversationBlock(f"{ident}:error", "error", tell_failure(said))
 
     # --- what we say -----------------------------------------------------------------------------------------
 
@@ -172,6 +190,11 @@ class ScreenConversation:
         if state == "failed":
             del self._sent[run]
         return [block]
+
+    def find_waiting(self) -> tuple[str, str] | None:
+        """The newest message of ours that no run has taken in: its run and its text."""
+        waiting = [(run, block.text) for run, block in self._sent.items() if block.state == "waiting"]
+        return waiting[-1] if waiting and self.run != waiting[-1][0] else None
 
     def _forget(self) -> None:
         """Lines that were never told of are not waited for for ever; what tools said long ago is on the screen."""
@@ -224,7 +247,7 @@ class ScreenConversation:
         if ours:
             yield msgspec.structs.replace(self._sent.pop(ours), state="done")
         elif text.strip():
-            yield ConversationBlock(ident, "user", text)
+            yield _read_user(ident, message)
 
     def _lifecycle(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
         if data.get("phase") == "start":
@@ -275,10 +298,11 @@ class ScreenConversation:
             yield self.note("Making room in the conversation.")
 
     def _called(self, ident: str, name: str, args: Any, at: Any) -> ConversationBlock:
-        changed = describe_change(name, args)
+        changed, plan = describe_change(name, args), read_plan(name, args)
         shown = {"path": args.get("path")} if changed and isinstance(args, dict) else args
         head = f"{strip_controls(name)} {summarize_arguments(shown)}".strip()
-        block = ConversationBlock(f"tool:{ident}", "tool", "", head, state="running", diff=changed)
+        block = ConversationBlock(f"tool:{ident}", "tool", "", head, state="running", diff=changed, plan=plan)
+        self.plan = plan or self.plan
         self._tools[ident] = (block, int(at or 0))
         return block
 
@@ -294,7 +318,7 @@ class ScreenConversation:
         diff = strip_controls(str(details.get("diff") or "")) if isinstance(details, dict) else ""
         block = msgspec.structs.replace(
             block,
-            text=extract_words(content) or block.text,
+            text=tidy_result(name, extract_words(content)) or block.text,
             state="failed" if read_exit_code(details) else state,
             took=took,
             code=read_exit_code(details),
@@ -319,7 +343,8 @@ class ScreenConversation:
         for notice in payload.get("notices") or ():
             yield self.note(str(notice))
         if payload.get("state") == "error":
-            yield self.note(str(payload.get("errorMessage") or "The run failed."), "error")
+            said = str(payload.get("errorMessage") or "The run failed.")
+            yield self.note(tell_failure(said, str(payload.get("failureKind") or "")), "error")
         if payload.get("state") == "aborted":
             yield self.note("stopped")
         self._forget()

@@ -38,13 +38,25 @@ def filter_choices(choices: Sequence[PickerChoice], text: str) -> list[PickerCho
     return [c for c in choices if all(word in f"{c.value} {c.label} {c.about}".lower() for word in wanted)]
 
 
+def cut_around(label: str, text: str, room: int = 160) -> str:
+    """The part of a long label in which the first word of `text` is."""
+    word = next(iter(text.lower().split()), "")
+    at = max(0, label.lower().find(word) - room // 3) if word else 0
+    return ("…" if at else "") + label[at : at + room]
+
+
 class Picker(ModalScreen[str | None]):
     """Gives the value that was chosen, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave", show=False)]
 
-    def __init__(self, title: str, choices: Sequence[PickerChoice], current: str = "") -> None:
+    def __init__(
+        self, title: str, choices: Sequence[PickerChoice], current: str = "", *, typed: str = "", around: bool = False
+    ) -> None:
+        """`typed` stands in the filter at first; `around`: of long rows the part around the words is shown."""
         super().__init__()
+        self._typed = typed
+        self._around = around
         self._title = title
         self._choices = choices
         self._current = current
@@ -54,13 +66,13 @@ class Picker(ModalScreen[str | None]):
         """Title, filter, list."""
         with Vertical(id="picker"):
             yield Label(self._title, id="title", markup=False)
-            yield Input(placeholder="type to filter", compact=True, id="filter")
+            yield Input(self._typed, placeholder="type to filter", compact=True, id="filter")
             yield OptionList(markup=False, compact=True, id="choices")
 
     def on_mount(self) -> None:
         """The one in force is marked."""
         self.query_one("#choices", OptionList).can_focus = False
-        self._fill("")
+        self._fill(self._typed)
         at = next((n for n, choice in enumerate(self._shown) if choice.value == self._current), 0)
         self.query_one("#choices", OptionList).highlighted = at if self._shown else None
 
@@ -74,7 +86,8 @@ class Picker(ModalScreen[str | None]):
         self._shown = filter_choices(self._choices, text)
         for choice in self._shown:
             mark = "● " if choice.value == self._current else "  "
-            listing.add_option(Option(Content.assemble(mark, choice.label, Content.styled(f"  {choice.about}", "dim"))))
+            label = cut_around(choice.label, text) if self._around else choice.label
+            listing.add_option(Option(Content.assemble(mark, label, Content.styled(f"  {choice.about}", "dim"))))
         listing.highlighted = 0 if self._shown else None
 
     def on_key(self, event: events.Key) -> None:

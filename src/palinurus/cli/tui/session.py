@@ -85,6 +85,7 @@ class ScreenSession:
         self.session = session
         self.row: dict[str, Any] = {}
         self.cost = 0.0  # dollars that the session took lately
+        self.title = ""  # what it is about
         self.inherited = ""  # the model of a session that chose none
         self.models: list[dict[str, Any]] = []
         self.commands: list[dict[str, Any]] = []
@@ -173,20 +174,22 @@ class ScreenSession:
         await self._tell(ScreenChange(self.talk.reset(answer), fresh=True))
         await self._priced(wire)
 
-    def look_back(self) -> None:
-        """Show what came before, if there is something. One look at a time."""
-        if self._wire is not None and self.talk.oldest > 1 and not self._looking:
-            self._looking = True
-            self._tasks.start(self._look_back(self._wire))
-
-    async def _look_back(self, wire: ScreenConnection) -> None:
+    async def look_back(self) -> bool:
+        """Show what came before. False: there is nothing, or somebody is looking already."""
+        wire = self._wire
+        if wire is None or self.talk.oldest <= 1 or self._looking:
+            return False
+        self._looking = True
         asked = {"sessionKey": self.session, "limit": HISTORY, "before": self.talk.oldest}
         try:
             answer = await wire.call("chat.history", asked)
-            if asked["sessionKey"] == self.session:
-                await self._tell(ScreenChange(self.talk.look_back(answer), earlier=True))
+            if asked["sessionKey"] != self.session:
+                return False
+            await self._tell(ScreenChange(self.talk.look_back(answer), earlier=True))
+            return True
         except PalinurusError as exc:
             await self._refused(exc)
+            return False
         finally:
             self._looking = False
 
@@ -259,22 +262,43 @@ class ScreenSession:
         return await self._changed(wire, found)
 
     async def _priced(self, wire: ScreenConnection) -> None:
-        """What the session has cost; shown with the next change."""
+        """What the session has cost, and what it is about; shown with the next change."""
         found = await wire.call("sessions.usage", {"key": self.session, "limit": 1})
         self.cost = float(found["totals"]["totalCost"])
+        asked = {"search": self.session, "limit": 5, "includeDerivedTitles": True}
+        rows = (await wire.call("sessions.list", asked)).get("sessions") or () if not self.title else ()
+        titles = [str(row.get("derivedTitle") or "") for row in rows if row["key"] == self.session]
+        self.title = next((one for one in titles if one != self.session), self.title)
         await self._tell(ScreenChange())
 
     # --- acts ------------------------------------------------------------------------------------------------
 
-    async def send(self, text: str) -> None:
+    async def send(self, text: str, pictures: Sequence[Mapping[str, Any]] = ()) -> None:
         """Say something. Goes out when there is a connection; a refusal is shown."""
         run = str(uuid.uuid4())
         await self._tell(ScreenChange([self.talk.send(run, text, self._clock.now())]))
-        self._tasks.start(self._sent(run, text))
-
-    async def _sent(self, run: str, text: str) -> None:
-        params = {"sessionKey": self.session, "message": text, "idempotencyKey": run}
+        params: dict[str, Any] = {"sessionKey": self.session, "message": text, "idempotencyKey": run}
         params |= {"model": self._model} if self._model else {}
+        self._tasks.start(self._sent(run, params | ({"attachments": list(pictures)} if pictures else {})))
+
+    async def take_back(self) -> str:
+        """The newest message that still waits, which is not sent then; "" if there is none."""
+        found = self.talk.find_waiting()
+        if found is None:
+            return ""
+        run, text = found
+        done = await self.ask("chat.abort", {"sessionKey": self.session, "runId": run})
+        if done is None or not done.get("aborted"):
+            return ""
+        await self._tell(ScreenChange(self.talk.mark(run, "failed")))
+        return text
+
+    async def read_again(self) -> None:
+        """Show the session as it is on disk now."""
+        if self._wire is not None:
+            await self._read(self._wire)
+
+    async def _sent(self, run: str, params: Mapping[str, Any]) -> None:
         talk = self.talk
         while True:
             await self._open.wait()
@@ -293,13 +317,13 @@ class ScreenSession:
         """Stop what runs. False if nothing does."""
         if not self.talk.run:
             return False
-        await self._asked("chat.abort", {"sessionKey": self.session})
+        await self.ask("chat.abort", {"sessionKey": self.session})
         return True
 
     async def decide(self, ident: str, decision: str) -> None:
         """Answer a question."""
         family = "plugin" if ident.startswith("plugin:") else "exec"
-        done = await self._asked(f"{family}.approval.resolve", {"id": ident, "decision": decision})
+        done = await self.ask(f"{family}.approval.resolve", {"id": ident, "decision": decision})
         if done is not None:
             note = done.get("note") or {"deny": "denied", "allow-always": "always allowed"}.get(
                 decision, "allowed once"
@@ -310,24 +334,24 @@ class ScreenSession:
         """Change what applies to the session; None clears."""
         if "model" in changes:
             self._model = ""
-        done = await self._asked("sessions.patch", {"key": self.session, **changes})
+        done = await self.ask("sessions.patch", {"key": self.session, **changes})
         if done is not None and self._wire is not None:
             await self._look(self._wire)
 
     async def sessions(self) -> list[dict[str, Any]]:
         """Newest first."""
-        found = await self._asked("sessions.list", {"limit": 100, "includeDerivedTitles": True})
+        found = await self.ask("sessions.list", {"limit": 100, "includeDerivedTitles": True})
         return list(found["sessions"]) if found is not None else []
 
     async def agents(self) -> list[str]:
         """The ids of the other agents."""
-        found = await self._asked("agents.list", {})
+        found = await self.ask("agents.list", {})
         rows = found["agents"] if found is not None else []
         return [str(row["id"]) for row in rows if row["id"] != self._agent()]
 
     async def begin(self, agent: str = "") -> None:
         """A new session of the same agent, or another, and go there."""
-        made = await self._asked("sessions.create", {"agentId": agent or self._agent()})
+        made = await self.ask("sessions.create", {"agentId": agent or self._agent()})
         if made is not None:
             await self.go(made["key"])
 
@@ -335,14 +359,14 @@ class ScreenSession:
         """To another session."""
         if session == self.session or self._wire is None:
             return
-        await self._asked("sessions.messages.unsubscribe", {"key": self.session})
-        self.session, self.talk, self.row = session, ScreenConversation(), {}
+        await self.ask("sessions.messages.unsubscribe", {"key": self.session})
+        self.session, self.talk, self.row, self.title = session, ScreenConversation(), {}, ""
         try:
             await self._read(self._wire)
         except PalinurusError as exc:
             await self._tell(ScreenChange([self.talk.note(exc.message, "error")], fresh=True))
 
-    async def _asked(self, method: str, params: Mapping[str, Any]) -> Any:
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
         """The answer; None, and a line on the screen, when there is none."""
         try:
             if self._wire is None:
@@ -350,6 +374,13 @@ class ScreenSession:
             return await self._wire.call(method, params)
         except PalinurusError as exc:
             await self._tell(ScreenChange([self.talk.note(exc.message, "error")]))
+            return None
+
+    async def try_ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """As `ask`, for what is only nice to know: a refusal is None and is not shown."""
+        try:
+            return await self._wire.call(method, params) if self._wire is not None else None
+        except PalinurusError:
             return None
 
     def _agent(self) -> str:

@@ -8,6 +8,8 @@ import asyncio
 import os
 import select
 import signal
+import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 
@@ -30,6 +32,21 @@ def _watch(fd: int) -> None:
         pass
     threading.Event().wait(GRACE)
     os._exit(CODE)
+
+
+def edit_text(editor: str, text: str, environ: Mapping[str, str]) -> str | None:
+    """What somebody makes of a text in an editor that has the terminal meanwhile; None if it failed."""
+    handle, path = tempfile.mkstemp(suffix=".md", prefix="pal-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        line = ["/bin/sh", "-c", f'{editor} "$1"', "sh", path]
+        if subprocess.run(line, env=dict(environ), check=False).returncode:
+            return None
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\n")
+    finally:
+        os.unlink(path)
 
 
 OUTPUT = 200_000  # characters of one command that are kept; the end is

@@ -1,13 +1,14 @@
-"""`browser` and `canvasHost`: what the agent looks at and what it shows (docs/browser.md, docs/canvas.md)."""
+"""`browser`, `canvasHost` and `ui.terminal`: what the agent looks at, what it shows, and how the screen of `pal` looks
+(docs/browser.md, docs/canvas.md, docs/chat.md)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free, Text
+from palinurus.config.forms import Free, Lower, LowerNames, Text, between
 from palinurus.config.kinds import Written
 from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 
@@ -69,3 +70,18 @@ class CanvasSettings(Section, frozen=True):
     root: Text = option(
         "", "The folder whose files pages on a canvas may use; relative: of the agent's workspace. Usually canvas."
     )
+
+
+class TerminalLook(Section, frozen=True):
+    """ui.terminal: how the full screen of `pal` looks and what its keys do (docs/chat.md)."""
+
+    theme: Lower = option("auto", "auto (the terminal's own colours), dark, light, 16, or a theme that /theme lists.")
+    keys: Literal["emacs", "vi"] = option("emacs", "How the box is edited: emacs or vi.")
+    status: LowerNames = option((), "The parts of the line at the bottom, in this order; none: all of them.")
+    command: Text = option(
+        "",
+        "A command whose first line of output is shown at the bottom; run contained, without network.",
+        "statusCommand",
+    )
+    every: Annotated[float, between(1, 3600)] = option(10.0, "Seconds between two runs of it.", "statusSeconds")
+    bell: bool = option(True, "Ring when a run of more than ten seconds ends, or a question waits.")

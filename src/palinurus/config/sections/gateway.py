@@ -33,6 +33,7 @@ from palinurus.config.keypath import get_at
 from palinurus.config.kinds import Written
 from palinurus.config.paths import choose_port
 from palinurus.config.secrets import Secret
+from palinurus.config.sections.browser import TerminalLook
 from palinurus.patterns import compile_late
 
 HeaderText: TypeAlias = Annotated[
@@ -142,13 +143,14 @@ class NodeHostSettings(Section, frozen=True):
 
 
 class PageLook(Section, frozen=True):
-    """ui: how the web page looks."""
+    """ui: how the web page and the terminal look."""
 
     name: Text = option("", "What the page calls the assistant.", "assistant.name")
     avatar: Text = option(
         "", "Its picture: an emoji, a letter or two, or a data: address of an image.", "assistant.avatar"
     )
     color: Text = option("", "The colour of buttons and links, such as #0f766e.", "seamColor")
+    terminal: TerminalLook = option(TerminalLook(), "The full screen of `pal`.")
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         made = self

@@ -142,6 +142,14 @@ class HeartbeatOptions(msgspec.Struct, frozen=True, rename="camel"):
 TriggerKind: TypeAlias = Literal["", "cron", "hook", "wake", "heartbeat"]
 
 
+class TurnBounds(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What a caller bounds its own turn by; it can only take away."""
+
+    allow: tuple[str, ...] | None = None  # these tools and no others
+    deny: tuple[str, ...] = ()  # not these
+    max_turns: int = 0  # model calls; 0: as configured
+
+
 class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What a message asks of its own turn and of no other. Stored with it: a turn that goes on after a crash has the
     same. "", None and () leave things as the session and the configuration have them."""
@@ -162,6 +170,7 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     client_tools: tuple[ClientTool, ...] = ()  # offered to the model beside ours; a call of one ends the run
     permission_mode: str = ""  # plan, ask, default, acceptEdits, full; freer than the default for the owner alone
     results: tuple[EarlierMessage, ...] = ()  # of such calls: the message's text tells the same in words
+    bounds: TurnBounds = TurnBounds()
     unattended: bool = False  # whoever sent it cannot be asked anything while it runs
     strict: bool = False  # a thinking level that the model does not offer is refused, not fitted
     # how it waits while its session is busy (inbox/policy.py)

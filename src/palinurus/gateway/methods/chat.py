@@ -222,8 +222,8 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
 async def _describe_history(
     here: MethodContext, transcript: Transcript, asked: ChatHistoryParams
 ) -> list[dict[str, Any]]:
-    """The messages. Ours: one of a person that failed says why (`failed`), and what else was said in its place
-    (`versions`)."""
+    """The messages. Ours: one of a person that failed says why (`failed`) or that it was stopped (`stopped`), and what
+    else was said in its place (`versions`)."""
     shown = project_history(transcript, asked.limit, asked.max_chars, asked.before)
     versions = list_versions(transcript)
     for at, message in enumerate(shown):
@@ -234,6 +234,8 @@ async def _describe_history(
             row = await here.program.store.item(message["item"])
             if row is not None and row.outcome == "failed":
                 message["failed"] = row.note or "The run failed."
+            elif row is not None and row.outcome == "aborted":
+                message["stopped"] = True
     return shown
 
 

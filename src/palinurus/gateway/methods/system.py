@@ -58,7 +58,7 @@ async def get_status(call: MethodCall, asked: SystemStatusParams) -> dict[str, A
     beating = here.program.schedules.heartbeats() if here.program.schedules else {}
     none = {"enabled": False, "every": "off", "everyMs": None}
     beats = [{"agentId": ident, **beating.get(ident, none)} for ident in settings.agents]
-    commands = here.program.processes()
+    commands = here.program.processes.all() if here.program.processes is not None else ()
     running = sum(row.status == "running" for row in commands)
     return {
         "runtimeVersion": __version__,

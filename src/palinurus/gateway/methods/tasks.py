@@ -12,11 +12,14 @@ from msgspec import Meta
 from palinurus.gateway.context import SessionParams, cut_page, require
 from palinurus.gateway.rpc import READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
+from palinurus.gateway.views import extract_text, project_history
 from palinurus.inbox import tasks
 from palinurus.inbox.tasks import TITLE
 from palinurus.services.promises import OpenPromise, list_open_promises
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.services.subagents.texts import RECENT
+
+LOGGED = 40  # messages of a sub-agent's session that are told
 
 
 class SubagentListParams(SessionParams, frozen=True):
@@ -101,8 +104,7 @@ async def get_task(call: MethodCall, asked: TaskGetParams) -> dict[str, Any]:
 
 
 async def cancel_task(call: MethodCall, asked: TaskCancelParams) -> dict[str, Any]:
-    """Stop a run or a sub-agent. A command belongs to the session that started it, which ends it with its process
-    tool; a promise is decided about with /tasks."""
+    """Stop a run, a sub-agent or a command, with all it has started; a promise is decided about with /tasks."""
     here = call.context
     task = await _find(call, asked.task_id)
     if task is None:
@@ -110,11 +112,26 @@ async def cancel_task(call: MethodCall, asked: TaskCancelParams) -> dict[str, An
     if task["kind"] == "subagent" and here.program.subagents is not None and "endedAt" not in task:
         made = await here.program.subagents.kill(task["sessionKey"], task["id"], tell=True)
         return {"found": True, "cancelled": bool(made.get("killed")), "task": task}
+    if task["kind"] == "command" and here.program.processes is not None:
+        return {"found": True, "cancelled": here.program.processes.end(task["id"]), "task": task}
     if task["kind"] != "run" or task["status"] != "running":
         why = "it has not begun" if task["kind"] == "run" else "ask its session to end it"
         return {"found": True, "cancelled": False, "reason": why, "task": task}
     stopped = await here.program.inbox.stop(task["sessionKey"], asked.reason or "rpc")
     return {"found": True, "cancelled": stopped.ran, "task": task}
+
+
+async def read_task_log(call: MethodCall, asked: TaskGetParams) -> dict[str, Any]:
+    """The end of what a command has printed, or of what a sub-agent's session says. Ours."""
+    task = (await get_task(call, asked))["task"]
+    if task["kind"] == "command" and call.program.processes is not None:
+        return {"task": task, "text": call.program.processes.read_end(task["id"])}
+    _, transcript = await call.context.reader.open(
+        call.context.reader.key(task.get("childSessionKey") or task["sessionKey"])
+    )
+    told = project_history(transcript, LOGGED) if transcript is not None else []
+    lines = [f"{message['role']}: {text}" for message in told if (text := extract_text(message).strip())]
+    return {"task": task, "text": "\n\n".join(lines)}
 
 
 async def _find(call: MethodCall, ident: str) -> dict[str, Any] | None:
@@ -154,6 +171,7 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("tasks.list", READ, TaskListParams, list_tasks),
     GatewayMethod("tasks.get", READ, TaskGetParams, get_task),
     GatewayMethod("tasks.cancel", WRITE, TaskCancelParams, cancel_task),
+    GatewayMethod("tasks.log", READ, TaskGetParams, read_task_log),
     GatewayMethod("subagents.list", READ, SubagentListParams, list_subagents),
     GatewayMethod("subagents.kill", WRITE, SubagentKillParams, kill_subagent),
     GatewayMethod("subagents.steer", WRITE, SubagentSteerParams, steer_subagent),

@@ -13,7 +13,7 @@ from palinurus.agent.settle import extract_answer
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.jsonschema import list_unsupported
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.inbound import AnswerForm, ClientTool, Inbound, Sender, Target, TurnOptions
+from palinurus.core.types.inbound import AnswerForm, ClientTool, Inbound, Sender, Target, TurnBounds, TurnOptions
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_model_ref, parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import ModelFailure
@@ -114,6 +114,9 @@ class OpenAiReply(msgspec.Struct, frozen=True):
 
 class _TerminalBody(msgspec.Struct, frozen=True):
     attachments: tuple[Any, ...] = ()
+    mode: str = ""
+    system: str = ""
+    bounds: TurnBounds = TurnBounds()
 
 
 _DECODER = decode_late(_Body)
@@ -172,7 +175,13 @@ def parse_terminal_turn(
     if isinstance(more, HttpFault):
         return more
     options = found.inbound.options
-    options = msgspec.structs.replace(options, strict=bool(options.thinking))
+    options = msgspec.structs.replace(
+        options,
+        strict=bool(options.thinking),
+        permission_mode=more.mode,
+        system=more.system or options.system,
+        bounds=more.bounds,
+    )
     inbound = msgspec.structs.replace(found.inbound, target=Target("terminal"), options=options)
     return msgspec.structs.replace(found, inbound=inbound, events=True, attached=more.attachments)
 

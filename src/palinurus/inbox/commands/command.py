@@ -41,7 +41,7 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import RunClaim, SessionRow, Store, UsageRow
 from palinurus.tools.canvas.offer import CanvasOffer
-from palinurus.tools.commands.table import CommandRow
+from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.program.cron import SchedulerPort
 from palinurus.tools.program.memory import MemoryPort
 from palinurus.workspace.sources import SkillStock
@@ -107,7 +107,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     compactions: CompactionCoordinator | None = None  # who makes room in long conversations
     subagents: SubagentControl | None = None  # who keeps sub-agents
     stock: Callable[[str], SkillStock] | None = None  # an agent's skills as they stand, those that cannot be used too
-    processes: Callable[[], tuple[CommandRow, ...]] = tuple  # commands that run or ran a short while ago
+    processes: CommandTable | None = None  # commands that run or ran a short while ago
     recall: MemoryPort | None = None  # where memory is
     embed: Embed | None = None  # texts as vectors
     schedules: SchedulerPort | None = None  # who keeps jobs and heartbeats

@@ -1,13 +1,12 @@
 """Tokens that stay good: renewed before they end, once for everybody, and written down before anybody uses them.
 
 Who may renew is decided by a lock over all processes of a home (`vault.lock`); nodes of a fleet, which have homes of
-their own, get one that spans them in its place (`lock`).
+their own, have one that spans them in its place (`vault.span`, `shared.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 import msgspec
@@ -22,8 +21,6 @@ from palinurus.providers.signin.vault import KeptSignIn, SignInVault, make_profi
 
 # Asks through the program's one gate for outgoing calls. Never raises: status 0 is no answer.
 SignInFetch: TypeAlias = Callable[[OAuthAsk], Awaitable[OAuthAnswer]]
-# One at a time, for a profile: within a home, or within a fleet.
-RenewalLock: TypeAlias = Callable[[str, Clock], AbstractAsyncContextManager[None]]
 
 MARGIN = 60_000  # ms that a token must still be good for
 
@@ -67,13 +64,12 @@ class TokenKeeper:
         find: Callable[[str, KeptSignIn | None], SignInRow],
         fetch: SignInFetch,
         clock: Clock,
-        lock: RenewalLock | None = None,
     ) -> None:
         self._vault = vault
         self._find = find
         self._fetch = fetch
         self._clock = clock
-        self._lock = lock or vault.lock
+        self._lock = vault.span or vault.lock
 
     async def renew(self, profile: KeyProfile) -> KeyProfile | ModelFailure:
         """A profile with a good token, on disk; or why there is none. Raises OSError.

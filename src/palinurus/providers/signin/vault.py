@@ -11,9 +11,9 @@ import fcntl
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from palinurus.providers.signin.keyring import ProgramKeyring
 
 log = logging.getLogger(__name__)
+
+# One at a time, for a profile: within a home, or within a fleet.
+RenewalLock: TypeAlias = Callable[[str, Clock], AbstractAsyncContextManager[None]]
 
 FILE = "sign-ins.json"
 LARGEST = 1_000_000
@@ -49,6 +52,7 @@ class KeptSignIn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     keyring: bool = False
     client: dict[str, str] = {}  # what the person or the server said beyond the vendor's row: addresses, client id
     client_secret: str = ""
+    number: int = 0  # in a fleet: which of the store's it is; 0: the other nodes do not have it yet (`shared.py`)
 
     @property
     def tokens(self) -> TokenSet:
@@ -79,8 +83,11 @@ class _File(msgspec.Struct):
 class SignInVault:
     """All sign-ins of a home, by profile id. Blocks for a file, and for the keyring where that is used."""
 
-    def __init__(self, home: str, environ: Mapping[str, str], *, keyring: bool = True) -> None:
+    def __init__(self, home: str, environ: Mapping[str, str], *, keyring: bool = True, several: bool = False) -> None:
+        """`several`: other nodes have these, too, so that one that was left says so."""
+        self.span: RenewalLock | None = None  # what holds over all nodes, where there are some
         self._home = home
+        self._several = several
         self._file = os.path.join(home, FILE)
         self._environ = environ
         self._wanted = keyring
@@ -131,6 +138,9 @@ class SignInVault:
 
     def remove(self, ident: str) -> None:
         """Gone from file and keyring. Raises OSError."""
+        if self._several and (kept := self._read().get(ident)) is not None:
+            self.mark_out(ident, kept.provider, "signed out")
+            return
         with self._change() as rows:
             old = rows.pop(ident, None)
         if old is not None and old.keyring and (ring := self.find_ring()) is not None:

@@ -36,6 +36,7 @@ FINISHED = 64  # altogether; the oldest are forgotten first
 STOP_GRACE = 2.0  # seconds between SIGTERM and SIGKILL when the gateway stops
 SETTLED = 0.25  # seconds after which a command that is waited for gets a record too
 SNIPPET = 180
+LOGGED = 20_000  # characters of what a command has printed that people see
 # Names for running commands: two short words, eight characters at most, so that a short notice holds all of it.
 _HOW = (
     "able bold blue busy calm cool cozy cute dark deep easy even fair fast fine firm fond free full glad gold good "
@@ -180,6 +181,19 @@ class CommandTable:
         """What runs and what ran, of all sessions."""
         self._sweep()
         return tuple(_row(held) for held in self._held.values())
+
+    def end(self, ident: str) -> bool:
+        """End one for a person, with all it had started. False: it does not run here."""
+        held = self._held.get(ident)
+        if held is None or not held.running:
+            return False
+        held.end("killed")
+        return True
+
+    def read_end(self, ident: str) -> str:
+        """The end of what one has printed; "" if it is not here."""
+        held = self._held.get(ident)
+        return held.kept.tail(LOGGED) if held is not None else ""
 
     async def recover(self) -> int:
         """At start: end what a killed gateway left running, tell the sessions that asked. Returns how many."""

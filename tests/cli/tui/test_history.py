@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palinurus.cli.tui.composer import InputHistory
+from palinurus.cli.tui.history import InputHistory
 
 
 def test_back_and_on_with_the_draft_at_the_end(tmp_path: Path) -> None:

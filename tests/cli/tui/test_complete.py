@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.tui.composer import (
+from palinurus.cli.tui.complete import (
     complete_line,
     complete_mention,
     find_mention,
@@ -18,7 +18,7 @@ KNOWN = gather_completion_words(COMMANDS, ["fake/one", "fake/two"], ["off", "hig
 
 def test_commands_by_their_beginning_ours_among_them_once() -> None:
     assert [o.line for o in complete_line("/mo", KNOWN)] == ["/model ", "/models "]
-    assert [o.about for o in complete_line("/th", KNOWN)] == ["thinking level"]
+    assert [o.about for o in complete_line("/thi", KNOWN)] == ["thinking level"]
     assert [o.label for o in complete_line("/ex", KNOWN)] == ["/exit"]
 
 

@@ -1,0 +1,114 @@
+"""How the screen looks: its style sheet, its themes, and which of them suits a terminal."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Mapping
+
+CSS = """
+Screen { layers: base; }
+#log { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+#log > * { margin: 0 0 1 0; height: auto; width: 1fr; }
+#log .user { background: $boost; padding: 0 1; }
+#log .words { padding: 0; }
+#log .words Static { height: auto; width: 1fr; }
+#log .thought { color: $text-muted; padding: 0 1; }
+#log .tool { border-left: thick $primary; padding: 0 1; }
+#log .note, #log .told { color: $text-muted; padding: 0 1; }
+#log .error { color: $error; padding: 0 1; }
+#log .found { border-left: thick $warning; }
+#plan { height: auto; max-height: 9; padding: 0 1; border-top: solid $primary; display: none; }
+#card { height: auto; max-height: 14; border: round $warning; padding: 0 1; }
+#card:focus { border: heavy $warning; background: $boost; }
+#composer { height: auto; max-height: 18; border-top: solid $primary; }
+#offers { height: auto; max-height: 8; display: none; background: $panel; }
+ComposerBox { height: auto; max-height: 8; padding: 0 1; background: transparent; }
+#status { height: 1; padding: 0 1; background: $panel; color: $text-muted; }
+ToastRack { dock: top; align: right top; margin: 0; }
+Picker, TaskPanel { align: center middle; }
+#picker { width: 90%; max-width: 100; height: auto; max-height: 90%; }
+#picker { border: round $primary; padding: 0 1; background: $surface; }
+#picker #title { text-style: bold; }
+#picker #choices { height: auto; max-height: 14; }
+#picker #text { height: auto; max-height: 12; overflow-y: auto; border-top: solid $primary; display: none; }
+Screen:ansi #log .user { text-style: bold; }
+Screen:ansi #log .thought, Screen:ansi #log .note, Screen:ansi #log .told, Screen:ansi #status { text-style: dim; }
+"""
+
+KEYS = """Enter          send; while the agent works it is steered into the run
+Ctrl-J         a new line (also Shift-Enter, or \\ at the end of a line)
+Esc            stop the run, close a list; twice: back to an earlier message
+Shift-Tab      the next permission mode: plan, ask, accept edits, full
+Up, Down       what you said before      Ctrl-R  look for it
+Alt-Up         take back what still waits, to change it
+PgUp, PgDn     look back, and forth again (or the wheel)   F3  find words
+Tab            complete a /command or a @file; else answer the open question
+Ctrl-G         write in $EDITOR (also Ctrl-X Ctrl-E)
+Ctrl-V         paste a picture; a picture dropped on the terminal goes along too
+Ctrl-P         sessions        Ctrl-N  a new one
+Ctrl-L         models          Ctrl-T  thinking level
+Ctrl-O         show all of what tools and thoughts say
+Ctrl-Y         copy the last answer
+F2             what goes on in the background: stop it, see its log
+!line          run a line in your own shell; the agent does not see it
+#note          write a line into the agent's memory
+Ctrl-C, Ctrl-D stop, clear, leave"""
+
+# What people call them -> Textual's names. auto and 16 are the terminal's own colours on its own background.
+THEMES: Mapping[str, str] = {
+    "dark": "textual-dark",
+    "light": "textual-light",
+    "16": "ansi-dark",
+    "16-light": "ansi-light",
+}
+OWN = ("ansi-dark", "ansi-light")
+ANSWER = 0.15  # seconds a terminal has to say its background
+
+
+def choose_theme(wanted: str, known: Mapping[str, object], *, light: bool) -> str:
+    """Textual's name of the theme that is meant; the terminal's own colours for one that nobody knows."""
+    name = THEMES.get(wanted, wanted)
+    return name if name in known else OWN[light]
+
+
+def is_light(environ: Mapping[str, str]) -> bool:
+    """Is the terminal's background light? It says so in a variable, or when it is asked; else it is dark."""
+    told = environ.get("COLORFGBG", "").rpartition(";")[2]
+    if told.isdecimal():
+        return int(told) in (7, *range(9, 16))
+    return is_light_colour(_ask_background())
+
+
+def is_light_colour(answer: str) -> bool:
+    """From what a terminal answers: ]11;rgb:ffff/ffff/ffff."""
+    parts = answer.partition("rgb:")[2].split("/")[:3]
+    try:
+        red, green, blue = (int(part[:2], 16) for part in parts)
+    except ValueError:
+        return False
+    return 0.299 * red + 0.587 * green + 0.114 * blue > 140
+
+
+def _ask_background() -> str:
+    """What the terminal says its background is. The second question is one that every terminal answers, so nobody
+    waits for one that does not know the first."""
+    try:
+        fd = sys.stdin.fileno()
+        before = termios.tcgetattr(fd)
+    except (OSError, ValueError, termios.error):
+        return ""
+    heard = ""
+    try:
+        tty.setcbreak(fd, termios.TCSANOW)
+        os.write(sys.stderr.fileno(), b"\x1b]11;?\x1b\\\x1b[c")
+        while select.select([fd], [], [], ANSWER)[0] and not heard.endswith("c"):
+            heard += os.read(fd, 256).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        termios.tcsetattr(fd, termios.TCSANOW, before)
+    return heard
