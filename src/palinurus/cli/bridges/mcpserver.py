@@ -1,4 +1,5 @@
-"""MCP on one side, our gateway's protocol on the other: tools and sessions for another agent. Knows the SDK's server.
+"""MCP on one side, our gateway's protocol on the other: tools, sessions and skills for another agent. Knows the SDK's
+server. Sessions are resources, skills prompts; what the owner noted (memory) only where the owner says so.
 
 Only tools that read are passed on, judged by the session's policy in the gateway; whoever calls here is no owner.
 """
@@ -8,16 +9,21 @@ from __future__ import annotations
 import asyncio
 import uuid
 from typing import Any
+from urllib.parse import quote, unquote
 
 import mcp_types
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 
 from palinurus import __version__
+from palinurus.core.policy.audience import MEMORY_FILES
 from palinurus.gateway.client import GatewayLink
 from palinurus.gateway.rpc import MethodError
 
 SEND = "sessions_send"
+SHOWN, MESSAGES = 50, 200  # sessions in the list, messages of one
+NO_RESOURCE = -32002  # what the protocol says for one that is not there
 _SCHEMA = {
     "type": "object",
     "properties": {
@@ -31,10 +37,11 @@ _SCHEMA = {
 class McpGatewayServer:
     """Answers another agent's requests through the gateway."""
 
-    def __init__(self, link: GatewayLink, target: str, *, send: bool) -> None:
+    def __init__(self, link: GatewayLink, target: str, *, send: bool, memory: bool = False) -> None:
         self._link = link
         self._target = target
         self._send = send
+        self._memory = memory
 
     async def tools(self, _: Any, __: Any) -> mcp_types.ListToolsResult:
         """What this session's policy offers, as far as it only reads."""
@@ -69,6 +76,76 @@ class McpGatewayServer:
             return _result(told["error"]["message"], error=True)
         return mcp_types.CallToolResult(content=[_block(block) for block in told["output"]["content"]])
 
+    async def resources(self, _: Any, __: Any) -> mcp_types.ListResourcesResult:
+        """Conversations, the newest first; with leave the files of the owner's memory."""
+        told = await self._ask("sessions.list", {"limit": SHOWN, "includeDerivedTitles": True})
+        rows = [_describe_session(row) for row in told["sessions"]]
+        if self._memory:
+            files = (await self._ask("agents.files.list", {"agentId": self._agent}))["files"]
+            rows += [
+                mcp_types.Resource(uri=f"memory://{file['name']}", name=file["name"], mime_type="text/markdown")
+                for file in files
+                if file["name"].lower() in MEMORY_FILES and not file["missing"]
+            ]
+        return mcp_types.ListResourcesResult(resources=rows)
+
+    async def read(self, _: Any, params: mcp_types.ReadResourceRequestParams) -> mcp_types.ReadResourceResult:
+        """One of them, as text."""
+        uri = str(params.uri)
+        kind, _sep, name = uri.partition("://")
+        name = unquote(name)
+        if kind == "session":
+            told = await self._ask("sessions.get", {"key": name, "limit": MESSAGES})
+            text, mime = "\n\n".join(_write_message(one) for one in told["messages"]), "text/plain"
+        elif kind == "memory" and self._memory and name.lower() in MEMORY_FILES:
+            told = await self._ask("agents.files.get", {"agentId": self._agent, "name": name})
+            text, mime = str(told["file"].get("content") or ""), "text/markdown"
+        else:
+            raise MCPError(NO_RESOURCE, f"no resource {uri[:200]}")
+        found = mcp_types.TextResourceContents(uri=uri, mime_type=mime, text=text)
+        return mcp_types.ReadResourceResult(contents=[found])
+
+    async def prompts(self, _: Any, __: Any) -> mcp_types.ListPromptsResult:
+        """Skills that people may call."""
+        asks = [mcp_types.PromptArgument(name="input", description="What it is to be done with", required=False)]
+        rows = [
+            mcp_types.Prompt(name=row["name"], description=row["description"], arguments=asks)
+            for row in await self._skills()
+        ]
+        return mcp_types.ListPromptsResult(prompts=rows)
+
+    async def prompt(self, _: Any, params: mcp_types.GetPromptRequestParams) -> mcp_types.GetPromptResult:
+        """A skill's instructions, read through the gate as the agent reads them."""
+        row = next((row for row in await self._skills() if row["name"] == params.name), None)
+        if row is None:
+            raise MCPError(mcp_types.INVALID_PARAMS, f"no prompt {params.name[:80]}")
+        asked = {"name": "read", "args": {"path": row["filePath"]}, "sessionKey": self._target}
+        told = await self._ask("tools.invoke", asked)
+        parts = [str(one.get("text") or "") for one in told["output"]["content"]] if told["ok"] else []
+        body = "\n".join(parts) or row["description"]
+        given = (params.arguments or {}).get("input", "")
+        text = f"Follow the skill {params.name}:\n\n{body}" + (f"\n\nInput: {given}" if given else "")
+        said = mcp_types.PromptMessage(role="user", content=mcp_types.TextContent(type="text", text=text))
+        return mcp_types.GetPromptResult(description=row["description"], messages=[said])
+
+    async def complete(self, _: Any, params: mcp_types.CompleteRequestParams) -> mcp_types.CompleteResult:
+        """A skill's input is free text: there is nothing to choose from."""
+        return mcp_types.CompleteResult(completion=mcp_types.Completion(values=[], has_more=False))
+
+    @property
+    def _agent(self) -> str:
+        return self._target.split(":")[1]
+
+    async def _skills(self) -> list[dict[str, Any]]:
+        told = await self._ask("skills.status", {"agentId": self._agent})
+        return [row for row in told["skills"] if row["commandVisible"] and not row["disabled"]]
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._link.call(method, params)
+        except MethodError as error:
+            raise MCPError(mcp_types.INVALID_PARAMS, error.message) from None
+
     async def _readers(self) -> list[dict[str, Any]]:
         """Not those of other MCP servers: whoever wants them connects to them."""
         told = await self._link.call("tools.effective", {"sessionKey": self._target, "includeSchemas": True})
@@ -93,10 +170,34 @@ def _result(text: str, *, error: bool = False) -> mcp_types.CallToolResult:
     return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=text)], is_error=error)
 
 
-async def serve_mcp(link: GatewayLink, target: str, send: bool, streams: tuple[Any, Any] | None = None) -> None:
+def _describe_session(row: dict[str, Any]) -> mcp_types.Resource:
+    title = row.get("label") or row.get("displayName") or row.get("derivedTitle") or row["key"]
+    return mcp_types.Resource(uri=f"session://{quote(row['key'])}", name=str(title)[:200], mime_type="text/plain")
+
+
+def _write_message(one: dict[str, Any]) -> str:
+    content = one.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    said = " ".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
+    return f"{one.get('role')}: {said.strip()}"
+
+
+async def serve_mcp(
+    link: GatewayLink, target: str, send: bool, streams: tuple[Any, Any] | None = None, *, memory: bool = False
+) -> None:
     """Until the other agent closes its end; then the link is closed too. `streams`: other than stdio."""
-    face = McpGatewayServer(link, target, send=send)
-    server: Server[Any] = Server("palinurus", version=__version__, on_list_tools=face.tools, on_call_tool=face.call)
+    face = McpGatewayServer(link, target, send=send, memory=memory)
+    server: Server[Any] = Server(
+        "palinurus",
+        version=__version__,
+        on_list_tools=face.tools,
+        on_call_tool=face.call,
+        on_list_resources=face.resources,
+        on_read_resource=face.read,
+        on_list_prompts=face.prompts,
+        on_get_prompt=face.prompt,
+        on_completion=face.complete,
+    )
     drain = asyncio.get_running_loop().create_task(_drained(link))
     try:
         if streams is not None:

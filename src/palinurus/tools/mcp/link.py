@@ -163,7 +163,7 @@ class McpConnection:
             told.version if told else "",
             session.protocol_version or "",
             can is not None and can.resources is not None,
-            can is not None and can.prompts is not None,
+            prompts=can is not None and can.prompts is not None,
         )
 
     async def tools(self) -> tuple[port.McpToolListing, ...]:
