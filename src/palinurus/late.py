@@ -38,6 +38,8 @@ PARTS: dict[str, str] = {
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
     "schedules": "palinurus.gateway.methods.cron:attach_schedules",
+    "push": "palinurus.gateway.manage.push:PushNotices",
+    "push-news": "palinurus.gateway.manage.push:serve_push_news",
     "connection": "palinurus.gateway.ws.connection:ClientConnection",
     "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
