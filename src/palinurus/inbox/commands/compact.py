@@ -62,7 +62,8 @@ async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str
         busy=lambda: program.inbox.running(key), shared=call.shared,
     )  # fmt: skip
     made = await compact_by_hand(shared, wish, program.store, call.claim)
-    record = await _record(call, dict(made.fields)) if made.fields else None
+    left = {"totalTokens": made.done.after} if made.done is not None else {}  # about: the next call counts
+    record = await _record(call, {**made.fields, **left}) if made.fields else None
     if made.done is None:
         return CommandAnswer(f"Not compacted: {made.why}. The conversation is as it was.", record, spent=made.spent)
     text = DONE.format(before=format_tokens(made.before), after=format_tokens(made.done.after), gone=made.done.gone)
