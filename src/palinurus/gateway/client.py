@@ -244,7 +244,9 @@ async def open_link(
         ws = await session.ws_connect(url, max_msg_size=frames.FRAME, compress=0, headers=headers, ssl=pinned)
     except (aiohttp.ClientError, OSError) as exc:
         await session.close()
-        raise GatewayUnreachable(f"no gateway answers at {url}: {exc}", fix="`pal gateway` starts it") from None
+        said = getattr(exc, "os_error", exc)  # aiohttp's own words name sockets and TLS, which nobody asked about
+        why = os.strerror(said.errno) if getattr(said, "errno", None) else said
+        raise GatewayUnreachable(f"no gateway answers at {url}: {why}", fix="`pal gateway` starts it") from None
     link = GatewayLink(ws, session, clock)
     link.nonce = nonce
     return link
