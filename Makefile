@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: web docs wheel release screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-replay torture-fleet torture-local torture-gate compat dojo clean
+.PHONY: web docs wheel release screenshots run test quick check seeds config-report bench torture torture-sweep torture-long torture-slow torture-faults torture-mutants torture-soak torture-replay torture-fleet torture-local torture-gate compat dojo local clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -110,6 +110,9 @@ $(VENV)/dojo/.ready: $(VENV)/.core
 
 dojo: $(VENV)/dojo/.ready  ## AgentDojo on the real product: attacks, tasks unasked, questions; goes on where it was stopped. ARGS="--all --minutes 8", --quick, --rules, --show; JOBS=2: rows side by side
 	@$(VENV)/dojo/bin/python bench/dojo/$(if $(JOBS),table.py $(JOBS) $(ARGS),run.py $(or $(ARGS),--all))
+
+local: $(VENV)/.dev  ## thirty plain requests to a model that runs here (`pal extras add local`, `pal models pull` first); ARGS="--only list,edit", --calls text
+	@$(BIN)/python bench/trial.py $(ARGS)
 
 compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; tmux and chromium for the UIs)
 	@$(BIN)/python compat/run.py $(ARGS)

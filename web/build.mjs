@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const out = process.argv[2] ?? join(here, "../src/palinurus/gateway/static");
-const usual = { bundle: true, minify: true, target: ["es2022"], legalComments: "none" };
+const usual = { bundle: true, minify: true, target: ["es2022"], legalComments: "none", charset: "utf8" };
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
@@ -37,5 +37,9 @@ reach(from("src/start.ts")[0]);
 const preload = [...soon].map((name) => `<link rel="modulepreload" href="/${basename(name)}">`).join("\n");
 const page = (await readFile(join(here, "src/index.html"), "utf8"))
   .replace("%style%", basename(from("src/style.css")[0])).replace("%script%", basename(from("src/main.ts")[0])).replace("%preload%", preload);
+// What the page needs to open without the gateway; the rest is fetched when it is asked for.
+const shell = [...soon, from("src/main.ts")[0], from("src/style.css")[0]].map((name) => basename(name));
+await build({ ...usual, entryPoints: [join(here, "src/sw.ts")], format: "iife", outfile: join(out, "sw.js"), define: { FILES: JSON.stringify([...shell, "favicon.svg"]) } });
+for (const name of ["manifest.webmanifest", "icon-192.png", "icon-512.png"]) await writeFile(join(out, name), await readFile(join(here, "src", name)));
 await writeFile(join(out, "favicon.svg"), await readFile(join(here, "src/favicon.svg")));
 await writeFile(join(out, "index.html"), page);

@@ -27,6 +27,7 @@ PARTS: dict[str, str] = {
     "asyncpg": "asyncpg",
     "relay": "palinurus.inbox.relay:RunRelay",
     "shared-rules": "palinurus.services.sharedrules:SharedRules",
+    "result-files": "palinurus.app.resultfiles:ResultFiles",
     "shared-signins": "palinurus.providers.signin.shared:SharedSignIns",
     "fleet-reader": "palinurus.store.postgres.reader:open_postgres_reader",
     # transcripts that a newer OpenClaw has compressed; the extra `migrate`
@@ -37,6 +38,8 @@ PARTS: dict[str, str] = {
     "methods": "palinurus.gateway.methods:METHODS",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
     "schedules": "palinurus.gateway.methods.cron:attach_schedules",
+    "push": "palinurus.gateway.manage.push:PushNotices",
+    "push-news": "palinurus.gateway.manage.push:serve_push_news",
     "connection": "palinurus.gateway.ws.connection:ClientConnection",
     "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON

@@ -10,8 +10,9 @@ import pytest
 
 from gateway.host import Ledger
 from palinurus.clock import SystemClock
-from palinurus.gateway.pairing import EXPIRES_MS, WAITING, DevicePairing, PairedDevice, describe_device
+from palinurus.gateway.pairing import EXPIRES_MS, WAITING, DevicePairing
 from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, MethodError
+from palinurus.gateway.ws.devicerow import PairedDevice, describe_device
 from palinurus.store.factory import open_store
 from palinurus.testing.clock import FakeClock
 

@@ -39,6 +39,7 @@ class Turns:
         self._store = store
         self._gates: dict[str, asyncio.Event] = {}
         self.began: list[str] = []
+        self.closed: list[str] = []  # whose open tool calls were answered
         self.inline: list[InlineDirectives] = []
         self.boxes: dict[str, Mailbox] = {}
 
@@ -47,6 +48,7 @@ class Turns:
 
     async def close_calls(self, route: Route, item: str, *, idle: bool = False) -> None:
         """There are no transcripts here."""
+        self.closed.append(item)
 
     async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
         claim, message = claimed.claim, claimed.inbound
@@ -266,7 +268,8 @@ async def test_a_run_that_does_not_end_in_time_is_ended(tmp_path: Path) -> None:
     async with world(tmp_path, timeout=0.05) as w:
         row = await w.outcome(await w.send("never"))
         assert (row.outcome, row.note) == ("failed", "the run did not end in time and was stopped")
-        assert len(w.told) == 1 and not w.dispatcher.lanes.busy
+        await until(lambda: not w.dispatcher.lanes.busy)
+        assert len(w.told) == 1 and w.turns.closed == [row.id], "it writes no more: its tool calls get their results"
 
 
 async def test_nothing_starts_while_draining(tmp_path: Path) -> None:

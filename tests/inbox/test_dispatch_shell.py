@@ -475,6 +475,7 @@ async def test_a_run_that_cannot_be_cancelled_is_left_alone_and_its_session_goes
         await asyncio.sleep(0.05)
         assert not w.dispatcher.lanes.busy and not w.dispatcher.running(MAIN)
         assert [reply.text for reply in w.told] == ["⚠️ The run did not end in time and could not be stopped."]
+        assert w.turns.closed == [], "it may still write"
 
 
 async def test_a_turn_that_breaks_is_explained_and_the_next_one_runs(tmp_path: Path) -> None:

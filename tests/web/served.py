@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,14 +104,15 @@ async def served(
     *,
     chat: Channel | None = None,
     opener: StoreOpener = open_store,
+    environ: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> AsyncIterator[Served]:
     """The program with this model (None: the one of the config), its page at `url` (with the token in it)."""
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps({**CONFIG, **changes}))
     settings = load_config(str(home), {}).settings
-    clock = SystemClock()
-    app = App(settings, {"HOME": str(home.parent)}, clock, model=model, channels={chat.name: chat} if chat else {})
+    clock, known = SystemClock(), {"HOME": str(home.parent), **(environ or {})}
+    app = App(settings, known, clock, model=model, channels={chat.name: chat} if chat else {})
     app.open_store = opener
     gateway = GatewayServer(app, clock, TOKEN)
     await app.start()

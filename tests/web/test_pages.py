@@ -19,7 +19,10 @@ from web.test_chat import write
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 LONG = 90_000  # ms that another process may take on a busy machine
-VIEWS = ("overview", "channels", "sessions", "agents", "skills", "memory", "cron", "access", "config", "logs")
+VIEWS = (
+    *("overview", "usage", "channels", "sessions", "agents", "models", "skills", "integrations", "memory", "cron"),
+    *("access", "config", "logs", "debug"),
+)
 
 
 async def turn(page: Any, view: str) -> None:

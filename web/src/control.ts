@@ -5,16 +5,20 @@ import { tr } from "./words";
 
 const views: Record<string, [() => Promise<unknown>, () => unknown]> = {
   overview: [() => import("./control/overview"), () => html`<pal-overview></pal-overview>`],
+  usage: [() => import("./control/usage"), () => html`<pal-usage></pal-usage>`],
   channels: [() => import("./control/channels"), () => html`<pal-channels></pal-channels>`],
   sessions: [() => import("./control/sessions"), () => html`<pal-sessions></pal-sessions>`],
   agents: [() => import("./control/agents"), () => html`<pal-agents></pal-agents>`],
+  models: [() => import("./control/models"), () => html`<pal-models></pal-models>`],
   skills: [() => import("./control/skills"), () => html`<pal-skills></pal-skills>`],
+  integrations: [() => import("./control/integrations"), () => html`<pal-integrations></pal-integrations>`],
   memory: [() => import("./control/memory"), () => html`<pal-memory></pal-memory>`],
   cron: [() => import("./control/cron"), () => html`<pal-cron></pal-cron>`],
   fleet: [() => import("./control/fleet"), () => html`<pal-fleet></pal-fleet>`],
   access: [() => import("./control/access"), () => html`<pal-access></pal-access>`],
   config: [() => import("./control/config"), () => html`<pal-config></pal-config>`],
   logs: [() => import("./control/logs"), () => html`<pal-logs></pal-logs>`],
+  debug: [() => import("./control/debug"), () => html`<pal-debug></pal-debug>`],
   setup: [() => import("./setup"), () => html`<pal-setup></pal-setup>`],
 };
 

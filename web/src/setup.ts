@@ -24,6 +24,7 @@ class Setup extends Part {
   kept: Payload | null = null; // what did not answer, and could be taken all the same
   homes: Payload[] = []; // of other agent programs on this machine
   private joins = 0;
+  private assumed: string[] = []; // what the server does not say of its model
 
   willUpdate(): void {
     if (this.joins === store.joins || store.client.link !== "open") return;
@@ -93,6 +94,7 @@ class Setup extends Part {
     this.busy = tr`Testing the model…`;
     try {
       const tried = await store.client.request<Payload>("setup.try", chosen);
+      this.assumed = tried.assumed ?? [];
       if (tried.ok) return await this.write(chosen);
       this.problem = tr`It does not answer: ${tried.problem}`;
       this.kept = chosen;
@@ -126,7 +128,7 @@ class Setup extends Part {
       if (status?.model !== model) continue;
       store.demo = false;
       this.busy = "";
-      this.leave(tr`${model} answers from now on.`);
+      this.leave([tr`${model} answers from now on.`, ...this.assumed].join(" "));
       return;
     }
     this.busy = "";
@@ -164,7 +166,7 @@ class Setup extends Part {
   }
 
   private server(): unknown {
-    return html`<label class="whole">${tr`Address`}<input name="address" type="url" required placeholder=${tr`http://127.0.0.1:8080/v1`}></label>
+    return html`<label class="whole">${tr`Address`}<input name="address" type="url" required placeholder="http://127.0.0.1:8080/v1"></label>
       <label class="whole">${tr`Key, if it wants one`}<input name="key" type="password" autocomplete="off"></label>`;
   }
 

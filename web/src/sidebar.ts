@@ -7,8 +7,9 @@ import { AVATAR, BASE, NAME } from "./place";
 import { tr } from "./words";
 
 export const PAGES: [string, string, string][] = [
-  ["overview", tr`Overview`, "chart"], ["channels", tr`Channels`, "plug"], ["sessions", tr`Sessions`, "archive"], ["agents", tr`Agents`, "people"], ["skills", tr`Skills`, "spark"],
-  ["memory", tr`Memory`, "brain"], ["cron", tr`Schedule`, "clock"], ["access", tr`Access`, "shield"], ["config", tr`Settings`, "gear"], ["logs", tr`Logs`, "terminal"],
+  ["overview", tr`Overview`, "chart"], ["usage", tr`Usage`, "bolt"], ["channels", tr`Channels`, "plug"], ["sessions", tr`Sessions`, "archive"], ["agents", tr`Agents`, "people"],
+  ["models", tr`Models`, "spark"], ["skills", tr`Skills`, "file"], ["integrations", tr`Integrations`, "tool"], ["memory", tr`Memory`, "brain"], ["cron", tr`Schedule`, "clock"],
+  ["access", tr`Access`, "shield"], ["config", tr`Settings`, "gear"], ["logs", tr`Logs`, "terminal"], ["debug", tr`Debug`, "list"],
 ];
 
 export function title(row: Payload): string {

@@ -3,6 +3,7 @@ import { tokenInAddress } from "./identity";
 import { SEAM } from "./place";
 import { theme } from "./sidebar";
 import { store } from "./store";
+import { live } from "./away";
 import { wanted } from "./firstrun";
 import "./app";
 
@@ -13,6 +14,7 @@ store.begin = wanted;
 store.route();
 void store.restore();
 store.client.connect();
+live();
 addEventListener("hashchange", () => { // somebody opened the link with the token in this very tab
   const token = tokenInAddress();
   if (!token) return;

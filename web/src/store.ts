@@ -75,6 +75,7 @@ export class Store {
   onready: () => void = () => {}; // the gateway is there, and may be another than before
   begin: () => Promise<boolean> = async () => false; // whether a first run is wanted
   private listeners = new Set<() => void>();
+  private overhearers = new Set<(event: string, payload: Payload) => void>();
   private queued = false;
   private rewound = false; // what stands beside the newest message is known at the end of its run
   private lists = 0;
@@ -83,13 +84,22 @@ export class Store {
 
   constructor() {
     this.client.onchange = () => this.changed();
-    this.client.onevent = (event, payload) => this.event(event, payload);
+    this.client.onevent = (event, payload) => {
+      for (const one of this.overhearers) one(event, payload);
+      this.event(event, payload);
+    };
     this.client.onjoin = (resumed) => void this.joined(resumed);
   }
 
   listen(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** Hear of every event as it came. */
+  overhear(listener: (event: string, payload: Payload) => void): () => void {
+    this.overhearers.add(listener);
+    return () => this.overhearers.delete(listener);
   }
 
   changed(): void {

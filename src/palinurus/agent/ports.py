@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, cast
 
 import msgspec
@@ -100,6 +100,19 @@ def find_run_lane() -> RunLane | None:
     return cast("RunLane | None", find_lane())
 
 
+class ResultCarrier(Protocol):
+    """In a fleet: whole tool results, of which the model saw a part, go where their conversation goes. Raises nothing;
+    what could not be carried is not there, and who asks for it is told so."""
+
+    async def bring(self, results: str, arguments: Mapping[str, object], /) -> None:
+        """Lay out what a call names. `results`: see `ToolSettings`."""
+        ...
+
+    async def share(self, results: str, text: str, /) -> None:
+        """Give others what a result names, before anybody is told of it."""
+        ...
+
+
 class RunPorts(msgspec.Struct, frozen=True):
     model: Model
     hooks: Hooks
@@ -113,3 +126,4 @@ class RunPorts(msgspec.Struct, frozen=True):
     intents: IntentReader | None = None  # who reads the owner's words where the rules do not understand them
     look: CacheLook | None = None  # what was seen of a session's last request (by its id)
     confirm: Callable[[], Awaitable[None]] | None = None  # in a fleet: is the run still ours? (`Store.confirm`)
+    carrier: ResultCarrier | None = None

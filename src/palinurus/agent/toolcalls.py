@@ -189,7 +189,8 @@ class RunToolContext:
             await self._seen.marks.add(path, self._seen.taint)
 
     def marked_below(self, folder: str) -> tuple[str, ...]:
-        return self._seen.marks.list_below(folder) if self._seen.marks else ()
+        project = bool(self._plan.settings.persona)
+        return self._seen.marks.list_below(folder, project=project) if self._seen.marks else ()
 
     async def unmark(self, paths: tuple[str, ...]) -> None:
         if self._seen.marks:
@@ -321,7 +322,12 @@ class ToolBatch:
                 self._plan, asked, ports.clock, show, approver=ports.approver, card=show, seen=self._seen
             )
             call = partial(load_part("tool-call"), asked, self._plan.tools, ctx, ports.hooks)
+            results = self._plan.settings.results
+            if ports.carrier is not None:
+                await ports.carrier.bring(results, asked.arguments)
             result = await (call() if lane is None else lane.invoke(asked, call, partial(self._put, lane)))
+            if ports.carrier is not None:
+                await ports.carrier.share(results, result.text)
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 
     def _show(self, lane: RunLane | None, asked: ToolCall, partial: str, approval: str = "") -> None:

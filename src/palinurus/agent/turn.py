@@ -23,7 +23,7 @@ from palinurus.agent.plan.levels import resolve_show
 from palinurus.agent.plan.opening import find_open_calls
 from palinurus.agent.plan.prepare import PreparedRun, RunPreparer, RunRefusal
 from palinurus.agent.plan.runplan import RunPlan
-from palinurus.agent.ports import CacheLook, RunPorts, SteeringPort
+from palinurus.agent.ports import CacheLook, ResultCarrier, RunPorts, SteeringPort
 from palinurus.agent.recorder import RunRecorder
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.settle import (
@@ -130,6 +130,7 @@ class TurnServices(msgspec.Struct, frozen=True):
     runtimes: Runtimes  # programs that do runs in the loop's place
     look: CacheLook  # what was seen of a session's last request
     tapes: TapeDeck  # which runs are recorded
+    carrier: ResultCarrier | None = None  # in a fleet
 
 
 class TurnRunner:
@@ -233,7 +234,7 @@ class TurnRunner:
                 ports = RunPorts(
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
                     compactor=compactor, marks=s.preparer.marks, intents=self._intents, look=s.look,
-                    confirm=s.store.confirm,
+                    confirm=s.store.confirm, carrier=s.carrier,
                 )  # fmt: skip
                 async with aclosing(await self._begin(plan, ports, tape)) as events:  # tools end before the run does
                     async for event in events:

@@ -58,13 +58,14 @@ def _make_bringer(home: str, store: SharedBytes) -> BringFile:
             data = await store.get_blob(os.path.basename(file.path))
             if data is None:
                 return file  # whoever opens it says that it is gone
-            await asyncio.to_thread(_lay_out, here, data)
+            await asyncio.to_thread(lay_out_file, here, data)
         return msgspec.structs.replace(file, path=here)
 
     return bring
 
 
-def _lay_out(path: str, data: bytes) -> None:
+def lay_out_file(path: str, data: bytes) -> None:
+    """Write what another node had."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     write_whole_file(path, data, sync=False)  # after a crash it is brought again
 

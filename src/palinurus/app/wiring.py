@@ -324,6 +324,7 @@ class AppParts:
                 runtimes=Runtimes(settings, self._environ, self.store, lambda a, k: sources(agents[a], k).files),
                 look=self._watch.last,
                 tapes=self.tapes,
+                carrier=late.load_part("result-files")(self.store) if self.store.node else None,
             )
         )
         self.program = self._make_context(sources, preparer, compactions)

@@ -33,6 +33,7 @@ from palinurus.core.skills.needs import suggest_install, tell_permissions
 from palinurus.core.skills.offer import make_skill_commands, shorten_home
 from palinurus.core.skills.skill import BrokenSkill, Skill
 from palinurus.errors import BadRequest, NotFound
+from palinurus.services.skillstore import FINDINGS
 from palinurus.workspace.discovery import locate_installed_skills
 from palinurus.workspace.install.packages import (
     InstalledSkills,
@@ -46,8 +47,6 @@ from palinurus.workspace.install.packages import (
 from palinurus.workspace.install.registry import parse_slug
 from palinurus.workspace.install.source import SkillDownload, fetch_source
 from palinurus.workspace.sources import PromptSources, SkillMachine, SkillStock
-
-FINDINGS = 25  # shown before an installation
 
 
 def run_skills(argv: list[str]) -> int:

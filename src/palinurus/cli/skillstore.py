@@ -7,45 +7,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Mapping
 
 from palinurus.cli.args import to_json
 from palinurus.cli.render import strip_controls
 from palinurus.config.load import LoadedConfig
-from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
-from palinurus.errors import BadRequest, NotFound, PalinurusError
-from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest
+from palinurus.errors import BadRequest, NotFound
+from palinurus.services.skillstore import fetch_skill_again, find_newer_skills, open_registry
 from palinurus.workspace.install.packages import InstalledSkills, SkillPin, choose_package
-from palinurus.workspace.install.registry import (
-    ORIGIN,
-    VARIABLE,
-    RegistryAnswer,
-    RegistryRequest,
-    SkillRegistry,
-    parse_slug,
-)
-from palinurus.workspace.install.source import SkillDownload, fetch_source, find_newest_commit
-
-_LIMITS = FetchLimits(size=25_000_000, time=120.0, redirects=3)
-
-
-def open_registry(loaded: LoadedConfig, environ: Mapping[str, str]) -> SkillRegistry:
-    """The registry, asked through the gate for outgoing calls; one that the owner names may be on this machine."""
-    spot = parse_url(environ.get(VARIABLE, "") or "https://nowhere.invalid")
-    named = OpenHosts(frozenset((spot.entry,))) if isinstance(spot, UrlParts) else OpenHosts()
-    rules = loaded.settings.web.fetch.rules
-    guard = EgressGuard(rules)
-
-    async def fetch(asked: RegistryRequest) -> RegistryAnswer:
-        try:
-            got = await guard.get(FetchRequest(asked.url, asked.headers, asked.body, rules.join(named)), _LIMITS)
-        except FetchFailure as error:
-            return RegistryAnswer(0, str(error).encode())
-        if got.cut:
-            return RegistryAnswer(0, b"the answer is larger than a skill may be")
-        return RegistryAnswer(got.status, got.data)
-
-    return SkillRegistry(fetch, environ)
+from palinurus.workspace.install.registry import parse_slug
+from palinurus.workspace.install.source import SkillDownload, fetch_source
 
 
 def download_skill(source: str, loaded: LoadedConfig) -> SkillDownload | None:
@@ -53,12 +23,12 @@ def download_skill(source: str, loaded: LoadedConfig) -> SkillDownload | None:
     found = parse_slug(source)
     if found is None:
         return None
-    return asyncio.run(open_registry(loaded, os.environ).download(*found))
+    return asyncio.run(open_registry(loaded.settings, os.environ).download(*found))
 
 
 def search_skills(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
     """A line for each that fits."""
-    found = asyncio.run(open_registry(loaded, os.environ).search(" ".join(asked.words)))
+    found = asyncio.run(open_registry(loaded.settings, os.environ).search(" ".join(asked.words)))
     if asked.json:
         print(to_json([{"slug": one.slug, "version": one.version, "summary": one.summary} for one in found]))
         return 0
@@ -72,7 +42,9 @@ def search_skills(asked: argparse.Namespace, loaded: LoadedConfig, place: Instal
 
 def list_outdated(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
     """What there is newer of; 0. Raises PalinurusError."""
-    rows = asyncio.run(_look(place, loaded))
+    rows, problems = asyncio.run(find_newer_skills(place.pins(), loaded.settings, os.environ))
+    for name, problem in problems.items():
+        print(strip_controls(f"{name}: {problem}"))
     if asked.json:
         print(to_json({name: {"now": now, "newest": newest} for name, (now, newest) in rows.items()}))
         return 0
@@ -82,34 +54,9 @@ def list_outdated(asked: argparse.Namespace, loaded: LoadedConfig, place: Instal
     return 0
 
 
-async def _look(place: InstalledSkills, loaded: LoadedConfig) -> dict[str, tuple[str, str]]:
-    """Name -> what it is and what there is."""
-    registry = open_registry(loaded, os.environ)
-    made = {}
-    for name, pin in sorted(place.pins().items()):
-        newest = ""
-        try:
-            if pin.origin.startswith(ORIGIN):
-                newest = (await registry.describe(pin.origin.removeprefix(ORIGIN))).version
-            elif "://" in pin.origin:
-                newest = (await asyncio.to_thread(find_newest_commit, pin.origin, os.environ))[:12]
-        except PalinurusError as error:
-            print(strip_controls(f"{name}: {error.message}"))
-            continue
-        now = pin.commit if pin.origin.startswith(ORIGIN) else pin.commit[:12]
-        if newest and newest != now:
-            made[name] = (now, newest)
-    return made
-
-
 def fetch_again(pin: SkillPin, loaded: LoadedConfig) -> SkillDownload:
     """What its origin has now. Raises BadRequest, NotFound, PalinurusError."""
-    if pin.origin.startswith(ORIGIN):
-        slug = pin.origin.removeprefix(ORIGIN)
-        return asyncio.run(open_registry(loaded, os.environ).download(slug))
-    if pin.origin == "by hand":
-        raise BadRequest("it was put there by hand: there is nothing to fetch it from")
-    return fetch_source(pin.origin, os.environ)
+    return asyncio.run(fetch_skill_again(pin, loaded.settings, os.environ))
 
 
 def publish_skill(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
@@ -122,7 +69,7 @@ def publish_skill(asked: argparse.Namespace, loaded: LoadedConfig, place: Instal
     found = parse_slug(slug)
     if found is None or found[1]:
         raise BadRequest(f"{slug!r} cannot be a name there", fix="--slug with a-z, 0-9 and hyphens")
-    registry = open_registry(loaded, os.environ)
+    registry = open_registry(loaded.settings, os.environ)
     print(strip_controls(f"{slug} {asked.version}: {len(made.parts)} files, {made.skill.description}"))
     for one in made.findings[:10]:
         print(strip_controls(f"note  {one}"))

@@ -116,7 +116,7 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str], go
     try:
         raw = relaxed.decode_json5(text)
     except ValueError as error:
-        return ConfigReading(None, {}, (_syntax(text, file, error),), text=text)
+        return ConfigReading(None, {}, (explain_syntax(text, file, error),), text=text)
     findings: list[ConfigFinding] = []
     includer = ConfigIncluder(file, text, environ)
     whole = includer.follow(raw)
@@ -167,7 +167,8 @@ def _problem(finding: ConfigFinding, file: str, line: int) -> Problem:
     return Problem(show_path(finding.path), finding.message, file, line, hint=finding.hint, fatal=finding.fatal)
 
 
-def _syntax(text: str, file: str, error: Exception) -> Problem:
+def explain_syntax(text: str, file: str, error: Exception) -> Problem:
+    """What is wrong with a text that is no JSON5, and in which line."""
     fault = lines.scan_json(text).fault
     if fault is not None:
         return Problem(show_path(fault.path), fault.message, file, fault.line, hint=fault.hint)

@@ -23,7 +23,7 @@ from palinurus.config import edit, files, lines, paths, relaxed
 from palinurus.config.explain import needs_restart
 from palinurus.config.include import KEY
 from palinurus.config.keypath import Path, has_at, parse_path, settle_path, show_path
-from palinurus.config.load import ConfigReading, judge_config, read_config
+from palinurus.config.load import ConfigReading, explain_syntax, judge_config, read_config
 from palinurus.config.secrets import LostSecret, restore_secrets
 from palinurus.errors import (
     BadRequest,
@@ -221,8 +221,9 @@ def adjust_config(home: str, environ: Mapping[str, str], make: Callable[[Any], A
 def _object(text: str) -> dict[str, Any]:
     try:
         found = relaxed.decode_json5(text)
-    except ValueError:
-        raise BadRequest("raw is not valid JSON5") from None
+    except ValueError as exc:
+        problem = explain_syntax(text, "", exc)
+        raise BadRequest(f"line {problem.line}: {problem.message}", fix=problem.hint) from None
     if not isinstance(found, dict):
         raise BadRequest("raw must be an object")
     return found

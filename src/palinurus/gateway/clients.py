@@ -37,6 +37,7 @@ from palinurus.tasks import TaskSet
 if TYPE_CHECKING:  # loaded with the first client (`late`)
     from aiohttp.web_ws import WebSocketResponse
 
+    from palinurus.gateway.manage.push import PushNotices
     from palinurus.gateway.ws.connection import ClientConnection
     from palinurus.gateway.ws.handshake import ClientLogin
     from palinurus.services.nodes.board import NodeBoard
@@ -73,6 +74,7 @@ class GatewayClients(ClientHub):
         self._ended = False
         self._unfollow: list[Callable[[], None]] = []
         self._listening = False  # from the first client on
+        self._notices: PushNotices | None = None  # from the first device on that wants to be notified
 
     async def start(self) -> None:
         """Read who is paired, begin to beat."""
@@ -83,6 +85,8 @@ class GatewayClients(ClientHub):
         if self.host.program is not None:
             self.context = context.make_context(self, self.host.program)
             self._unfollow.append(self.host.follow(self.context.broadcaster, lambda: bool(self.members())))
+        if any(device.push is not None for device in self.pairing.devices()):
+            self.open_push()
         await self.health(fresh=True)
         self._beating = asyncio.get_running_loop().create_task(self._beat())
 
@@ -156,6 +160,13 @@ class GatewayClients(ClientHub):
         """Without loading it."""
         program = self.host.program
         return program.nodes.board if program is not None and program.nodes is not None else None
+
+    def open_push(self) -> PushNotices:
+        """Who notifies browsers that are not looking."""
+        if self._notices is None:
+            self._notices = late.load_part("push")(self)
+            self._unfollow += [self._notices.unfollow, self._notices.tasks.cancel]
+        return self._notices
 
     async def look_again(self, device: str) -> None:
         """Beside other nodes: what one of them took from a device a moment ago is known before it comes in."""

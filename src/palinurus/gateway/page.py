@@ -104,16 +104,21 @@ def read_workspace_media(source: str, settings: Settings) -> tuple[bytes, str] |
         return None
 
 
-VIEWS = (
-    "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup|fleet"  # as in web/src/sidebar.ts
+VIEWS = (  # as in web/src/control.ts
+    "overview|usage|channels|sessions|agents|models|skills|integrations|memory|cron|access|config|logs|debug|setup|fleet"
 )
-PAGE_PATHS = compile_late(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|favicon\.svg)")
+OTHER_FILES = r"favicon\.svg|icon-\d+\.png|manifest\.webmanifest|sw\.js"
+PAGE_PATHS = compile_late(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|{OTHER_FILES})")
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
-    "connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
-    "require-trusted-types-for 'script'; trusted-types lit-html dompurify"
+    "connect-src 'self'; frame-src 'self'; worker-src 'self'; manifest-src 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types lit-html dompurify palinurus"
 )
-TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"} | {
+    ".png": "image/png",
+    ".webmanifest": "application/manifest+json",
+}
 MISSING = b"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Palinurus</title>
 <h1>Palinurus is running</h1>

@@ -15,13 +15,13 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from palinurus.clock import Clock
 from palinurus.core.types.caller import has_scope
 from palinurus.gateway.auth import TokenHolder
 from palinurus.gateway.rpc import MethodError
+from palinurus.gateway.ws.devicerow import DevicePairingRequest, DeviceToken, PairedDevice
 from palinurus.store.records import Records, RecordStore
 
 T = TypeVar("T")
@@ -32,63 +32,6 @@ WAITING = 64  # requests that may wait for a person
 EXPIRES_MS = 24 * 3600 * 1000
 PHONE = ("operator.approvals", "operator.read", "operator.write")  # what the app on a phone may that a code let in
 SEEN_MS = 3600 * 1000  # how old `lastSeenAtMs` on disk may get
-
-
-class DeviceToken(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A device's token for one role."""
-
-    role: str
-    scopes: tuple[str, ...]
-    created_at_ms: int
-    digest: str = ""  # "" = none in force: the next login with the shared secret gets one
-    rotated_at_ms: int | None = None
-    revoked_at_ms: int | None = None
-
-
-class PairedDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A device that was approved. `blocked`: its access was taken away; only a person can give it back."""
-
-    device_id: str
-    public_key: str
-    platform: str
-    client_id: str
-    client_mode: str
-    role: str
-    roles: tuple[str, ...]
-    scopes: tuple[str, ...]
-    created_at_ms: int
-    approved_at_ms: int
-    display_name: str | None = None
-    device_family: str | None = None
-    last_seen_at_ms: int | None = None
-    last_seen_reason: str | None = None
-    tokens: tuple[DeviceToken, ...] = ()
-    blocked: bool = False
-
-
-class DevicePairingRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """A device that waits for a person's yes. Also what clients are shown."""
-
-    request_id: str
-    device_id: str
-    public_key: str
-    platform: str
-    client_id: str
-    client_mode: str
-    role: str
-    roles: tuple[str, ...]
-    scopes: tuple[str, ...]
-    is_repair: bool
-    ts: int
-    silent: bool = False
-
-
-def describe_device(device: PairedDevice) -> dict[str, Any]:
-    """A device as clients see it: digests left out."""
-    out: dict[str, Any] = msgspec.to_builtins(device)
-    out["tokens"] = [{k: v for k, v in token.items() if k != "digest"} for token in out.get("tokens", ())]
-    out.pop("blocked", None)
-    return out
 
 
 class DeviceChanged(MethodError):
@@ -273,10 +216,18 @@ class DevicePairing:
         async with self._turn:
             device = self._known(ident)
             _within(device.scopes, by)
-            await self._save(replace(device, blocked=True, tokens=()))
+            await self._save(replace(device, blocked=True, tokens=(), push=None))
             for request in [r for r in self._requests.values() if r.device_id == ident]:
                 await self._forget(request)
             self._cut(ident)
+
+    async def amend(self, ident: str, by: Iterable[str], **change: Any) -> PairedDevice:
+        """Its name, or where it is notified. Raises MethodError."""
+        async with self._turn:
+            device = self._known(ident)
+            _within(device.scopes, by)
+            await self._save(replace(device, **change))
+            return self._known(ident)
 
     async def revoke(self, ident: str, role: str, by: Iterable[str]) -> int:
         """Kill its token for a role and end its connections. Returns when. Raises MethodError."""

@@ -317,7 +317,7 @@ class Dispatcher:
         except StateError:
             return
         self._step(run.claim.session, run.claim.lane, queue.RecountEvent(frozenset(row.id for row in waiting)))
-        if not run.late:  # else it may still write
+        if run.late < 2:  # else it could not even be cancelled, and may still write
             await self._turns.close_calls(run.message.route, run.claim.id, idle=True)
 
     def _abandon(self, run: ActiveRun) -> None:

@@ -30,7 +30,9 @@ PROGRAM_API = "runtime"
 
 # What reads an answer besides its wire's decoder. Loaded for models that need it.
 EVENT_READERS: dict[str, str] = {
-    "calls": "palinurus.core.calls.events:TextCallDecoder",
+    "text": "palinurus.core.calls.events:TextCallDecoder",
+    "json": "palinurus.core.calls.actions:ActionDecoder",
+    "shape": "palinurus.core.calls.actions:shape_actions",
 }
 
 # Provider id -> its `Vendor`. Order matters once: the first whose key is in the environment is the default.

@@ -32,18 +32,36 @@ ADDRESS = "an address looks like http://127.0.0.1:8080/v1"
 
 class CompatibleServer(msgspec.Struct, frozen=True):
     """A server that speaks the usual protocol, and its models (at least one). `windows`: how many tokens each takes, 0
-    where the server does not say."""
+    where the server does not say. `sees`: whether each takes pictures, None where the server does not say."""
 
     base: str
     models: tuple[str, ...]
     windows: tuple[int, ...] = ()
+    sees: tuple[bool | None, ...] = ()
 
     @property
     def entry(self) -> dict[str, Any]:
         """As the config has it, below models.providers."""
-        told = dict(zip(self.models, self.windows, strict=False))
-        rows = [{"id": one, **({"contextWindow": told[one]} if told.get(one) else {})} for one in self.models]
+        told, sees = (dict(zip(self.models, facts, strict=False)) for facts in (self.windows, self.sees))
+        rows = [
+            {
+                "id": one,
+                **({"contextWindow": told[one]} if told.get(one) else {}),
+                **({"input": ["text", "image"]} if sees.get(one) else {}),
+            }
+            for one in self.models
+        ]
         return {"baseUrl": self.base, "api": API, "models": rows}
+
+    def list_assumed(self, model: str) -> list[str]:
+        """What the server does not say of a model, in words: what is taken for granted then."""
+        at = self.models.index(model) if model in self.models else 0
+        said = []
+        if not (self.windows[at : at + 1] or (0,))[0]:
+            said.append("The server does not say how much the model can read; 200,000 tokens are assumed.")
+        if (self.sees[at : at + 1] or (None,))[0] is None:
+            said.append("The server does not say whether the model sees pictures; it is assumed that it does not.")
+        return said
 
 
 def is_server_address(text: str) -> bool:
@@ -65,11 +83,13 @@ async def inspect_server(text: str, key: str = "") -> CompatibleServer | str:
         listed = (await _get(f"{place}/models", key)).get("data")
         rows = [row for row in listed if isinstance(row, dict) and row.get("id")] if isinstance(listed, list) else []
         if rows:
-            windows = [read_window(row) for row in rows[:LISTED]]
-            if len(rows) == 1 and not windows[0]:  # llama.cpp tells what it was started with at another place
-                props = (await _get(f"{place.removesuffix('/v1')}/props", key)).get("default_generation_settings")
-                windows = [read_window(props) if isinstance(props, dict) else 0]
-            return CompatibleServer(place, tuple(str(row["id"]) for row in rows[:LISTED]), tuple(windows))
+            windows, sees = [read_window(row) for row in rows[:LISTED]], [read_sight(row) for row in rows[:LISTED]]
+            if len(rows) == 1 and not (windows[0] and sees[0] is not None):  # llama.cpp tells more at another place
+                props = await _get(f"{place.removesuffix('/v1')}/props", key)
+                more = props.get("default_generation_settings")
+                windows = [windows[0] or (read_window(more) if isinstance(more, dict) else 0)]
+                sees = [read_sight(props) if sees[0] is None else sees[0]]
+            return CompatibleServer(place, tuple(str(row["id"]) for row in rows[:LISTED]), tuple(windows), tuple(sees))
     return f"no list of models at {places[0]}/models"
 
 
@@ -80,6 +100,18 @@ def read_window(row: Mapping[str, Any]) -> int:
     places = (row, meta) if isinstance(meta, dict) else (row,)
     found = (place.get(name) for name in WINDOWS for place in places)
     return next((one for one in found if isinstance(one, int) and not isinstance(one, bool) and one > 0), 0)
+
+
+def read_sight(row: Mapping[str, Any]) -> bool | None:
+    """Whether a model takes pictures, in the words of the servers there are; None if the row does not say."""
+    built = row.get("architecture")
+    kinds = (row.get("input_modalities"), built.get("input_modalities") if isinstance(built, dict) else None)
+    for listed in (*kinds, row.get("capabilities"), row.get("modalities")):
+        if isinstance(listed, dict) and isinstance(listed.get("vision"), bool):  # llama.cpp, Mistral
+            return bool(listed["vision"])
+        if isinstance(listed, list) and listed:  # OpenRouter, LM Studio, Ollama
+            return any(word in ("image", "vision") for word in listed)
+    return True if row.get("type") == "vlm" else False if row.get("type") == "llm" else None  # LM Studio
 
 
 async def _get(address: str, key: str) -> dict[str, Any]:

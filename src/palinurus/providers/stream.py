@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -53,18 +53,23 @@ from palinurus.providers.errors import (
     parse_retry_after,
 )
 from palinurus.providers.http import HttpAnswer, HttpClient, HttpTimeouts, TransportError
-from palinurus.providers.local.capabilities import ModelCapabilities, load_capabilities, writes_calls
+from palinurus.providers.local.capabilities import CallForm, ModelCapabilities, choose_call_form, load_capabilities
 from palinurus.providers.rotation import KeyRotation
 from palinurus.providers.wire import ModelWire, build_vendor_headers, compose_body
 from palinurus.providers.wire.arguments import encode_json
-
-if TYPE_CHECKING:
-    from palinurus.core.calls.events import TextCallDecoder
 
 ERROR_BODY = 65_536
 WHOLE_BODY = 32_000_000
 _SPEECHLESS = frozenset({"text/html", "application/xhtml+xml", "image/png", "application/pdf"})
 _CONTROL = compile_late(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class EventReader(Protocol):
+    """What reads an answer besides its wire's decoder."""
+
+    def feed(self, event: ModelEvent) -> list[ModelEvent]:
+        """The events to hand on now; may be none."""
+        ...
 
 
 class NativeModel(Model, Protocol):
@@ -135,14 +140,16 @@ class ProviderModels:
         if isinstance(key, ModelFailure):
             yield self._stamped(make_failed(request, key))
             return
+        form = self._form(request)
+        asked: ModelRequest = load_row(EVENT_READERS, "shape")(request) if form == "json" else request
         for attempt in count(1):
-            call = self._prepare(expire_fast_mode(request, self._clock.now()), key)
+            call = self._prepare(expire_fast_mode(asked, self._clock.now()), key)
             if isinstance(call, ModelFailure):
                 yield self._stamped(make_failed(request, call))
                 return
             shown = False
             wait = 0.0
-            reader = self._reader(request)
+            reader: EventReader | None = load_row(EVENT_READERS, form)(request) if form != "native" else None
             # ended here and now: one that is left half-way is ended by a task of its own, after a wake-up of the loop
             async with aclosing(self._attempt(call, stop)) as attempt_events:
                 async for events in attempt_events:
@@ -177,17 +184,14 @@ class ProviderModels:
             self._native[api] = load_row(NATIVE_MODELS, api)(self._catalog.settings.home, self._clock)
         return self._native.get(api)
 
-    def _reader(self, request: ModelRequest) -> TextCallDecoder | None:
-        """For small models that write their tool calls as text. What probes found is read once."""
+    def _form(self, request: ModelRequest) -> CallForm:
+        """How the model asks for tools. What probes found is read once."""
         if not request.tools or not request.model.tools:
-            return None
+            return "native"
         if self._abilities is None:
             self._abilities = load_capabilities(self._catalog.settings.home)
         known = self._abilities.get(str(request.model.ref))
-        if not writes_calls(request.model, is_local_url(request.model.base_url), known):
-            return None
-        made: TextCallDecoder = load_row(EVENT_READERS, "calls")(request)
-        return made
+        return choose_call_form(request.model, is_local_url(request.model.base_url), known)
 
     def _stamped(self, event: ModelEvent) -> ModelEvent:
         if isinstance(event, StreamDone | StreamFailed) and not event.message.timestamp:

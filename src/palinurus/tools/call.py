@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult
+from palinurus.core.types.messages import REPEATED, TextBlock, ToolCall, ToolResult
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.late import load_part
@@ -27,6 +27,7 @@ from palinurus.tools.schema import check_arguments
 
 log = logging.getLogger(__name__)
 
+ALREADY = "This was done already, and its result stands above. Do not do it again: tell the person now what came of it."
 _WRITERS = frozenset(("write", "edit", "apply_patch", "exec", "process"))
 
 
@@ -35,6 +36,8 @@ async def call_tool(tool_call: ToolCall, tools: Mapping[str, Tool], ctx: ToolCon
     tool = tools.get(tool_call.name)
     if tool is None:
         return await _result(tool_call, make_output(_unknown(tool_call.name, tools), error=True), ctx)
+    if tool_call.invalid == REPEATED:
+        return await _result(tool_call, make_output(ALREADY), ctx)
     if tool_call.invalid is not None:
         return await _result(tool_call, make_output(_unreadable(tool_call), error=True), ctx)
     args, problem = check_arguments(tool.parameters, tool_call.arguments, tool.aliases)

@@ -60,7 +60,7 @@ async def test_a_patch_changes_what_it_names_and_keeps_comments(tmp_path: Path) 
         assert typo.details["issues"][0]["path"] == "gatway"
         limit = await here.refused("config.patch", raw='{"gatway": {}}', baseHash=done["hash"])
         assert limit.message.startswith("rate limit exceeded for config.patch")
-        assert (await here.refused("config.set", raw="{", baseHash=done["hash"])).message == "raw is not valid JSON5"
+        assert (await here.refused("config.set", raw="{", baseHash=done["hash"])).message.startswith("line 1: ")
         assert (await here.call("config.get"))["hash"] == done["hash"]
 
 

@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from palinurus.core.types.model import ModelSpec
-from palinurus.providers.local.capabilities import ModelCapabilities, load_capabilities, save_capabilities, writes_calls
+from palinurus.providers.local.capabilities import (
+    ModelCapabilities,
+    choose_call_form,
+    load_capabilities,
+    save_capabilities,
+)
 from palinurus.providers.local.probe import probe_tool_calls
 from palinurus.testing.model import ScriptedModel, call_tools, fail, make_model_info, say
 
@@ -54,12 +59,31 @@ def test_whose_text_is_read() -> None:
     def model(api: str, **compat: object) -> ModelSpec:
         return msgspec.structs.replace(make_model_info(api), compat=compat)
 
-    assert writes_calls(model("local"), False)
-    assert writes_calls(model("ollama"), False)
-    assert writes_calls(model("openai-completions"), True)
-    assert not writes_calls(model("openai-completions"), False)
-    assert not writes_calls(model("anthropic-messages"), True)
-    assert writes_calls(model("openai-completions", textToolCalls=True), False)
-    assert not writes_calls(model("local", textToolCalls=False), True)
-    assert not writes_calls(model("ollama"), True, ModelCapabilities("structured"))
-    assert writes_calls(model("anthropic-messages"), False, ModelCapabilities("text"))
+    form = choose_call_form
+    assert form(model("local"), False) == form(model("ollama"), False) == "text"
+    assert (form(model("openai-completions"), True), form(model("openai-completions"), False)) == ("text", "native")
+    assert form(model("anthropic-messages"), True) == "native"
+    assert form(model("openai-completions", textToolCalls=True), False) == "text"
+    assert form(model("local", textToolCalls=False), True) == "native"
+    assert form(model("ollama"), True, ModelCapabilities("structured")) == "native"
+    assert form(model("anthropic-messages"), False, ModelCapabilities("text")) == "text"
+    assert form(model("anthropic-messages", calls="json"), False) == "json"
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("qwen2.5:1.5b", "json"),
+        ("llama3.2:3b", "json"),
+        ("smollm2:135m", "json"),
+        ("Qwen2.5-0.5B-Instruct", "json"),
+        ("qwen3:8b", "text"),
+        ("mixtral-8x7b", "text"),
+        ("llama-4-scout-17b-16e", "text"),
+        ("gpt-oss:20b", "text"),
+        ("mistral", "text"),
+    ],
+)
+def test_small_models_write_actions(name: str, form: str) -> None:
+    assert choose_call_form(make_model_info("ollama", model=name), True) == form
+    assert choose_call_form(make_model_info("openai-completions", model=name), False) == "native"

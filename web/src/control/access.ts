@@ -1,6 +1,9 @@
 // Questions that wait for a yes or no, and the devices that may come in.
+import { able, subscribe, subscribed, unsubscribe } from "../away";
 import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { approvalCard } from "../cards";
+import { fill } from "../form";
+import { icon } from "../icons";
 import { ago, moment } from "../text";
 import { tr } from "../words";
 
@@ -9,8 +12,53 @@ class Access extends Page {
   about = tr`Requests, devices, and how safe this setup is.`;
 
   protected async fetch(): Promise<Payload> {
-    const [devices, rules, safety] = await Promise.all([this.ask("device.pair.list"), this.maybe("exec.approvals.get"), this.maybe("security.audit")]);
-    return { devices, rules, safety };
+    const [devices, rules, safety, notified] = await Promise.all([this.ask("device.pair.list"), this.maybe("exec.approvals.get"), this.maybe("security.audit"), subscribed()]);
+    return { devices, rules, safety, notified };
+  }
+
+  private rename(one: Payload): void {
+    fill({
+      title: tr`Rename this device`, fields: [{ name: "name", label: tr`Name`, required: true, value: one.displayName ?? one.clientId }],
+      send: async ({ name }) => {
+        await store.client.request("device.pair.rename", { deviceId: one.deviceId, name });
+        await this.load();
+      },
+    });
+  }
+
+  private async notify(on: boolean): Promise<void> {
+    try {
+      const problem = on ? await subscribe() : (await unsubscribe(), "");
+      store.toast(problem || (on ? tr`This browser is notified from now on` : tr`No more notifications`), problem ? "error" : "info");
+    } catch (error) {
+      store.toast((error as Error).message, "error");
+    }
+    await this.load();
+  }
+
+  private notices(on: boolean): unknown {
+    if (!able()) return nothing;
+    return html`<section><h2>${tr`Notifications`}</h2><ul class="rows big"><li><div class="grow"><b>${tr`On this device`}</b><p>${tr`When something waits for your approval, or an answer is ready while you are away. The push service learns only that there is news.`}</p></div>
+      <label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Notify this device`} .checked=${on} @change=${() => void this.notify(!on)}><i></i></label></li></ul></section>`;
+  }
+
+  // What was always allowed: by agent, the patterns of commands. Taken away one by one.
+  private rules(d: Payload): unknown {
+    const file: Payload = d.rules?.file ?? {};
+    const rows = Object.entries<Payload>(file.agents ?? {}).flatMap(([agent, body]) => (body.allowlist ?? []).map((entry: Payload) => ({ agent, entry })));
+    const remove = async (agent: string, entry: Payload) => {
+      const left = file.agents[agent].allowlist.filter((one: Payload) => one !== entry);
+      await this.act("exec.approvals.set", { baseHash: d.rules.hash, file: { ...file, agents: { ...file.agents, [agent]: { ...file.agents[agent], allowlist: left } } } });
+    };
+    return html`<section><h2>${tr`Always allowed`}</h2>${rows.length ? html`<ul class="rows">${rows.map(({ agent, entry }) => html`<li><code>${entry.pattern}</code><span class="dim">${agent}</span><span class="dim">${entry.lastUsedAt ? tr`last used ${ago(entry.lastUsedAt)}` : ""}</span><button type="button" class="ghost icon-only" aria-label=${tr`Ask again for ${entry.pattern}`} title=${tr`Ask again`} @click=${() => void remove(agent, entry)}>${icon("close")}</button></li>`)}</ul>` : html`<p class="dim">${tr`Nothing yet. “Always allow” on a question adds a rule here.`}</p>`}</section>`;
+  }
+
+  private device(one: Payload, d: Payload): unknown {
+    const own = one.deviceId === d.self;
+    const here = (d.connected ?? []).includes(one.deviceId);
+    return html`<li><div class="grow"><b>${one.displayName ?? one.clientId}</b>${own ? html` <span class="tag good">${tr`this one`}</span>` : here ? html` <span class="tag good">${tr`connected`}</span>` : nothing}${one.push ? html` <span class="tag">${tr`notified`}</span>` : nothing} <span class="dim">${one.displayName ? "" : (one.platform ?? "")}</span><p class="dim">${(one.scopes ?? []).map((s: string) => s.replace("operator.", "")).join(", ")}</p><small class="dim">${tr`since ${moment(one.approvedAtMs ?? one.createdAtMs)}`}${one.lastSeenAtMs && !here ? ` · ${tr`last seen ${ago(one.lastSeenAtMs)}`}` : ""} · ${String(one.deviceId).slice(0, 12)}…</small></div>
+      ${store.client.has("device.pair.rename") ? html`<button type="button" class="plain" aria-label=${tr`Rename ${one.displayName ?? one.clientId}`} @click=${() => this.rename(one)}>${tr`Rename`}</button>` : nothing}
+      <button type="button" class="danger" @click=${() => confirm(own ? tr`This is the device you are using. Remove its access?` : tr`Remove this device's access?`) && void this.act("device.pair.remove", { deviceId: one.deviceId })}>${tr`Remove`}</button></li>`;
   }
 
   private async act(method: string, params: Payload): Promise<void> {
@@ -24,8 +72,8 @@ class Access extends Page {
     return html`<section><h2>${tr`Approvals`}</h2>${open.length ? open.map((one) => approvalCard(one)) : empty(tr`Nothing to approve`, tr`When the agent needs permission, the question appears here and in its conversation.`)}</section>
       ${pending.length ? html`<section><h2>${tr`Device requests`}</h2><ul class="rows big">${pending.map((one: Payload) => html`<li><div class="grow"><b>${tr`${one.clientId} on ${one.platform ?? "?"}`}</b><p class="dim">${(one.scopes ?? []).join(", ")} · ${ago(one.ts)}</p></div>
         <button type="button" class="primary" @click=${() => void this.act("device.pair.approve", { requestId: one.requestId })}>${tr`Approve`}</button><button type="button" class="danger" @click=${() => void this.act("device.pair.reject", { requestId: one.requestId })}>${tr`Reject`}</button></li>`)}</ul></section>` : nothing}
-      <section><h2>${tr`Devices`}</h2><ul class="rows big">${paired.map((one: Payload) => html`<li><div class="grow"><b>${one.displayName ?? one.clientId}</b> <span class="dim">${one.displayName ? "" : (one.platform ?? "")}</span><p class="dim">${(one.scopes ?? []).map((s: string) => s.replace("operator.", "")).join(", ")}</p><small class="dim">${tr`since ${moment(one.approvedAtMs ?? one.createdAtMs)} · ${String(one.deviceId).slice(0, 12)}…`}</small></div>
-        <button type="button" class="danger" @click=${() => confirm(tr`Remove this device's access?`) && void this.act("device.pair.remove", { deviceId: one.deviceId })}>${tr`Remove`}</button></li>`)}</ul></section>
+      ${this.rules(d)}${this.notices(d.notified)}
+      <section><h2>${tr`Devices`}</h2><ul class="rows big">${paired.map((one: Payload) => this.device(one, d.devices))}</ul></section>
       ${d.safety ? this.safety(d.safety) : nothing}`;
   }
 

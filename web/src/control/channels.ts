@@ -1,17 +1,14 @@
-// The chat channels: how each account is, who asks to be let in, who was.
+// The chat channels: how each account is, who asks to be let in, who was; adding one, and trying it.
 import { empty, html, nothing, Page, store, type Payload } from "../base";
+import { fill } from "../form";
 import { icon } from "../icons";
-import { ago, moment, upper } from "../text";
-import { rich, tr } from "../words";
+import { writeConfig } from "../settings";
+import { ago, moment, upper, uuid } from "../text";
+import { tr } from "../words";
+import { health } from "./health";
 
-const tones: Record<string, string> = { ready: "good", starting: "", reconnecting: "warned", failed: "bad", signed_out: "bad", stopped: "" };
-const words: Record<string, string> = { signed_out: tr`signed out`, ready: tr`connected` };
-
-/** One word for how an account is. */
-export function health(account: Payload): unknown {
-  const state = account.healthState ?? (account.running ? "ready" : "stopped");
-  return html`<span class="tag ${tones[state] ?? ""}">${words[state] ?? state}</span>`;
-}
+const NAMES: Record<string, string> = { irc: "IRC", email: tr`E-mail`, whatsapp: "WhatsApp", webhook: "Webhook" };
+const named = (id: string): string => NAMES[id] ?? upper(id);
 
 class Channels extends Page {
   heading = tr`Channels`;
@@ -52,25 +49,66 @@ class Channels extends Page {
     await this.load();
   }
 
+  private async add(): Promise<void> {
+    const forms: Payload[] = (await store.ask("channels.forms"))?.channels ?? [];
+    if (!forms.length) return;
+    const is = (id: string) => (values: Payload) => values.channel === id;
+    fill({
+      title: tr`Add a chat app`, word: tr`Add`,
+      about: tr`Strangers who write get a code first; you approve them here. The first one becomes the owner.`,
+      fields: [
+        { name: "channel", label: tr`App`, kind: "choice", options: forms.map((one) => [one.id, one.added ? tr`${named(one.id)} (added)` : named(one.id)]) },
+        ...forms.flatMap((one) => one.fields.map((field: Payload) => ({ name: `${one.id}.${field.key}`, label: field.about, kind: (field.secret ? "password" : field.type === "integer" ? "number" : "text") as "password" | "number" | "text", required: true, when: is(one.id) }))),
+        { name: "whatsapp.note", label: tr`I have the phone at hand`, kind: "check", when: is("whatsapp"), hint: tr`After adding it, sign in by reading a code with the phone.` },
+      ],
+      send: async (values) => {
+        const id = values.channel;
+        const keys = Object.entries(values).filter(([name]) => name.startsWith(`${id}.`) && name !== "whatsapp.note").map(([name, value]) => [name.slice(id.length + 1), value]);
+        await writeConfig({ channels: { [id]: { ...Object.fromEntries(keys), enabled: true } } });
+        await this.load();
+      },
+    });
+  }
+
+  private test(channel: string, account: string): void {
+    fill({
+      title: tr`Send a test message`, word: tr`Send`,
+      fields: [{ name: "to", label: tr`To (a chat, number or address)`, required: true }, { name: "message", label: tr`Message`, required: true, value: tr`Hello from Palinurus` }],
+      send: async (values) => {
+        const done = await store.client.request<Payload>("send", { channel, accountId: account, ...values, idempotencyKey: uuid() });
+        if (done.state && done.state !== "sent") return tr`It was not sent: ${done.problem ?? done.state}`;
+        store.toast(tr`Sent`);
+        return undefined;
+      },
+    });
+  }
+
+  protected tools(): unknown {
+    return store.client.has("channels.forms") ? html`<button type="button" class="primary" @click=${() => void this.add()}>${icon("plus")} ${tr`Add a chat app`}</button>` : nothing;
+  }
+
   private account(channel: string, label: string, one: Payload): unknown {
     const out = one.healthState === "signed_out";
-    const [verb, method] = one.running ? [tr`Stop`, "channels.stop"] : [tr`Start`, "channels.start"];
+    const verb = one.running ? tr`Stop` : tr`Start`;
+    const remove = () => confirm(tr`Remove ${label}? Its settings are deleted.`) && void writeConfig({ channels: { [channel]: null } }).then(() => this.load(), (error) => store.toast(error.message, "error"));
     return html`<li>${icon("plug")}<div class="grow"><b>${label}</b>${one.accountId === "default" ? nothing : html` <span class="dim">${one.accountId}</span>`} ${health(one)}
         <p>${[one.name, one.dmPolicy ? tr`direct messages: ${one.dmPolicy}` : ""].filter(Boolean).join(" · ")}</p>
         ${one.lastError ? html`<p class="warn">${one.lastError}</p>` : nothing}
         ${this.code?.account === one.accountId && channel === "whatsapp" ? html`<p>${tr`Read this with your phone: Settings, Linked devices.`}</p><img class="code" alt=${tr`The code that links this account`} src=${this.code!.url} />` : nothing}
-        ${out && channel !== "whatsapp" ? html`<p class="dim">${rich`Sign in on the gateway's machine: ${html`<code>pal channels login ${channel}</code>`}`}</p>` : nothing}</div>
+        ${out && channel !== "whatsapp" ? html`<p class="dim">${tr`Sign in on the gateway's machine:`} <code>pal channels login ${channel}</code></p>` : nothing}</div>
       ${out && channel === "whatsapp" && !this.code ? html`<button type="button" class="primary" @click=${() => void this.link(one.accountId)}>${tr`Sign in`}</button>` : nothing}
-      <button type="button" class="plain" aria-label="${verb} ${label}" @click=${() => void this.act(method, { channel }, one.running ? tr`Stopped until it is started again` : tr`Started`)}>${verb}</button></li>`;
+      ${one.running && !out ? html`<button type="button" class="plain" aria-label=${tr`Test ${label}`} @click=${() => this.test(channel, one.accountId)}>${tr`Test`}</button>` : nothing}
+      <button type="button" class="plain" aria-label="${verb} ${label}" @click=${() => void this.act(one.running ? "channels.stop" : "channels.start", { channel }, one.running ? tr`Stopped until it is started again` : tr`Started`)}>${verb}</button>
+      <button type="button" class="ghost icon-only" aria-label=${tr`Remove ${label}`} title=${tr`Remove`} @click=${remove}>${icon("trash")}</button></li>`;
   }
 
   protected body(d: Payload): unknown {
     const { channelOrder = [], channelLabels = {}, channelAccounts = {} } = d.status;
-    const rows = channelOrder.flatMap((name: string) => (channelAccounts[name] ?? []).map((one: Payload) => this.account(name, channelLabels[name] ?? upper(name), one)));
-    return html`${d.requests.length ? html`<section><h2>${tr`Requests`}</h2><ul class="rows big">${d.requests.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${upper(one.channel)}</span><p>${rich`code ${html`<code>${one.code}</code>`} · ${ago(one.createdAtMs)}`}</p></div>
+    const rows = channelOrder.flatMap((name: string) => (channelAccounts[name] ?? []).map((one: Payload) => this.account(name, NAMES[name] ?? channelLabels[name] ?? upper(name), one)));
+    return html`${d.requests.length ? html`<section><h2>${tr`Requests`}</h2><ul class="rows big">${d.requests.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${named(one.channel)}</span><p>${tr`code`} <code>${one.code}</code> · ${ago(one.createdAtMs)}</p></div>
           <button type="button" class="primary" @click=${() => void this.act("pairing.approve", { code: one.code }, tr`Approved`)}>${tr`Approve`}</button><button type="button" class="danger" @click=${() => void this.act("pairing.reject", { code: one.code }, tr`Declined`)}>${tr`Decline`}</button></li>`)}</ul></section>` : nothing}
-      <section>${d.requests.length ? html`<h2>${tr`Accounts`}</h2>` : nothing}${rows.length ? html`<ul class="rows big">${rows}</ul>` : empty(tr`No chat apps yet`, html`${rich`Here in the browser everything works already. To be reached elsewhere, on the gateway's machine: ${html`<code>pal channels add</code>`}, or under Settings, ${html`<code>channels</code>`}.`}`)}</section>
-      ${d.paired.length ? html`<section><h2>${tr`People with access`}</h2><ul class="rows big">${d.paired.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${upper(one.channel)}</span>${one.owner ? html` <span class="tag good">${tr`owner`}</span>` : nothing}<p>${tr`since ${moment(one.approvedAtMs)}`}</p></div>
+      <section>${d.requests.length ? html`<h2>${tr`Accounts`}</h2>` : nothing}${rows.length ? html`<ul class="rows big">${rows}</ul>` : empty(tr`No chat apps yet`, tr`Here in the browser everything works already. Add Telegram, Discord, Slack and others to be reached there.`)}</section>
+      ${d.paired.length ? html`<section><h2>${tr`People with access`}</h2><ul class="rows big">${d.paired.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${named(one.channel)}</span>${one.owner ? html` <span class="tag good">${tr`owner`}</span>` : nothing}<p>${tr`since ${moment(one.approvedAtMs)}`}</p></div>
           <button type="button" class="danger" @click=${() => confirm(tr`Remove access for ${one.name || one.id}?`) && void this.act("pairing.revoke", { who: `${one.channel}:${one.id}` }, tr`Access removed`)}>${tr`Remove`}</button></li>`)}</ul></section>` : nothing}`;
   }
 }

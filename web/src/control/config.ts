@@ -3,7 +3,8 @@ import { Refusal } from "../client";
 import { html, nothing, Page, store, type Payload } from "../base";
 import { icon } from "../icons";
 import { json, upper } from "../text";
-import { plural, tr } from "../words";
+import { chosen, choose, LANGUAGES, plural, tr } from "../words";
+import { theme } from "../sidebar";
 
 type Schema = Payload;
 const at = (value: any, path: string[]): any => path.reduce((inner, name) => (inner === undefined || inner === null ? undefined : inner[name]), value);
@@ -13,11 +14,19 @@ function kinds(schema: Schema): Schema[] {
   return schema.anyOf ? schema.anyOf.flatMap(kinds) : [schema];
 }
 
+const PEOPLE = "\u0000people"; // what people look for first
+/** Keys that people look for, in their words. */
+const COMMON: [string, string][] = [
+  ["ui.assistant.name", tr`Name of the assistant`], ["agents.defaults.userTimezone", tr`Your time zone`], ["agents.defaults.workspace", tr`Folder of its files`],
+  ["agents.defaults.thinkingDefault", tr`How much it thinks`], ["agents.defaults.heartbeat.every", tr`How often it looks whether something is to be done`], ["session.dmScope", tr`Who shares a conversation`],
+  ["tools.exec.ask", tr`When it asks before running commands`], ["tools.web.search.provider", tr`Search engine`], ["logging.level", tr`How much is logged`],
+];
+
 class Config extends Page {
   static properties = { section: { state: true }, filter: { state: true }, issues: { state: true }, text: { state: true }, told: { state: true } };
   heading = tr`Settings`;
   about = tr`The config file, key by key. Changes are checked before they are written.`;
-  section = "agents";
+  section = PEOPLE;
   filter = "";
   issues: Record<string, string> = {};
   text = false;
@@ -62,8 +71,20 @@ class Config extends Page {
       this.walk(d.schema, [], (path, schema) => path.join(".").toLowerCase().includes(needle) && found.push([path, schema]));
       return html`${notes}<div class="form">${found.slice(0, 80).map(([path, schema]) => this.field(path, schema, path.join(".")))}${found.length ? nothing : html`<p class="dim">${tr`No key has that in its name.`}</p>`}</div>`;
     }
-    return html`${notes}<div class="split"><ul class="rows side-list" aria-label=${tr`Sections`}>${sections.map((name) => html`<li><button type="button" class="linkish ${name === this.section ? "active" : ""}" @click=${() => (this.section = name)}>${upper(name)}${at(d.now.config, [name]) === undefined ? nothing : html` <i class="set" title=${tr`has settings`}></i>`}</button></li>`)}</ul>
-      <div class="form">${this.group([this.section], d.schema.properties?.[this.section] ?? {})}</div></div>`;
+    return html`${notes}<div class="split"><ul class="rows side-list" aria-label=${tr`Sections`}><li><button type="button" class="linkish ${this.section === PEOPLE ? "active" : ""}" @click=${() => (this.section = PEOPLE)}>${tr`General`}</button></li>${sections.map((name) => html`<li><button type="button" class="linkish ${name === this.section ? "active" : ""}" @click=${() => (this.section = name)}>${upper(name)}${at(d.now.config, [name]) === undefined ? nothing : html` <i class="set" title=${tr`has settings`}></i>`}</button></li>`)}</ul>
+      <div class="form">${this.section === PEOPLE ? this.people(d) : this.group([this.section], d.schema.properties?.[this.section] ?? {})}</div></div>`;
+  }
+
+  /** What a person looks for: how the page is, then the keys that most people change. */
+  private people(d: Payload): unknown {
+    const now = theme();
+    const go = (view: string, label: string) => html`<button type="button" class="plain" @click=${() => store.go(view)}>${label}</button>`;
+    const common = COMMON.map(([name, label]): [string[], Schema | null, string] => [name.split("."), find(d.schema, name.split(".")), label]).filter(([, schema]) => schema);
+    return html`<div class="people"><h2>${tr`This browser`}</h2>
+        <div class="field"><label for="page-language">${tr`Language`}</label><select id="page-language" @change=${(e: Event) => choose((e.target as HTMLSelectElement).value)}><option value="" ?selected=${!chosen()}>${tr`As the browser says`}</option>${Object.entries(LANGUAGES).map(([name, label]) => html`<option value=${name} lang=${name} ?selected=${chosen() === name}>${label}</option>`)}</select></div>
+        <div class="field"><label for="page-theme">${tr`Theme`}</label><select id="page-theme" @change=${(e: Event) => { localStorage.setItem("theme", (e.target as HTMLSelectElement).value); theme(); store.changed(); }}>${([["auto", tr`As the system says`], ["light", tr`Light`], ["dark", tr`Dark`]] as const).map(([name, label]) => html`<option value=${name} ?selected=${now === name}>${label}</option>`)}</select></div>
+      <h2>${tr`The agent`}</h2>${common.map(([path, schema, label]) => this.field(path, schema!, label))}
+      <h2>${tr`Elsewhere`}</h2><div class="grow-tools">${go("models", tr`Models and keys`)}${go("channels", tr`Chat apps`)}${go("access", tr`Devices and notifications`)}${go("usage", tr`Limits`)}${go("integrations", tr`Tools and plugins`)}</div></div>`;
   }
 
   /** What the file has and nobody acts on. */
@@ -149,6 +170,11 @@ class Config extends Page {
     return html`<section class="editor tall"><header><b>${d.now.path}</b><button type="button" class="primary" @click=${() => void this.sent("", "config.set", { raw: this.querySelector<HTMLTextAreaElement>(".editor textarea")!.value, baseHash: d.now.hash })}>${tr`Save`}</button></header>
       <textarea spellcheck="false" aria-label=${tr`Config file`} .value=${source}></textarea></section>${Object.entries(this.issues).map(([path, message]) => html`<p class="warn" role="alert">${path ? `${path}: ` : ""}${message}</p>`)}`;
   }
+}
+
+/** The schema of a key, if there is such a key. */
+function find(schema: Schema, path: string[]): Schema | null {
+  return path.reduce<Schema | null>((inner, name) => (inner ? (kinds(inner).map((kind) => kind.properties?.[name]).find(Boolean) ?? null) : null), schema);
 }
 
 const said = (one: Payload): string => `${one.path ? `${one.path}: ` : ""}${one.message}${one.line ? ` (${tr`line ${one.line}`})` : ""}${one.hint ? `; ${one.hint}` : ""}`;

@@ -1,7 +1,7 @@
 // The overview: is it well, what runs and waits, how the channels are, what it cost.
 import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { ago, count, money, took, upper } from "../text";
-import { health } from "./channels";
+import { health } from "./health";
 import { plural, rich, tr } from "../words";
 
 const tile = (name: string, value: unknown, more: unknown = nothing): unknown => html`<div class="tile"><span>${name}</span><b>${value}</b><small>${more}</small></div>`;

@@ -74,17 +74,9 @@ class TextCallDecoder:
         return [*out, StreamDone(self._message(message, calls))]
 
     def _call(self, found: TextCall, index: int, message: AssistantMessage) -> ToolCall:
-        ident = self._ident(index)
+        ident = make_call_id(self._request.messages, index)
         invalid = CUT if found.cut and message.stopReason == "length" else found.invalid
         return ToolCall(ident, found.name, {} if invalid else found.arguments, invalid=invalid or None)
-
-    def _ident(self, index: int) -> str:
-        messages: Sequence[object] = self._request.messages
-        taken = {c.id for m in messages if isinstance(m, AssistantMessage) for c in m.calls}
-        number = len(messages)
-        while f"{TEXT_CALL_PREFIX}{number}_{index}" in taken:
-            number += 1
-        return f"{TEXT_CALL_PREFIX}{number}_{index}"
 
     def _message(self, message: AssistantMessage, calls: list[ToolCall]) -> AssistantMessage:
         said = "".join(self._shown)
@@ -92,3 +84,12 @@ class TextCallDecoder:
         texts = (TextBlock(said),) if said.strip() else ()
         stop = "toolUse" if message.stopReason == "stop" else message.stopReason
         return msgspec.structs.replace(message, content=(*kept, *texts, *calls), stopReason=stop)
+
+
+def make_call_id(messages: Sequence[object], index: int) -> str:
+    """An id for a written call that none of these messages has."""
+    taken = {c.id for m in messages if isinstance(m, AssistantMessage) for c in m.calls}
+    number = len(messages)
+    while f"{TEXT_CALL_PREFIX}{number}_{index}" in taken:
+        number += 1
+    return f"{TEXT_CALL_PREFIX}{number}_{index}"

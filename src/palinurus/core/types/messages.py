@@ -35,6 +35,10 @@ class ImageBlock(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
     mimeType: str
 
 
+# `ToolCall.invalid` of a call that a small model makes again although it has just succeeded: it is not run again.
+REPEATED = "done before"
+
+
 class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="toolCall", omit_defaults=True):
     """A call the model asks for.
 

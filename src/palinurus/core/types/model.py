@@ -97,6 +97,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     stop: tuple[str, ...] = ()
     seed: int | None = None
     tool_choice: str | dict[str, Any] | None = None
+    schema: dict[str, Any] | None = None  # what is written must fit it, where the server can hold a model to that
     session: str = ""  # stable id for prompt_cache_key and the like
     owner: str = ""  # the session key: whose budget pays
     profile: str = ""  # the auth profile the person chose for the session; others only while it rests

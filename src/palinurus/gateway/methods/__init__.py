@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from palinurus.gateway.manage import forms, push, skillstore
 from palinurus.gateway.mcp import signins
 from palinurus.gateway.methods import (
     agent,
@@ -33,6 +34,7 @@ from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
+    *(forms, skillstore, push),
     *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes, canvas, fleet, signins),
 )
 METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from palinurus.gateway.pairing import describe_device
+from msgspec import Meta
+
 from palinurus.gateway.rpc import PAIRING, GatewayMethod, MethodCall, MethodParams, NonEmpty, NoParams
+from palinurus.gateway.ws.devicerow import describe_device
 
 
 class DeviceRequestParams(MethodParams, frozen=True):
@@ -24,10 +26,24 @@ class TokenRotateParams(DeviceRoleParams, frozen=True):
     scopes: tuple[NonEmpty, ...] | None = None
 
 
+class DeviceNameParams(DeviceParams, frozen=True):
+    name: Annotated[str, Meta(min_length=1, max_length=80)]
+
+
 async def list_devices(call: MethodCall, params: NoParams) -> Any:
-    """Requests that wait and devices that were approved."""
+    """Requests that wait and devices that were approved. `self`: the one that asks; `connected`: those here now."""
     pairing = call.gateway.pairing
-    return {"pending": pairing.requests(), "paired": [describe_device(device) for device in pairing.devices()]}
+    here = sorted({client.caller.device for client in call.gateway.clients() if client.caller.device})
+    told = {"pending": pairing.requests(), "paired": [describe_device(device) for device in pairing.devices()]}
+    return {**told, "self": call.client.caller.device, "connected": here}
+
+
+async def rename_device(call: MethodCall, params: DeviceNameParams) -> Any:
+    """Give a device a name that people know it by."""
+    device = await call.gateway.pairing.amend(
+        params.device_id, call.client.caller.scopes, display_name=params.name.strip()
+    )
+    return {"device": describe_device(device)}
 
 
 async def approve_device(call: MethodCall, params: DeviceRequestParams) -> Any:
@@ -69,6 +85,7 @@ METHODS = (
     GatewayMethod("device.pair.list", PAIRING, NoParams, list_devices),
     GatewayMethod("device.pair.approve", PAIRING, DeviceRequestParams, approve_device),
     GatewayMethod("device.pair.reject", PAIRING, DeviceRequestParams, reject_device),
+    GatewayMethod("device.pair.rename", PAIRING, DeviceNameParams, rename_device),
     GatewayMethod("device.pair.remove", PAIRING, DeviceParams, remove_device),
     GatewayMethod("device.token.rotate", PAIRING, TokenRotateParams, rotate_device_token),
     GatewayMethod("device.token.revoke", PAIRING, DeviceRoleParams, revoke_device_token),

@@ -27,6 +27,7 @@ from palinurus.providers.probe import ADDRESS, probe_ollama
 
 LOCAL = "ollama"  # the one local server that is looked for
 SHOWN = 12  # models named for a provider
+ASSUMED = " assumed"  # among the facts of a server, what it did not say
 
 Text = Annotated[str, Meta(max_length=4096)]
 
@@ -37,6 +38,7 @@ class SetupChoiceParams(MethodParams, frozen=True):
     key: Text = ""  # "": the one that is known already, or none
     base_url: Text = ""
     workspace: Text = ""  # "": where it is now
+    primary: bool = True  # the model that answers from now on; else it is only there to be chosen
 
 
 async def get_setup_status(call: MethodCall, asked: NoParams) -> dict[str, Any]:
@@ -83,36 +85,39 @@ def _address(settings: Settings) -> str:
 async def try_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any]:
     """Ask the chosen model for one word. `problem` says why there was none."""
     program = call.program
-    ref, change = await _change(program, asked)
+    ref, change, assumed = await _change(program, asked)
     problem = await _asked(program, ref, change)
-    return {"ok": not problem, "model": ref, **({"problem": problem} if problem else {})}
+    return {"ok": not problem, "model": ref, "assumed": assumed, **({"problem": problem} if problem else {})}
 
 
 async def apply_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any]:
     """Write the choice into the config, tried or not. It acts when the gateway has read it again."""
     program = call.program
-    ref, change = await _change(program, asked)
+    ref, change, assumed = await _change(program, asked)
     file = paths.locate_config_file(program.settings.home)
     found = await asyncio.to_thread(read_config, file, program.settings.home, program.environ)
     text = msgspec.json.encode(change).decode()
     done = await config.merge_config(call, config.ConfigPatchParams(raw=text, base_hash=digest_config(found.data)))
-    return {"ok": True, "model": ref, "changedPaths": done["changedPaths"], "reload": program.settings.gateway.reload}
+    told = {"changedPaths": done["changedPaths"], "assumed": assumed, "reload": program.settings.gateway.reload}
+    return {"ok": True, "model": ref, **told}
 
 
-async def _change(program: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
-    """The model's name, and the merge patch that makes it the one in use. Raises MethodError."""
+async def _change(program: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any], list[str]]:
+    """The model's name, the merge patch that makes it the one in use (or only known), and what its server does not
+    say of it. Raises MethodError."""
     if asked.base_url and not discovery.is_server_address(asked.base_url):
         raise MethodError(discovery.ADDRESS)
     ref, entry = _known(program, asked) if asked.provider else await _server(asked)
     if asked.key:
         entry["apiKey"] = asked.key.strip()
-    change: dict[str, Any] = {"agents": {"defaults": {"model": ref}}}
+    assumed = entry.pop(ASSUMED, [])
+    change: dict[str, Any] = {"agents": {"defaults": {"model": ref}}} if asked.primary else {}
     wanted = _workspace(program, asked.workspace.strip())
     if wanted != program.settings.agents[program.settings.default_agent].workspace:
-        change["agents"]["defaults"]["workspace"] = wanted
+        change.setdefault("agents", {}).setdefault("defaults", {})["workspace"] = wanted
     if entry:
         change["models"] = {"providers": {ref.partition("/")[0]: entry}}
-    return ref, change
+    return ref, change, assumed
 
 
 def _workspace(program: CommandContext, text: str) -> str:
@@ -146,7 +151,8 @@ async def _server(asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
     found = await discovery.inspect_server(asked.base_url, asked.key.strip())
     if isinstance(found, str):
         raise MethodError(found)
-    return f"{discovery.SERVER}/{asked.model.strip() or found.models[0]}", found.entry
+    model = asked.model.strip() or found.models[0]
+    return f"{discovery.SERVER}/{model}", {**found.entry, ASSUMED: found.list_assumed(model)}
 
 
 async def _asked(program: CommandContext, ref: str, change: dict[str, Any]) -> str:

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer, narrow_scopes
-from palinurus.gateway.pairing import PHONE, DevicePairing, PairedDevice
+from palinurus.gateway.pairing import PHONE, DevicePairing
 from palinurus.gateway.rpc import ClientDescription, MethodError, decode_params
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
+from palinurus.gateway.ws.devicerow import PairedDevice
 from palinurus.gateway.ws.hub import ResumePoint
 from palinurus.services.nodes.pairing import NodeFacts, NodePairing, NodeRequest
 

@@ -14,9 +14,11 @@ from collections.abc import AsyncIterator, Sequence
 from palinurus.abort import Aborted
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
+from palinurus.core.calls.actions import ActionDecoder, shape_actions
 from palinurus.core.calls.events import TextCallDecoder
 from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StopSignal, StreamDecoder
 from palinurus.providers.errors import end_broken_stream, make_failed
+from palinurus.providers.local.capabilities import choose_call_form
 from palinurus.providers.local.runtime import ENGINE, GRACE, LocalRuntime, RuntimeDied
 from palinurus.providers.local.weights import WEIGHTS, list_pulled, locate_weights
 from palinurus.providers.vendors.local import VENDOR
@@ -66,9 +68,11 @@ class LocalModel:
         except Aborted as error:
             yield make_failed(request, ModelFailure("aborted", error.reason))
             return
-        reader = TextCallDecoder(request)
+        form = choose_call_form(request.model, True) if request.tools else "text"
+        asked = shape_actions(request) if form == "json" else request
+        reader = ActionDecoder(request) if form == "json" else TextCallDecoder(request)
         try:
-            async for events in self._answer(request, found, stop):
+            async for events in self._answer(asked, found, stop):
                 for event in events:
                     for made in reader.feed(event):
                         yield made

@@ -13,16 +13,13 @@ from palinurus.core.prompt.facts import PromptContribution
 from palinurus.core.types.model import ModelRequest, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
 
-# compat: promptMode and toolNames are for whoever makes the prompt; textToolCalls for whoever reads the answer.
+# compat: promptMode and toolNames are for whoever makes the prompt; calls for whoever writes and reads them.
 _SHORT: dict[str, Any] = {
     "promptMode": "none",
-    "toolNames": ["read", "write", "ls", "exec", "grep"],
-    "textToolCalls": True,
+    "toolNames": ["read", "write", "edit", "ls", "exec", "grep"],
+    "calls": "json",
 }
-_RULES = (
-    "Answer in plain words, briefly. Only if the task needs a file or a command, call one of the tools; "
-    "there are no others. Paths are relative to the workspace."
-)
+_RULES = "You are a helpful assistant. Answer briefly. Paths are relative to the workspace."
 _SENTENCE = 80  # characters of a tool's description; arguments have none
 _KEPT = ("type", "enum", "items", "properties", "required", "anyOf", "oneOf", "const")
 

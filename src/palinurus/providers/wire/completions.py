@@ -56,6 +56,9 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["tools"] = [history.describe_function(spec) for spec in request.tools]
         if request.tool_choice is not None:
             body["tool_choice"] = "required" if request.tool_choice == "any" else request.tool_choice
+    if request.schema is not None:
+        named = {"name": "action", "schema": request.schema, "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
     extra = model.params.get("extraBody") or model.params.get("extra_body")
     if isinstance(extra, dict):
         body.update(extra)

@@ -37,6 +37,8 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     }
     if request.tools and model.tools and request.tool_choice != "none":
         body["tools"] = [history.describe_function(spec) for spec in request.tools]
+    if request.schema is not None:
+        body["format"] = request.schema
     if "keep_alive" in model.params:
         body["keep_alive"] = model.params["keep_alive"]
     return body

@@ -1,0 +1,308 @@
+"""Calls as one JSON object a turn, for models of a few billion parameters (`compat.calls: "json"`). Pure.
+
+Such a model writes calls in forms of its own, repeats what succeeded, and ends with nothing. So it is not given tools:
+it is told a handful of actions with examples, one of them the answer, and a JSON schema of exactly these (which
+llama.cpp, Ollama, vLLM and LM Studio hold it to). `shape_actions` makes the request, `ActionDecoder` reads what comes.
+Measured with Qwen2.5-Coder 1.5B: docs/decisions/0105.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from palinurus.core.calls.events import CUT, TextCallDecoder, make_call_id
+from palinurus.core.calls.mend import parse_loose_json
+from palinurus.core.types.messages import (
+    REPEATED,
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import (
+    CallDelta,
+    CallStart,
+    ModelEvent,
+    ModelRequest,
+    Prompt,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+)
+from palinurus.core.types.tool import ToolSpec
+from palinurus.patterns import compile_late
+
+DO, ANSWER, TEXT = "do", "answer", "text"
+MOST_ACTIONS = 12
+_RESULT_CHARS = 6_000  # of one result: the model's window is small, and what it must answer comes after it
+_QUESTION_CHARS = 400
+_OPENING = compile_late(r'\s*\{\s*"do"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
+# As much of a JSON string as is whole: an escape is not cut, nor are the two halves of a letter.
+_LETTERS = compile_late(
+    r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*'
+)
+_TYPES = ("string", "integer", "number", "boolean")
+
+
+class ActionShape(msgspec.Struct, frozen=True):
+    """How a tool is told as an action: its fields, what it does, an example, and what the tool itself is given."""
+
+    fields: tuple[str, ...]
+    about: str
+    wish: str = ""  # what a person says …
+    example: Mapping[str, str] = {}  # … and what is done then
+    to_arguments: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    from_arguments: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+
+def _to_edit(fields: dict[str, Any]) -> dict[str, Any]:
+    change = {"oldText": fields.get("old", ""), "newText": fields.get("new", "")}
+    return {"path": fields.get("path", ""), "edits": [change]}
+
+
+def _from_edit(arguments: dict[str, Any]) -> dict[str, Any]:
+    edits = arguments.get("edits")
+    first = edits[0] if isinstance(edits, list) and edits and isinstance(edits[0], dict) else {}
+    return {"path": arguments.get("path", ""), "old": first.get("oldText", ""), "new": first.get("newText", "")}
+
+
+# In the order in which they are told. A tool that is not here is told by its schema, without an example.
+SHAPES: dict[str, ActionShape] = {
+    "ls": ActionShape(("path",), "list a folder", "what files are here?", {"path": "."}),
+    "read": ActionShape(("path",), "read a file", "what is in a.txt?", {"path": "a.txt"}),
+    "grep": ActionShape(("pattern",), "find files that contain a text", "where is Foo mentioned?", {"pattern": "Foo"}),
+    "write": ActionShape(
+        ("path", "content"), "make a file", "note: call Bob", {"path": "note.txt", "content": "call Bob\n"}
+    ),
+    "edit": ActionShape(
+        ("path", "old", "new"),
+        "replace a text in a file",
+        "change cat to dog in a.txt",
+        {"path": "a.txt", "old": "cat", "new": "dog"},
+        _to_edit,
+        _from_edit,
+    ),
+    "exec": ActionShape(("command",), "run a shell command", "which day is it?", {"command": "date"}),
+}
+_RULES = """You work on a person's files. Each turn you write one JSON object, an action:
+{actions}
+{answer}  (words to the person)
+You get the result of an action, then write the next one. When you have what was asked for, or nothing has to be done, \
+answer. Say in the answer what the result says; never invent one.
+Examples:
+{examples}
+what is 2+3? -> {{"do":"answer","text":"2+3 is 5."}}"""
+
+
+def shape_actions(request: ModelRequest) -> ModelRequest:
+    """The request as such a model gets it: no tools, actions in the prompt, a schema, a history of actions."""
+    request = msgspec.structs.replace(request, tools=choose_tools(request.tools))
+    told = [(spec, SHAPES.get(spec.name) or _describe(spec)) for spec in sorted(request.tools, key=_rank)]
+    rules = _RULES.format(
+        actions="\n".join(f"{_write(s.name, {f: f.upper() for f in h.fields})}  ({h.about})" for s, h in told),
+        answer=_write(ANSWER, {TEXT: "TEXT"}),
+        examples="\n".join(f"{h.wish} -> {_write(s.name, h.example)}" for s, h in told if h.wish),
+    )
+    stable = f"{request.prompt.stable}\n\n{rules}".strip()
+    prompt = Prompt(stable, request.prompt.volatile, request.prompt.parts)
+    messages = tuple(_retell(request.messages))
+    return msgspec.structs.replace(
+        request, prompt=prompt, messages=messages, tools=(), tool_choice=None, schema=build_schema(request)
+    )
+
+
+def choose_tools(tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    """Those that such a model can tell apart: of many only the ones that are told with an example."""
+    return tools if len(tools) <= MOST_ACTIONS else tuple(spec for spec in tools if spec.name in SHAPES)
+
+
+def build_schema(request: ModelRequest) -> dict[str, Any]:
+    """What may be written: one of the actions; only the answer, once the model has been told that it repeats itself."""
+    rows = [_row(ANSWER, {TEXT: {"type": "string", "minLength": 1}})]
+    if not _is_stuck(request.messages):
+        for spec in request.tools:
+            shape = SHAPES.get(spec.name) or _describe(spec)
+            rows.append(_row(spec.name, {name: _kind(spec, name) for name in shape.fields}))
+    return {"anyOf": rows}
+
+
+def _row(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    properties = {DO: {"const": name}, **fields}
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+def _rank(spec: ToolSpec) -> int:
+    return [*SHAPES].index(spec.name) if spec.name in SHAPES else len(SHAPES)
+
+
+def _describe(spec: ToolSpec) -> ActionShape:
+    """A tool we have no words for: its required arguments that are plain values, or its first one."""
+    properties = spec.parameters.get("properties") or {}
+    wanted = spec.parameters.get("required") or [*properties][:1]
+    plain = tuple(name for name in wanted if (properties.get(name) or {}).get("type") in _TYPES)
+    return ActionShape(plain, spec.description.split(". ")[0].split("\n")[0][:80])
+
+
+def _kind(spec: ToolSpec, name: str) -> dict[str, Any]:
+    found = (spec.parameters.get("properties") or {}).get(name) or {}
+    return {"type": found["type"] if found.get("type") in _TYPES else "string"}
+
+
+def _write(name: str, fields: Mapping[str, Any]) -> str:
+    return msgspec.json.encode({DO: name, **fields}).decode()
+
+
+# --- what was said before ------------------------------------------------------------------------------------
+
+
+def _retell(messages: Sequence[Message]) -> list[Message]:
+    """The conversation in actions. A result is told as a person's words: models of this size know no other role."""
+    out: list[Message] = []
+    question = ""
+    for message in messages:
+        if isinstance(message, UserMessage):
+            question = message.text
+            out.append(message)
+        elif isinstance(message, ToolResult):
+            out.append(UserMessage(_tell_result(message, question), message.timestamp, message.source))
+        else:
+            out += _retell_answer(message)
+    return _join_results(out)
+
+
+def _tell_result(result: ToolResult, question: str) -> str:
+    text = result.text.strip() or "(nothing)"
+    if (over := len(text) - _RESULT_CHARS) > 0:
+        half = _RESULT_CHARS // 2
+        text = f"{text[:half]}\n… {over} characters left out …\n{text[-half:]}"
+    head = f"{result.toolName} failed" if result.isError else f"Result of {result.toolName}"
+    return f"{head}:\n{text}\n\nThe person asked: {question[:_QUESTION_CHARS]}\nNext action, or the answer."
+
+
+def _retell_answer(message: AssistantMessage) -> list[Message]:
+    made = [_write(call.name, _to_fields(call)) for call in message.calls]
+    if not made and message.text.strip():
+        made = [_write(ANSWER, {TEXT: message.text.strip()})]
+    return [msgspec.structs.replace(message, content=(TextBlock(made[0]),))] if made else []
+
+
+def _to_fields(call: ToolCall) -> dict[str, Any]:
+    shape = SHAPES.get(call.name)
+    return shape.from_arguments(call.arguments) if shape and shape.from_arguments else dict(call.arguments)
+
+
+def _join_results(messages: list[Message]) -> list[Message]:
+    """Words of the person that follow each other become one message: some templates refuse two."""
+    out: list[Message] = []
+    for message in messages:
+        last = out[-1] if out else None
+        if isinstance(message, UserMessage) and isinstance(last, UserMessage) and not _has_pictures(last, message):
+            text = f"{last.text}\n\n{message.text}"
+            out[-1] = UserMessage(text, message.timestamp, message.source or last.source)
+        else:
+            out.append(message)
+    return out
+
+
+def _has_pictures(*messages: UserMessage) -> bool:
+    return any(not isinstance(block, TextBlock) for message in messages for block in message.blocks)
+
+
+def _since_person(messages: Sequence[Message]) -> Sequence[Message]:
+    """What happened since a person last said something."""
+    at = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], UserMessage)), -1)
+    return messages[at + 1 :]
+
+
+def _was_done(call: tuple[str, dict[str, Any]], messages: Sequence[Message]) -> bool:
+    """Was this very call the last one, and did it succeed?"""
+    answers = [m for m in _since_person(messages) if isinstance(m, AssistantMessage) and m.calls]
+    results = {m.toolCallId: m for m in _since_person(messages) if isinstance(m, ToolResult)}
+    last = answers[-1].calls[-1] if answers else None
+    found = results.get(last.id) if last is not None else None
+    return bool(last and found and not found.isError and (last.name, last.arguments) == call)
+
+
+def _is_stuck(messages: Sequence[Message]) -> bool:
+    """Has it just been told that it repeats itself? Then only the answer is left."""
+    answers = [m for m in _since_person(messages) if isinstance(m, AssistantMessage) and m.calls]
+    return bool(answers) and answers[-1].calls[-1].invalid == REPEATED
+
+
+# --- what comes ----------------------------------------------------------------------------------------------
+
+
+class ActionDecoder:
+    """`feed` one event, get the events it amounts to. An answer is shown as it is written; an action when it is whole.
+    Of a model that keeps to no schema other forms are read as well."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self._request = request  # as it was before it was shaped
+        self._text = ""
+        self._shown = 0
+        self._at: int | None = None  # where the answer's text begins
+        self._other = TextCallDecoder(request)
+        self._plain = False  # it is no JSON: whatever it is, the other one reads it
+
+    def feed(self, event: ModelEvent) -> list[ModelEvent]:
+        """The events to hand on now; may be none."""
+        if self._plain:
+            return self._other.feed(event)
+        if isinstance(event, TextDelta):
+            self._text += event.text
+            if self._text.lstrip()[:1] not in ("", "{"):
+                self._plain = True
+                return self._other.feed(TextDelta(self._text))
+            return self._show()
+        if isinstance(event, StreamDone):
+            return self._done(event)
+        if isinstance(event, StreamFailed):
+            return [event]
+        return [event] if not isinstance(event, CallStart | CallDelta) else []
+
+    def _show(self) -> list[ModelEvent]:
+        """What is new of an answer that is being written, up to its last whole letter."""
+        if self._at is None:
+            opening = _OPENING.match(self._text)
+            if opening is None:
+                return []
+            self._at = opening.end()
+        whole = _LETTERS.match(self._text, self._at)
+        if whole is None or whole.end() == self._at:
+            return []
+        piece, self._at = self._text[self._at : whole.end()], whole.end()
+        new: str = json.loads(f'"{piece}"', strict=False)
+        self._shown += len(new)
+        return [TextDelta(new)]
+
+    def _done(self, event: StreamDone) -> list[ModelEvent]:
+        found = parse_loose_json(self._text, self._text.find("{")) if "{" in self._text else None
+        value = found.value if found is not None else None
+        name = value.get(DO) if isinstance(value, dict) else None
+        if not isinstance(value, dict) or not isinstance(name, str):
+            return [*self._other.feed(TextDelta(self._text)), *self._other.feed(event)] if self._text else [event]
+        fields = {key: one for key, one in value.items() if key != DO}
+        if name == ANSWER:
+            text = fields.get(TEXT)
+            text = text if isinstance(text, str) else ""
+            rest = text[self._shown :]
+            message = msgspec.structs.replace(event.message, content=(TextBlock(text),) if text else ())
+            return [*([TextDelta(rest)] if rest else []), StreamDone(message)]
+        cut = found is not None and found.cut and event.message.stopReason == "length"
+        return self._call(name, fields, event.message, CUT if cut else "")
+
+    def _call(self, name: str, fields: dict[str, Any], message: AssistantMessage, invalid: str) -> list[ModelEvent]:
+        shape = SHAPES.get(name)
+        arguments = shape.to_arguments(fields) if shape and shape.to_arguments else fields
+        if not invalid and _was_done((name, arguments), self._request.messages):
+            invalid = REPEATED
+        call = ToolCall(make_call_id(self._request.messages, 0), name, arguments, invalid=invalid or None)
+        made = msgspec.structs.replace(message, content=(call,), stopReason="toolUse")
+        told = msgspec.json.encode(arguments).decode()
+        return [CallStart(0, call.id, name), CallDelta(0, told), StreamDone(made)]
