@@ -35,6 +35,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "learn": ("pal learn", "pal learn show ID", "pal learn accept ID"),
     "approvals": ("pal approvals", "pal approvals answer 1a2b3c4d allow-once"),
     "channels": ("pal channels list --all", "pal channels add telegram", "pal channels status"),
+    "folders": ("pal folders", "pal folders allow ~/project"),
     "directory": ("pal directory peers",),
     "message": ('pal message send --channel telegram --target 123 --message "on my way"',),
     "pairing": ("pal pairing", "pal pairing approve CODE"),
