@@ -119,6 +119,8 @@ PARTS: dict[str, str] = {
     "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`
     "tried": "palinurus.cli.setup.questions:try_current_model",  # one word from the model, for `pal doctor --ask`
     "tui": "palinurus.cli.tui.app:run_chat_screen",  # needs the extra `tui`
+    "markdown": "palinurus.cli.tui.markdown:render_markdown",  # with the first answer
+    "open-block": "palinurus.cli.tui.markdown:find_open_block",
     "status-command": "palinurus.cli.tui.statuscommand:StatusCommand",  # where one is configured
     "connect": "palinurus.gateway.client:connect_gateway",  # the gateway's protocol, with aiohttp
     "login": "palinurus.gateway.client:LoginOptions",
@@ -126,7 +128,6 @@ PARTS: dict[str, str] = {
     "link": "palinurus.cli.reach.gateway:find_connection_source",  # the screen's way to the agent, once it stands
     "open": "palinurus.cli.reach.embedded:open_program",  # the whole program with nothing running, for one command
     "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
-    "serving": "palinurus.cli.reach.embedded:start_serving_client",  # the same, for a chat line by line
     "attach": "palinurus.cli.reach.embedded:attach_files",  # `pal agent --file` without a gateway
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring

@@ -66,6 +66,14 @@ def _stored(what: str) -> RouteHandler:
     return lambda visit: late.load_part("stored")(visit, what)
 
 
+def _mcp(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
+    try:
+        handle = late.load_part("mcp-http")
+    except ModuleNotFoundError:
+        return HttpFault(503, "MCP needs an extra that is not installed: `pal extras add mcp`", "unavailable")
+    return handle(visit)  # type: ignore[no-any-return]
+
+
 def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
     return visit.gateway.calls.answer(visit)
 
@@ -114,6 +122,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)"), "conversation", READ, _stored("conversation")),
     HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)/items"), "items", READ, _stored("items")),
     HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", WRITE, _LATER["asset"]),
+    HttpRoute("POST", compile_late(r"/mcp"), "mcp", READ, _mcp),
     HttpRoute("POST", compile_late(r"/reach/turn"), "reach", ADMIN, _reach),
     HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", ADMIN, _LATER["invoke"]),
     HttpRoute("GET", compile_late(r"/metrics"), "metrics", READ, _metrics),

@@ -173,7 +173,8 @@ class ComposerBox(TextArea):
         """Long text becomes a mark; so does a picture that was dropped."""
         event.stop()
         event.prevent_default()
-        shelf, text, path = self.composer.shelf, event.text, find_picture(event.text)
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")  # as terminals send the ends of lines
+        shelf, path = self.composer.shelf, find_picture(text)
         try:
             mark = shelf.add_picture(*load_picture(path)) + " " if path else shelf.fold(text)
         except OSError:
