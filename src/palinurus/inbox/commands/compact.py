@@ -11,6 +11,7 @@ import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRequest, compact_by_hand
 from palinurus.core.types.model import ModelSpec, Prompt
+from palinurus.core.types.tool import list_specs
 from palinurus.errors import StateError
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 from palinurus.services.facts import change_record, find_session_model, format_tokens
@@ -55,7 +56,7 @@ async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str
     if shared.lock(key).locked():
         return CommandAnswer("The conversation is being compacted already.")
     prompt = await program.prompt_report(call.key) if program.prompt_report is not None else Prompt("")
-    specs = tuple(tool.spec for tool in program.tools.values())
+    specs = list_specs(program.tools.values())
     wish = CompactionRequest(
         call.key, call.record, transcript, _models(call), prompt=prompt, specs=specs, instructions=wishes,
         busy=lambda: program.inbox.running(key), shared=call.shared,
