@@ -1,8 +1,8 @@
 """`make compat`: the unmodified OpenClaw clients against our gateway with a mock model, the configs of its docs, and
-Claude's Agent SDK with `pal` as its command line.
+Claude's Agent SDK with `pal` as its command line, and the npm SDK's client of the Agent Client Protocol with `pal acp`.
 Exit 1 on a mismatch.
 
-PARTS (blocks, homes, agentsdk, cli, node, tui, control) as arguments pick some of them. The package is kept in
+PARTS (blocks, homes, agentsdk, editors, cli, node, tui, control) as arguments pick some of them. The package is kept in
 $COMPAT_PACKAGE (else the user's cache folder); screens and screenshots go to a new folder that is named at the end.
 """
 
@@ -14,6 +14,7 @@ import sys
 import agentsdk
 import blocks
 import control
+import editors
 import homes
 import node
 import place
@@ -22,7 +23,7 @@ from tally import Tally
 
 import cli
 
-PARTS = ("blocks", "homes", "agentsdk", "cli", "node", "tui", "control")
+PARTS = ("blocks", "homes", "agentsdk", "editors", "cli", "node", "tui", "control")
 
 
 def main(wanted: list[str]) -> int:
@@ -32,14 +33,16 @@ def main(wanted: list[str]) -> int:
     tally = Tally()
     if "agentsdk" in (wanted or PARTS):
         agentsdk.drive(cache, tally)
-    if wanted == ["agentsdk"]:
+    if "editors" in (wanted or PARTS):
+        editors.drive(cache, tally)
+    if wanted and set(wanted) <= {"agentsdk", "editors"}:
         return 0 if tally.good else 1
     place.install(package)
     if "blocks" in (wanted or PARTS):
         blocks.drive(os.path.join(package, "node_modules", "openclaw", "docs"), tally)
     if "homes" in (wanted or PARTS):
         homes.drive(package, cache, tally)
-    wanted = [part for part in wanted or PARTS if part not in ("blocks", "homes", "agentsdk")]
+    wanted = [part for part in wanted or PARTS if part not in ("blocks", "homes", "agentsdk", "editors")]
     if not wanted:
         return 0 if tally.good else 1
     server = control.serve(package)

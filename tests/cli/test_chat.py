@@ -57,6 +57,7 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
+            cwd="/",  # in a repository it would ask whether to work there
             env={**os.environ, "PYTHONPATH": SRC, "TERM": "xterm", "NO_COLOR": "1"},
         )
         os.close(slave)
@@ -136,6 +137,7 @@ class Glass(Terminal):
             stdout=slave,
             stderr=slave,
             start_new_session=True,
+            cwd=home.parent,  # in a repository it would ask whether to work there
             env={**os.environ, "PYTHONPATH": path, "TERM": term},
         )
         os.close(slave)

@@ -53,7 +53,7 @@ class Screen:
         environ = {**os.environ, "PALINURUS_HOME": str(home), "TERM": "xterm", "NO_COLOR": "1"}
         command = [sys.executable, "-m", "palinurus", "chat", "--plain"]
         self.process = subprocess.Popen(
-            command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=environ
+            command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=environ, cwd=home.parent
         )
         os.close(slave)
         self.seen = ""

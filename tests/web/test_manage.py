@@ -13,7 +13,7 @@ from palinurus.testing.oauth import EMAIL, FakeOAuth
 from palinurus.testing.registry import FakeRegistry
 from web.conftest import Visit
 from web.served import CONFIG, served
-from web.test_pages import turn
+from web.test_pages import AXE, serious, turn
 
 ANSWER = ScriptedModel([say("Hello.")], repeat=True)
 NOTES = "---\nname: notes\ndescription: Keeps notes.\n---\nRead files and keep notes.\n"
@@ -180,7 +180,7 @@ async def test_tabs_are_in_step(page: Any, profile: Any, visit: Visit) -> None:
     try:
         await other.goto(site.at("config"))
         await other.select_option("#page-theme", "dark")
-        await page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+        await page.wait_for_selector("html[data-theme=dark]")
     finally:
         await other.evaluate("localStorage.removeItem('theme')")
         await other.close()
@@ -195,7 +195,7 @@ async def test_the_page_opens_without_the_gateway_and_keeps_nothing_it_said(page
         await page.fill("pal-composer textarea", "tell me")
         await page.press("pal-composer textarea", "Enter")
         await page.wait_for_selector(".row.assistant .bar")
-        await page.wait_for_function("navigator.serviceWorker.ready.then((own) => own.active?.state === 'activated')")
+        await page.evaluate("navigator.serviceWorker.ready.then(() => true)")
         kept = await page.evaluate(
             "caches.keys().then((names) => Promise.all("
             "names.map((name) => caches.open(name).then((shelf) => shelf.keys()))))"
@@ -231,3 +231,23 @@ async def test_signing_in_shows_the_address_and_takes_the_answer(page: Any, tmp_
             await page.wait_for_selector(f".toasts >> text=Signed in as {EMAIL}")
             await page.wait_for_selector("pal-signin", state="detached")
             await page.wait_for_selector(".tag.good >> text=signed in")
+
+
+async def test_axe_finds_nothing_serious_on_a_phone_and_in_forms(page: Any, visit: Visit) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: make web")
+    await page.set_viewport_size({"width": 375, "height": 740})
+    await visit(ANSWER)
+    await page.evaluate(AXE.read_text())
+    found: list[str] = []
+    for view in ("usage", "models", "skills", "integrations", "cron", "access", "config", "debug"):
+        await turn(page, view)
+        found += await serious(page, ".content")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 375, view
+    await turn(page, "cron")
+    await page.click(".tools button >> text=New job")
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme)
+        found += await serious(page, ".form-dialog")
+    await page.emulate_media(color_scheme="light")
+    assert not found, "\n".join(found)

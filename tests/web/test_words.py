@@ -1,4 +1,4 @@
-"""The page's words: every text is translated into every language, with the same things put in; none is left over."""
+"""The page's words: every text is translated into every language, with the same things put in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def test_every_text_has_a_translation(language: str) -> None:
     assert len(keys) > 600
     missing = [key for key in keys if key not in table]
     assert not missing, f"words/{language}.json lacks {len(missing)}: {missing[:20]}"
-    assert not [key for key in table if key not in keys], "nobody says this any more"
     wrong = []
     for key, counts in keys.items():
         forms = list(table[key].values()) if counts else [table[key]]

@@ -54,15 +54,16 @@ class TaintMarks:
             known = marks.get(at, ())
         return known if known and os.path.exists(path) else ()
 
-    def list_below(self, folder: str) -> tuple[str, ...]:
-        """What was written there after content from outside was read, remembered files left out: they taint readers."""
+    def list_below(self, folder: str, *, project: bool = False) -> tuple[str, ...]:
+        """What was written there after content from outside was read, remembered files left out (a `project` has
+        none): they taint readers."""
         top = folder.rstrip("/") + "/"
         return tuple(
             path
             for path, sources in (self._known or {}).items()
             if (path == folder or path.startswith(top))
             and taint.is_from_outside(sources)
-            and not lasting.is_shaping_file(path[len(top) :])
+            and (project or not lasting.is_shaping_file(path[len(top) :]))
             and os.path.exists(path)
         )
 
@@ -88,14 +89,22 @@ class TaintMarks:
             if row is not None:
                 self._known[path] = _sources(row.data)
 
-    async def taint(self, transcript: Transcript, workspace: str, *, notes: bool) -> tuple[str, ...]:
-        """What is in a session, summarised or not, and in the files it is shown. Raises StateError kinds."""
-        return await ask_taped("taint", partial(self._taint, transcript, workspace, notes=notes), tuple[str, ...])
+    async def taint(
+        self, transcript: Transcript, workspace: str, *, notes: bool, project: Iterable[str] = ()
+    ) -> tuple[str, ...]:
+        """What is in a session, summarised or not, and in the files it is shown: the agent's own, and those of a
+        project (their paths), which are not the owner's words. Raises StateError kinds."""
+        look = partial(self._taint, transcript, workspace, notes=notes, project=tuple(project))
+        return await ask_taped("taint", look, tuple[str, ...])
 
-    async def _taint(self, transcript: Transcript, workspace: str, *, notes: bool) -> tuple[str, ...]:
+    async def _taint(
+        self, transcript: Transcript, workspace: str, *, notes: bool, project: tuple[str, ...]
+    ) -> tuple[str, ...]:
         await self.load()
         said = (entry.message for entry in transcript.path_to_leaf() if isinstance(entry, MessageEntry))
-        return taint.join_taint(taint.collect_taint(said), self.workspace_taint(workspace, notes=notes))
+        found = taint.join_taint(taint.collect_taint(said), self.workspace_taint(workspace, notes=notes))
+        shown = (one for path in project for one in (f"file {os.path.basename(path)}", *self.of(path)))
+        return taint.join_taint(found, shown)
 
     def workspace_taint(self, workspace: str, *, notes: bool) -> tuple[str, ...]:
         """The taint of what every run of this workspace is shown; with `notes`, of the daily notes too."""

@@ -189,7 +189,8 @@ class RunToolContext:
             await self._seen.marks.add(path, self._seen.taint)
 
     def marked_below(self, folder: str) -> tuple[str, ...]:
-        return self._seen.marks.list_below(folder) if self._seen.marks else ()
+        project = bool(self._plan.settings.persona)
+        return self._seen.marks.list_below(folder, project=project) if self._seen.marks else ()
 
     async def unmark(self, paths: tuple[str, ...]) -> None:
         if self._seen.marks:

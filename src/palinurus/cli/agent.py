@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import CommandParser, load_settings, read_message_text, resolve_session_key, to_json
+from palinurus.cli.args import CommandParser, load_settings, read_message_text, to_json
+from palinurus.cli.here import add_place_args, find_place
 from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import Clock, SystemClock
@@ -41,17 +42,18 @@ def run_agent(argv: list[str]) -> int:
         raise BadRequest("the message is empty", fix="pal agent -m TEXT, or -m - to read it from stdin")
     environ = dict(os.environ)
     loaded = load_settings(environ)
-    where = resolve_session_key(loaded.settings, args.session, args.agent)
     schema = read_schema(args.schema) if args.schema else None
     person = all(end is not None and end.isatty() for end in (sys.stdin, sys.stderr))
+    place = find_place(args, loaded, environ, person=person)
     message = CliMessage(
         text,
-        str(where),
-        where.agent,
+        str(place.key),
+        place.key.agent,
         args.model,
         thinking=args.thinking,
         schema=schema,
         files=read_files(args.file),
+        folder=place.folder,
         unattended=not person,
     )
     return asyncio.run(_talk(loaded, environ, message, args))
@@ -60,7 +62,7 @@ def run_agent(argv: list[str]) -> int:
 def _parser() -> CommandParser:
     parser = CommandParser("agent", "Send one message to the agent and print the reply.")
     parser.add_argument("-m", "--message", required=True, help="what to say; - reads it from stdin")
-    parser.add_argument("--session", default="", help="session key, or a word (default: the main session)")
+    add_place_args(parser)
     parser.add_argument("--agent", default="", help="which agent (default: the default one)")
     parser.add_argument("--model", default="", help="provider/model for this turn")
     parser.add_argument("--thinking", default="", metavar="LEVEL", help="thinking level for this turn")

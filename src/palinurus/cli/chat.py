@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from palinurus import __version__
-from palinurus.cli.args import CommandParser, load_settings, resolve_session_key
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.here import add_place_args, find_place
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent
 from palinurus.cli.render import TerminalView, strip_controls
@@ -68,7 +69,7 @@ class LoopItems(Iterator[T]):
     def __init__(self, loop: asyncio.AbstractEventLoop, items: AsyncIterator[T]) -> None:
         self._queue: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._first: list[tuple[str, Any]] = []  # looked at by `wait`, not taken yet
-        asyncio.run_coroutine_threadsafe(self._fill(items), loop)
+        self._filling = asyncio.run_coroutine_threadsafe(self._fill(items), loop)  # held: nobody else holds the task
 
     async def _fill(self, items: AsyncIterator[T]) -> None:
         try:
@@ -117,7 +118,7 @@ _HELP = """  /exit, /quit   leave (also Ctrl-D, or Ctrl-C twice at the prompt)
 def run_chat(argv: list[str]) -> int:
     """Parse, connect, talk until the person leaves."""
     parser = CommandParser("chat", "Talk to the agent in the terminal.")
-    parser.add_argument("--session", default="", help="session key, or a word (default: the main session)")
+    add_place_args(parser)
     parser.add_argument("--agent", default="", help="which agent (default: the default one)")
     parser.add_argument("--model", default="", help="provider/model for these turns")
     parser.add_argument("--local", action="store_true", help="run in this process, not through a gateway")
@@ -125,14 +126,15 @@ def run_chat(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     environ = dict(os.environ)
     loaded = load_settings(environ)
-    where = resolve_session_key(loaded.settings, args.session, args.agent)
-    blank = CliMessage("", str(where), where.agent, args.model, unattended=not sys.stdin.isatty())
+    person = sys.stdin.isatty()
+    place = find_place(args, loaded, environ, person=person and sys.stdout.isatty())
+    blank = CliMessage("", str(place.key), place.key.agent, args.model, folder=place.folder, unattended=not person)
     screen = None if args.plain else _screen(environ)
     if screen is not None:
         return int(screen(loaded, environ, blank, args.local))
     worker = LoopThread()
     try:
-        client = worker.call(connect_agent(loaded, environ, SystemClock(), local=args.local))
+        client = worker.call(connect_agent(loaded, environ, SystemClock(), local=args.local, serve=person))
         try:
             talk = PlainChat(worker, client, blank, environ)
             if sys.stdin.isatty():
@@ -180,7 +182,8 @@ class PlainChat:
         """The first lines."""
         view = self._view
         print(f"{view.style('Palinurus', 'bold')} {__version__}  {view.style(self._client.where, 'dim')}")
-        print(view.style(f"session {self._blank.session}; /help tells more, Ctrl-D leaves", "dim"))
+        place = f" in {strip_controls(self._blank.folder)}" if self._blank.folder else ""
+        print(view.style(f"session {self._blank.session}{place}; /help tells more, Ctrl-D leaves", "dim"))
 
     def answer_prompts(self, history: str) -> int:
         """Prompt after prompt until the person leaves."""

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("palinurus.cli.look.status:run_status", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run_doctor", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run_sessions", "look at, search, export, branch and clean up sessions"),
+    "folders": ("palinurus.cli.access.folders:run_folders", "where sessions may work: list, allow, revoke"),
     "agents": ("palinurus.cli.agents:run_agents", "which agents there are: list, add, delete; bind, unbind, bindings"),
     "models": ("palinurus.cli.models.catalog:run_models", "list the models that can be used"),
     "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
@@ -124,6 +125,7 @@ PARTS: dict[str, str] = {
     "link": "palinurus.cli.reach.gateway:find_connection_source",  # the screen's way to the agent, once it stands
     "open": "palinurus.cli.reach.embedded:open_program",  # the whole program with nothing running, for one command
     "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
+    "serving": "palinurus.cli.reach.embedded:start_serving_client",  # the same, for a chat line by line
     "attach": "palinurus.cli.reach.embedded:attach_files",  # `pal agent --file` without a gateway
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
@@ -141,6 +143,8 @@ PARTS: dict[str, str] = {
     "model-login": "palinurus.cli.models.login:run_models_login",
     "model-logout": "palinurus.cli.models.login:run_models_logout",
     "restored": "palinurus.cli.backup:finish_restore",  # one that was killed
+    "resume": "palinurus.cli.sessions.resume:find_resumed_session",
+    "newest": "palinurus.cli.sessions.resume:find_newest_session",
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
 _HEADLESS = {"-p", "--print", "--output-format", "--input-format"}  # a line with one of these is a program's

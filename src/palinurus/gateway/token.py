@@ -13,6 +13,7 @@ import stat
 
 import msgspec
 
+from palinurus.config.sections.gateway import GatewaySettings
 from palinurus.errors import StateUnwritable
 from palinurus.files import write_whole_file
 from palinurus.store.records import RecordStore
@@ -33,6 +34,7 @@ class GatewayLocation(msgspec.Struct, frozen=True):
     started: int = 0
     fingerprint: str = ""  # of its certificate, SHA-256 in hex; "": plain HTTP
     proof: str = ""  # the key with which it proves that it is this gateway; made anew at each start
+    chat: bool = False  # a chat in a terminal that serves the others while it lasts, no gateway of its own
 
 
 def make_gateway_proof(key: str, nonce: str, address: object) -> str:
@@ -101,6 +103,11 @@ def ensure_token(home: str) -> str:
     finally:
         if os.path.exists(temp):
             os.unlink(temp)
+
+
+def choose_secret(settings: GatewaySettings, home: str) -> str:
+    """What opens a gateway of this home, as its own commands know it. Raises StateUnwritable."""
+    return settings.token.reveal() or ensure_token(home)
 
 
 def to_reachable_host(bind: str) -> str:

@@ -35,7 +35,7 @@ _HEAD = 64 * 1024  # bytes in which a header line is looked for
 INHERITED = (
     "thinkingLevel", "verboseLevel", "reasoningLevel", "fastMode", "providerOverride", "modelOverride",
     "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource", "modelProvider", "model",
-    "permissionMode",
+    "permissionMode", "folder",
 )  # fmt: skip
 
 
@@ -142,13 +142,13 @@ async def find_current_session(
         return CurrentSession(SessionRecord.fresh(key, moment.now, ident), stored=False)
     record = SessionRecord.decode(row.data)
     if not moment.person:
-        return CurrentSession(record, stored=True)
+        return CurrentSession(record, stored=True, before=row.data)
     if record.sessionStartedAt is None and home:
         file = os.path.join(home, record.path(key.agent))
         record = msgspec.structs.replace(record, sessionStartedAt=await asyncio.to_thread(read_start_time, file))
     reason = find_stale_reason(record, find_reset_policy(settings, key, moment.channel), moment.now, moment.tz)
     if reason is None:
-        return CurrentSession(record, stored=True)
+        return CurrentSession(record, stored=True, before=row.data)
     return CurrentSession(
         roll_over(record, key, moment.now, ident, asked=False),
         stored=False,
@@ -209,10 +209,11 @@ def _payload(key: SessionKey, record: SessionRecord, **more: Any) -> dict[str, A
     return {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent, **more}
 
 
-# Where the chat is, and when we are meant there: true of the chat, hence every new session of the key keeps it.
+# Where the chat is, when we are meant there, which folder it is about: true of the chat, hence every new session of the
+# key keeps it.
 _ROUTE = (
     "channel", "chatType", "groupId", "subject", "groupChannel", "space", "groupActivation",
-    "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
+    "lastChannel", "lastTo", "lastAccountId", "lastThreadId", "folder",
     "permissionMode",  # who wants to be asked is not to find that a night has ended it
 )  # fmt: skip
 _CHOICE = (

@@ -42,6 +42,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     # family
     spawnedBy: str | None = None
     spawnedCwd: str | None = None
+    folder: str | None = None  # where its tools work, by the owner's leave; None: in the home workspace
     parentSessionKey: str | None = None
     forkedFromParent: bool | None = None
     spawnDepth: int | None = None

@@ -15,7 +15,7 @@ _SHOWN = (
     "fastMode", "verboseLevel", "traceLevel", "reasoningLevel", "elevatedLevel", "permissionMode", "sendPolicy",
     "responseUsage", "queueMode", "groupActivation", "estimatedCostUsd", "status", "startedAt", "endedAt", "runtimeMs",
     "parentSessionKey", "spawnedBy", "spawnDepth", "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
-    "compactionCount", "sessionStartedAt", "lastInteractionAt",
+    "compactionCount", "sessionStartedAt", "lastInteractionAt", "folder",
 )  # fmt: skip
 _LISTED: dict[SessionKind, str] = {"direct": "other"}
 _GROUPS = {"group": "group", "channel": "channel", "room": "channel"}

@@ -23,6 +23,7 @@ from palinurus.core.folders import is_inside
 from palinurus.core.policy.lasting import (
     SHAPING_FOLDERS,
     STEERING_HOME,
+    is_project_order,
     is_shaping_file,
     is_steering_file,
     list_git_orders,
@@ -66,9 +67,19 @@ class PersonaChange(msgspec.Struct, frozen=True):
 
 class PersonaWatch:
     """One workspace, from a moment on. `pids`: processes that may still change it. `home`: of the commands, where their
-    programs' settings are watched too; "": only the agent's own files are."""
+    programs' settings are watched too; "": only the agent's own files are. `project`: a folder of the owner's, in which
+    there are none of those."""
 
-    def __init__(self, workspace: str, aside: str, home: str = "", known: dict[str, PersonaSnapshot] | None = None):
+    def __init__(
+        self,
+        workspace: str,
+        aside: str,
+        home: str = "",
+        known: dict[str, PersonaSnapshot] | None = None,
+        *,
+        project: bool = False,
+    ):
+        self.project = project
         self._undone: list[PersonaChange] = []  # and nobody was told of it yet
         self.workspace = find_real_path(workspace)
         self.pids: set[int] = set()
@@ -118,7 +129,11 @@ class PersonaWatch:
                     self._known[path] = older._known[path]
 
     def _watches(self, path: str) -> bool:
-        return self.wide or path in self._known or is_shaping_file(os.path.relpath(path, self.workspace))
+        return self.wide or path in self._known or self.shapes(os.path.relpath(path, self.workspace))
+
+    def shapes(self, name: str) -> bool:
+        """Is it, as seen from the workspace, one of the agent's own files?"""
+        return not self.project and is_shaping_file(name)
 
     def apply(self, change: PersonaChange) -> None:
         """Let it be as the command wanted it. Raises OSError, ToolFailure."""
@@ -203,7 +218,7 @@ class PersonaWatch:
         if top is not None:  # of a hundred names that are looked at twice a call, few can be ours
             top = [e for e in top if may_steer(e.name) or e.is_dir(follow_symlinks=False) or e.name in _LINKS]
         listed: _Listed = {self.workspace: top}  # once for both walks: the dearest system call of a look
-        for path, is_link in _walk_shaping(self.workspace, listed):
+        for path, is_link in () if self.project else _walk_shaping(self.workspace, listed):
             if not is_shaping_file(name := path[start:]) and name not in _LINKS:
                 continue
             yield path
@@ -212,8 +227,9 @@ class PersonaWatch:
                 if is_inside(real, self.workspace) and os.path.isfile(real):  # a folder that is a link: not walked
                     yield real
         if self.home:
+            steers = is_project_order if self.project else is_steering_file
             for path, _ in _walk(self.workspace, listed, _STEERING_DEPTH):
-                if is_steering_file(path[start:]):
+                if steers(path[start:]):
                     yield path
             yield from (f"{self.home}/{name}" for name in _choose_present(STEERING_HOME, _list(self.home)))
 

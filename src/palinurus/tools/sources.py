@@ -12,21 +12,20 @@ from palinurus.core.folders import is_inside
 from palinurus.core.policy import lasting, networking, taint
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput
-from palinurus.files import find_real_path
+from palinurus.tools.files.paths import name_in_persona
 
 
 def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, ctx: ToolContext) -> str:
     """Where the content of a result came from; None: the tool failed in words of ours."""
     if output is not None and taint.TOOL_SOURCES.get(tool.name) == "memory":
         found = taint.join_taint(
-            (), (one for path in _read_back(output.details) for one in ctx.file_taint(_full(path, ctx)))
+            (), (one for path in _read_back(output.details) for one in ctx.file_taint(_full(path, ctx, memory=True)))
         )
         return f"memory {', '.join(dict.fromkeys(map(taint.get_source_kind, found)))}" if found else ""
     if output is not None and not output.source and tool.name == "read" and isinstance(args.get("path"), str):
         real = _full(args["path"], ctx)
         # skills that the owner installed were judged then
-        name = os.path.relpath(real, find_real_path(ctx.workspace))
-        if lasting.is_shaping_file(name) or _below(real, ctx.settings.readable):
+        if lasting.is_shaping_file(name_in_persona(real, ctx)) or _below(real, ctx.settings.readable):
             return f"memory {args['path']}"[: taint.MAX_SOURCE_DETAIL] if ctx.file_taint(real) else ""
     if output is not None and isinstance(args.get("path"), str) and taint.TOOL_SOURCES.get(tool.name) == "file":
         real = _full(args["path"], ctx)
@@ -70,8 +69,8 @@ def name_output(output: ToolOutput, command: str, ctx: ToolContext, *, closed: b
     return msgspec.structs.replace(output, source=kind) if kind != "command" and not output.source else output
 
 
-def _full(path: str, ctx: ToolContext) -> str:
-    whole = os.path.join(ctx.workspace, path)
+def _full(path: str, ctx: ToolContext, *, memory: bool = False) -> str:
+    whole = os.path.join((ctx.settings.persona if memory else "") or ctx.workspace, path)
     try:
         return os.path.realpath(whole)
     except (OSError, ValueError):  # no path at all, or one that changed under us

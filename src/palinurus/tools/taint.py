@@ -25,7 +25,7 @@ from palinurus.files import find_real_path
 from palinurus.tools import planted, sources
 from palinurus.tools.files import bounds, handles
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
-from palinurus.tools.files.paths import resolve_path, shorten_path
+from palinurus.tools.files.paths import find_persona, name_in_persona, resolve_path, shorten_path
 from palinurus.tools.persona import PersonaChange, PersonaWatch
 from palinurus.tools.watches import ASIDE, get_persona_watches
 
@@ -76,7 +76,7 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext, must: s
         settings = msgspec.structs.replace(ctx.settings, cell=cell)
         return CallPermission(cast(ToolContext, _Narrow(ctx, settings=settings)), closed=True)
     written = list_written_paths(tool.name, args, ctx)
-    paths = tuple(path for path in written if _lasts(_relative(path, ctx)))
+    paths = tuple(path for path in written if _lasts(path, ctx))
     if not taint.is_reason_to_ask(ctx.settings.taint, tool.name, ctx.taint):
         rules = ctx.settings.taint
         if rules.enabled and "cron" not in rules.allow and not ctx.taint and _starts_jobs(tool, args, ctx):
@@ -163,11 +163,12 @@ async def run_judged(
         watches.accept(given.paths)
         return _noted(output, given, await _settle(strays, ctx), ctx)
     for path in given.paths:
-        if not given.approved or lasting.is_memory_note(_relative(path, ctx)):
+        if not given.approved or lasting.is_memory_note(name_in_persona(path, ctx)):
             await ctx.mark(path)
     home = ctx.settings.exec_env.get("HOME", "") or ctx.workspace
     began = ctx.now() * 1_000_000 - TICK
-    with watches.watch(ctx.workspace, _aside(ctx), home if tainted else "") as watch:
+    project = bool(ctx.settings.persona)
+    with watches.watch(ctx.workspace, _aside(ctx), home if tainted else "", project=project) as watch:
         try:
             output = await work(given.ctx, **args)
         finally:
@@ -197,7 +198,7 @@ async def _reach_beyond(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -
 async def _settle(changes: list[tuple[PersonaWatch, PersonaChange]], ctx: ToolContext) -> list[str]:
     """What is said of changes that were put back. After untrusted content those of the agent's own files stay so; all
     others are put to the owner."""
-    open_ones = [(w, c) for w, c in changes if not (w.wide and lasting.is_shaping_file(c.name))]
+    open_ones = [(w, c) for w, c in changes if not (w.wide and w.shapes(c.name))]
     undone, where = [c.name for _, c in changes], ", ".join(dict.fromkeys(map(taint.get_source_kind, ctx.taint)))
     notes = []
     if open_ones:
@@ -303,7 +304,10 @@ def _starts_jobs(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> bool:
     return made and not ctx.has_called("cron", "add") and not ctx.judge(tool, args).asked
 
 
-def _lasts(name: str) -> bool:
+def _lasts(real: str, ctx: ToolContext) -> bool:
+    if ctx.settings.persona and not find_persona(real, ctx, reading=True):
+        return lasting.is_project_order(_relative(real, ctx))
+    name = name_in_persona(real, ctx)
     return lasting.is_shaping_file(name) or lasting.is_steering_file(name)
 
 

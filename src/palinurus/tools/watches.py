@@ -45,6 +45,7 @@ class HeldWorkspace(msgspec.Struct, frozen=True):
     workspace: str
     home: str
     files: tuple[HeldFile, ...]
+    project: bool = False
 
 
 class PersonaWatches:
@@ -56,13 +57,13 @@ class PersonaWatches:
         self._kept: dict[str, tuple[object, ...]] = {}  # by marker: what was last written beside it
 
     @contextlib.contextmanager
-    def watch(self, workspace: str, aside: str, home: str = "") -> Iterator[PersonaWatch]:
+    def watch(self, workspace: str, aside: str, home: str = "", *, project: bool = False) -> Iterator[PersonaWatch]:
         """Watch while a call runs. Whoever leaves processes behind adds them to `pids`; then the watch goes on."""
         cached = self._caches.pop((workspace, home), {})
         self._caches[workspace, home] = cached
         if len(self._caches) > _KEPT:
             del self._caches[next(iter(self._caches))]
-        watch = PersonaWatch(workspace, aside, home, cached)
+        watch = PersonaWatch(workspace, aside, home, cached, project=project)
         for older in self._watches:
             if older.workspace == watch.workspace:
                 watch.inherit(older)
@@ -152,7 +153,7 @@ class PersonaWatches:
             if self._kept.get(ident) != state:
                 files = tuple(HeldFile(path, one.stamp, one.data, one.link) for path, one in watch.known.items())
                 os.makedirs(folder, mode=0o700, exist_ok=True)
-                data = msgspec.msgpack.encode(HeldWorkspace(watch.workspace, watch.home, files))
+                data = msgspec.msgpack.encode(HeldWorkspace(watch.workspace, watch.home, files, watch.project))
                 write_whole_file(os.path.join(folder, ident), data, sync=False)  # our own; killed is not without power
                 self._kept[ident] = state
             marker = os.path.join(folder, f"{os.getpid()}.{ident}")
@@ -190,7 +191,7 @@ def _put_back_held(aside: str, ident: str) -> list[PersonaChange]:
     try:
         with open(os.path.join(aside + _HELD, ident), "rb") as file:  # our own
             held = msgspec.msgpack.decode(file.read(), type=HeldWorkspace)
-        watch = PersonaWatch(held.workspace, aside, held.home)
+        watch = PersonaWatch(held.workspace, aside, held.home, project=held.project)
     except (OSError, msgspec.MsgspecError) as exc:
         log.error("what a command may have changed before the program was killed is not known: %s", exc)
         return []

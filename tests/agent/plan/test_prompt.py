@@ -16,7 +16,6 @@ from palinurus.agent.plan.prompt import (
     PromptSupply,
     choose_prompt_mode,
     find_documentation,
-    find_repository,
     make_occasion,
     resolve_knobs,
     take_first_sentence,
@@ -34,6 +33,7 @@ from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord
+from palinurus.workspace.folders import find_repository
 from support import inbound, tool
 
 MODEL = ModelSpec(ModelRef("fake", "m"), "openai-completions")

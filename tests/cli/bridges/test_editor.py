@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from flow.test_app import running, until
+from flow.test_app import running, settings, until
 from flow.test_http import served
 from gateway.host import TOKEN
 from later import LaterModule
-from palinurus.cli.bridges.editor import serve_acp
+from palinurus.cli.bridges.acp import LocalLeaves
+from palinurus.cli.bridges.editor import FolderLeaves, serve_acp
 from palinurus.clock import SystemClock
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model
 from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
 from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE
-from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 
 acp = LaterModule("acp")
 schema = LaterModule("acp.schema")
@@ -53,13 +54,16 @@ class Editor:
 
 
 @asynccontextmanager
-async def editing(tmp_path: Path, model: Model, editor: Editor, **changes: Any) -> AsyncIterator[Any]:
+async def editing(
+    tmp_path: Path, model: Model, editor: Editor, leaves: FolderLeaves | None = None, **changes: Any
+) -> AsyncIterator[Any]:
     async with running(tmp_path / "h", model, **changes) as app, served(app) as gateway:
         url, done = f"ws://127.0.0.1:{gateway.port}/", asyncio.Event()
 
         async def bridged(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             target = SessionKey("main", "main")
-            await serve_acp(await connect_gateway(url, SystemClock(), OPTIONS), target, False, (writer, reader))
+            link = await connect_gateway(url, SystemClock(), OPTIONS)
+            await serve_acp(link, target, False, (writer, reader), leaves=leaves)
             done.set()
 
         server = await asyncio.start_unix_server(bridged, tmp_path / "s")
@@ -92,7 +96,7 @@ async def test_a_prompt_streams_its_answer_and_its_tools(tmp_path: Path) -> None
         ]
         assert (tools[0].kind, tools[0].title) == ("read", "ls: .")
         listed = await agent.list_sessions()
-        assert f"agent:main:acp:{session}" in [row.session_id for row in listed.sessions]
+        assert session in [row.session_id for row in listed.sessions]  # the name that new gave, and load takes
         editor.updates.clear()
         await agent.load_session(cwd="/src", session_id=session, mcp_servers=[])
         await until(lambda: editor.said() == "All there.")
@@ -135,3 +139,104 @@ async def test_a_commands_answer_is_said_and_errors_are_too(tmp_path: Path) -> N
         done = await agent.prompt(session_id=session, prompt=[acp.text_block("/status")])
         assert done.stop_reason == "end_turn"
         await until(lambda: "fake/m" in editor.said())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("eggs")
+    return folder
+
+
+EDITS = (
+    ("read", {"path": "notes.txt"}),
+    ("edit", {"path": "notes.txt", "edits": [{"oldText": "eggs", "newText": "tofu"}]}),
+    ("write", {"path": "new.txt", "content": "n"}),
+    ("exec", {"command": "pwd; exit 3"}),
+    ("update_plan", {"plan": [{"step": "look", "status": "completed"}, {"step": "act", "status": "pending"}]}),
+)
+
+
+async def test_the_editors_project_is_where_it_works_after_one_question(tmp_path: Path, project: Path) -> None:
+    editor, model = Editor("allow-always"), ScriptedModel([call_tools(*EDITS), say("Done."), say("Again.")])
+    leaves = LocalLeaves(settings(tmp_path / "h"), {})
+    async with editing(tmp_path, model, editor, leaves) as agent:
+        await agent.initialize(protocol_version=1)
+        session = (await agent.new_session(cwd=str(project), mcp_servers=[])).session_id
+        await agent.prompt(session_id=session, prompt=[acp.text_block("go")])
+        assert (project / "notes.txt").read_text() == "tofu" and (project / "new.txt").exists()
+        ((question, options),) = editor.asked
+        assert str(project) in question.title and options == ["allow-always", "deny"]
+        listed = await agent.list_sessions(cwd=str(project))
+        assert [(row.session_id, row.cwd) for row in listed.sessions] == [(session, str(project))]
+        again = (await agent.new_session(cwd=str(project), mcp_servers=[])).session_id  # allowed once and for all
+        await agent.prompt(session_id=again, prompt=[acp.text_block("more")])
+        assert len(editor.asked) == 1
+    calls = {u.title.partition(":")[0]: u for u in editor.updates if u.session_update == "tool_call"}
+    assert calls["edit"].locations[0].path == calls["read"].locations[0].path == str(project / "notes.txt")
+    (diff,) = calls["edit"].content
+    assert (diff.type, diff.path, diff.old_text, diff.new_text) == ("diff", str(project / "notes.txt"), "eggs", "tofu")
+    assert calls["write"].content[0].new_text == "n"
+    ends = {u.tool_call_id: u for u in editor.updates if u.session_update == "tool_call_update"}
+    assert ends[calls["edit"].tool_call_id].content[0].type == "diff"
+    assert ends[calls["exec"].tool_call_id].status == "failed"
+    (plan,) = [u for u in editor.updates if u.session_update == "plan"]
+    assert [(one.content, one.status) for one in plan.entries] == [("look", "completed"), ("act", "pending")]
+
+
+@pytest.mark.parametrize("cwd", ["project", "h", "."])
+async def test_without_leave_it_works_at_home_and_is_told_where_the_editor_is(
+    tmp_path: Path, project: Path, cwd: str
+) -> None:
+    editor, model = Editor("deny"), ScriptedModel([call_tools(("write", {"path": "x", "content": ""})), say("Done.")])
+    place = str((tmp_path / cwd).resolve())
+    async with editing(tmp_path, model, editor, LocalLeaves(settings(tmp_path / "h"), {})) as agent:
+        await agent.initialize(protocol_version=1)
+        session = (await agent.new_session(cwd=place, mcp_servers=[])).session_id
+        await agent.prompt(session_id=session, prompt=[acp.text_block("go")])
+    assert len(editor.asked) == (cwd == "project")  # the state directory, and what holds it, cannot be allowed
+    assert (tmp_path / "h" / "workspace" / "x").exists() and not (Path(place) / "x").exists()
+    assert f"[The editor is open in {place}]" in str(model.requests[0].messages[-1].content)  # type: ignore[union-attr]
+
+
+async def test_unknown_sessions_and_failed_turns(tmp_path: Path) -> None:
+    editor = Editor()
+    async with editing(tmp_path, ScriptedModel([fail("auth", "no such key")], repeat=True), editor) as agent:
+        await agent.initialize(protocol_version=1)
+        for ident in ("nobody", "agent:main:acp:nobody"):
+            with pytest.raises(acp.RequestError, match="no session"):
+                await agent.prompt(session_id=ident, prompt=[acp.text_block("hi")])
+            with pytest.raises(acp.RequestError, match="no session"):
+                await agent.load_session(cwd="/", session_id=ident, mcp_servers=[])
+        session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+        with pytest.raises(acp.RequestError, match="no such key"):
+            await agent.prompt(session_id=session, prompt=[acp.text_block("hi")])
+
+
+async def test_modes_options_and_commands(tmp_path: Path) -> None:
+    editor = Editor()
+    async with editing(tmp_path, ScriptedModel([say("ok")]), editor) as agent:
+        await agent.initialize(protocol_version=1)
+        made = await agent.new_session(cwd="/", mcp_servers=[])
+        assert made.modes.current_mode_id == "default"
+        assert {"plan", "ask", "acceptEdits", "full"} <= {one.id for one in made.modes.available_modes}
+        assert made.config_options[0].id == "model" and made.config_options[0].current_value == "fake/m"
+        await until(lambda: any(u.session_update == "available_commands_update" for u in editor.updates))
+        await agent.set_session_mode(session_id=made.session_id, mode_id="plan")
+        loaded = await agent.load_session(cwd="/", session_id=made.session_id, mcp_servers=[])
+        assert loaded.modes.current_mode_id == "plan"
+        chosen = await agent.set_config_option(config_id="model", session_id=made.session_id, value="builtin/demo")
+        assert chosen.config_options[0].current_value == "builtin/demo"
+        with pytest.raises(acp.RequestError):
+            await agent.set_session_mode(session_id=made.session_id, mode_id="nosuch")
+
+
+async def test_thoughts_are_shown(tmp_path: Path) -> None:
+    editor = Editor()
+    async with editing(tmp_path, ScriptedModel([say("Answer.", thinking="hm, well")]), editor) as agent:
+        await agent.initialize(protocol_version=1)
+        session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+        await agent.prompt(session_id=session, prompt=[acp.text_block("hi")])
+        await until(lambda: editor.said() == "Answer.")
+    assert editor.said("agent_thought_chunk") == "hm, well"

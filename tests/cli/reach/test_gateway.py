@@ -21,7 +21,8 @@ async def test_the_program_in_this_process_with_a_door_for_us(demo: Path) -> Non
     house = await find_connection_source(load_settings(environ), environ, SystemClock(), False)
     try:
         assert isinstance(house, EmbeddedGateway) and house.where == "in this process"
-        assert token.find_location(str(demo)) is None  # nobody else is sent here
+        place = token.find_location(str(demo))
+        assert place is not None and place.chat and place.host == "127.0.0.1"  # others of this home are sent here
         wire = await house.open()
         found = await wire.call("chat.history", {"sessionKey": "main"})
         assert found["sessionKey"] == "agent:main:main"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from configs import read_settings
-from palinurus.config.findings import ConfigFinding, ConfigPlace
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.sections.sandbox import find_guarded, join_ports, remove_port
 from palinurus.core.types.sandbox import ANY_PORT, DEFAULT_PORTS, ContainerMount, SandboxSettings
 
@@ -105,11 +105,11 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     (tmp_path / "innocent").symlink_to(state)
-    where = ConfigPlace(str(state), {"HOME": "/home/me"}, [])
-    assert find_guarded(str(tmp_path / "innocent"), where)
-    assert find_guarded(str(tmp_path / "innocent" / "missing"), where)
-    assert find_guarded(str(tmp_path), where)  # above it
-    assert not find_guarded(str(tmp_path / "other"), where)
+    where = (str(state), {"HOME": "/home/me"})
+    assert find_guarded(str(tmp_path / "innocent"), *where)
+    assert find_guarded(str(tmp_path / "innocent" / "missing"), *where)
+    assert find_guarded(str(tmp_path), *where)  # above it
+    assert not find_guarded(str(tmp_path / "other"), *where)
 
 
 def test_ordinary_paths_are_fine() -> None:

@@ -134,7 +134,8 @@ class Compactor:
         self._overhead = shared.count_overhead(plan)
         self._room = drafts.measure_room(resolve_window(agent, plan.model), self._overhead, self._settings)
         models = tuple(choice.model for choice in plan.choices)
-        writes = WRITER in plan.tools and plan.route.lane == "main" and plan.workspace == agent.workspace
+        own = agent.workspace in (plan.workspace, plan.settings.persona)
+        writes = WRITER in plan.tools and plan.route.lane == "main" and own
         writes = writes and not plan.inbound.shared  # the notes are the owner's
         subject = CompactionSubject(
             plan.route.key,

@@ -133,6 +133,16 @@ def check_options(
     return ModelFailure("config", why) if why else model
 
 
+def find_asked_model(
+    catalog: Catalog, agent: AgentSettings, asked: str, session: SessionRecord
+) -> ModelSpec | ModelFailure:
+    """The one that this message or a plugin asks for, then the session's, then the agent's."""
+    chosen = session.modelOverride or ""
+    if chosen and session.providerOverride:
+        chosen = f"{session.providerOverride}/{chosen}"
+    return catalog.find(asked or chosen, agent) if asked or chosen else catalog.default(agent)
+
+
 def name_model_chooser(asked: str, wanted: str, session: SessionRecord, agent: AgentSettings) -> str:
     """Who chose the model, in the order in which they are heard."""
     if asked:

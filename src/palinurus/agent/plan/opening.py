@@ -24,6 +24,7 @@ from palinurus.sessions.entries import MessageEntry, TranscriptEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.startup import DEFAULT_PRELUDE, choose_daily_notes, render_prelude
 from palinurus.sessions.transcript import Transcript
+from palinurus.workspace.images import ImageLimits, find_images, resize_images
 
 # The first turn after a bare /new or /reset may begin with the notes of the last days. Reads memory/, once.
 
@@ -86,6 +87,16 @@ def prepend_preface(opening: Opening, text: str, source: str = "") -> Opening:
         return opening
     source = write_sources((source, last.source))
     return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, source))
+
+
+async def add_pictures(inbound: Inbound, workspace: str, limits: ImageLimits) -> Inbound:
+    """With the images it came with and those its text names, as models that see take them."""
+    came = await resize_images(inbound.images, limits)
+    seen = await find_images(inbound.text, workspace, limits)
+    text = "\n".join([seen.text, *came.notes, *seen.notes])
+    source = inbound.source or (f"web {seen.fetched[0]}" if seen.fetched else "")
+    images = (*came.images, *seen.images)
+    return msgspec.structs.replace(inbound, text=text, images=images, source=source)
 
 
 def collect_context(inbound: Inbound) -> tuple[Message, ...]:

@@ -7,7 +7,7 @@ kept in `AgentBase`; per message only the session, the history and the message i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -15,10 +15,12 @@ from msgspec.structs import replace
 
 from palinurus.agent import hookcalls
 from palinurus.agent.marks import TaintMarks
+from palinurus.agent.plan.folder import FolderPlace, get_folder, name_paths, place_occasion, settle_folder
 from palinurus.agent.plan.levels import (
     apply_exec_rules,
     apply_options,
     check_options,
+    find_asked_model,
     name_model_chooser,
     read_sampling,
     read_show,
@@ -30,6 +32,7 @@ from palinurus.agent.plan.offer import ToolOffers
 from palinurus.agent.plan.opening import (
     Opening,
     Tell,
+    add_pictures,
     count_pinned,
     find_open_calls,
     is_continuation,
@@ -62,6 +65,7 @@ from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resol
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.policy.audience import is_outsider, is_shared
 from palinurus.core.policy.modes import LINES
+from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
@@ -86,7 +90,7 @@ from palinurus.store.port import RunClaim, SessionRow, Store, make_id
 from palinurus.taping import ask_taped, read_taped
 from palinurus.tools.watches import get_persona_watches
 from palinurus.tools.web.shrink import shrink_image
-from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
+from palinurus.workspace.images import FetchImage, ImageLimits
 from palinurus.workspace.sources import PromptSources
 
 
@@ -137,6 +141,7 @@ class RunPreparer:
         self.offers = ToolOffers(settings, parts.catalog, parts.tools)
         self.sandboxes = ToolSandboxes(settings, parts.env, make=parts.calibration is not None)
         self.marks = TaintMarks(parts.store)
+        self._place = FolderPlace(settings, parts.catalog.environ)
         self._zones = {ident: find_zone(a.user_timezone) for ident, a in settings.agents.items()}
 
     async def prepare(
@@ -145,18 +150,17 @@ class RunPreparer:
         """The plan for one claimed message, or why there is none. `inline`: what the directives asked that it held."""
         if (base := self._bases.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
-        session = (found := await self._session(claim, inbound, route)).record
-        asked, sampling = apply_options(inbound, inline), read_sampling(inbound.options)
-        model = self._model(asked.model, session, base.agent, wanted := await self._wanted(inbound, route.key))
-        model = check_options(model, inbound.options, self._parts.catalog, strict=not inline.thinking)
-        if isinstance(model, ModelFailure):
-            return RunRefusal(model)
-        choices = self._choices(model, asked, session, base.agent, wanted=sampling, hooked=wanted)
-        transcript = await self._load(session, route, base.agent)
-        inbound = self._shared(inbound, route.key, session, transcript)
+        if isinstance(found := await self._session(claim, inbound, route), ModelFailure):
+            return RunRefusal(found)
+        session, sampling = found.record, read_sampling(inbound.options)
+        choices = await self._choices(inbound, inline, session, route.key)
+        if isinstance(choices, ModelFailure):
+            return RunRefusal(choices)
+        model = choices[0].model
+        transcript, inbound = await self._open(session, route, inbound)
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now, resumed = self._parts.clock.now(), bool(transcript.entries_of(claim.id))
-        cell = await self._lay_out(base.agent, route, inbound)
+        cell, project = await self._lay_out(base.agent, route, inbound, get_folder(session, route.key))
         inbound = inbound if resumed else await self._attached(inbound, route, cell, model.vision)
         opening, history, finished = split_opening(inbound, transcript, resumed=resumed, now=now)
         notes = needs_startup_notes(session) and not resumed and not inbound.shared
@@ -165,8 +169,8 @@ class RunPreparer:
         occasion = make_occasion(inbound, route.key, choices[0], session, cell=cell.cell.kind)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline=inline)
-        box, continued = describe_box(cell.box, judged, offer.tools), is_continuation(history, inbound)
-        occasion = replace(occasion, reasoning=levels.reasoning, sandbox=box, continued=continued)
+        more = {"reasoning": levels.reasoning, "continued": is_continuation(history, inbound)}
+        occasion = place_occasion(occasion, cell, project, describe_box(cell.box, judged, offer.tools), **more)
         used = self._settings(base, cell, offer.tools, inbound, key=route.key, judged=judged)
         plan = RunPlan(
             id=make_id(now),
@@ -194,7 +198,7 @@ class RunPreparer:
             quiet=set_posting(read_show(base.agent), base.agent, inbound, offer.tools),
             profile=session.authProfileOverride or "",
             scale=await self._parts.calibration.learn(transcript, model.ref) if self._parts.calibration else 1.0,
-            taint=await self.marks.taint(transcript, cell.workspace, notes=notes),
+            taint=await self._taint(transcript, cell, project, notes=notes),
         )
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
         view = partial(view_history, inbound, transcript, rules)
@@ -218,17 +222,23 @@ class RunPreparer:
         """What it holds may never have reached the disk: the next turn reads it again."""
         self._parts.transcripts.forget(transcript.path)
 
+    async def _open(self, session: SessionRecord, route: Route, inbound: Inbound) -> tuple[Transcript, Inbound]:
+        transcript = await self._load(session, route, self._bases[route.agent].agent)
+        return transcript, self._shared(inbound, route.key, session, transcript)
+
     async def _load(self, session: SessionRecord, route: Route, agent: AgentSettings) -> Transcript:
         return await self._parts.transcripts.load(session.path(route.agent), agent.workspace, str(route.key))
 
-    async def _lay_out(self, agent: AgentSettings, route: Route, inbound: Inbound) -> ToolSandbox:
-        """Where its tools work; everything that a run finds there is where it belongs."""
-        cell = self.sandboxes.of(agent, route.key, shared=inbound.shared, outsider=inbound.outsider)
+    async def _lay_out(
+        self, agent: AgentSettings, route: Route, inbound: Inbound, folder: str
+    ) -> tuple[ToolSandbox, tuple[FileFact, ...]]:
+        """Where its tools work, and what a project there says; everything that a run finds is where it belongs."""
+        cell = self.sandboxes.of(agent, route.key, shared=inbound.shared, outsider=inbound.outsider, folder=folder)
         get_persona_watches().put_back(cell.workspace)
         await self._parts.sources.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
-        return cell
+        return cell, self._place.read_project(cell.folder, agent)
 
     async def _noted(
         self, opening: Opening, claim: RunClaim, route: Route, inbound: Inbound, *, now: int | None
@@ -257,16 +267,23 @@ class RunPreparer:
         nobody = Inbound(Target(channel), sender, "", "", at=0, session=str(key))
         transcript = await self._parts.transcripts.load(session.path(key.agent), base.agent.workspace)
         nobody = self._shared(nobody, key, session, transcript)
-        model = self._model("", session, base.agent)
+        model = find_asked_model(self._parts.catalog, base.agent, "", session)
         if isinstance(model, ModelFailure):
             model = self._parts.catalog.default(base.agent)
         choice = self._choice(model, NO_INLINE, session, base.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
         judged = resolve_exec_rules(self._parts.settings, key.agent, session, nobody, inline=NO_INLINE)
-        cell = self.sandboxes.of(base.agent, key, outsider=nobody.outsider)
+        cell = self.sandboxes.of(base.agent, key, outsider=nobody.outsider, folder=get_folder(session, key))
         occasion = make_occasion(nobody, key, choice, session, cell=cell.cell.kind)
-        occasion = replace(occasion, sandbox=describe_box(cell.box, judged, tools))
+        project = self._place.read_project(cell.folder, base.agent)
+        occasion = place_occasion(occasion, cell, project, describe_box(cell.box, judged, tools))
         return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
+
+    async def _taint(
+        self, transcript: Transcript, cell: ToolSandbox, project: tuple[FileFact, ...], *, notes: bool
+    ) -> tuple[str, ...]:
+        own, paths = cell.persona or cell.workspace, name_paths(cell, project)
+        return await self.marks.taint(transcript, own, notes=notes, project=paths)
 
     def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
         """With the word on whether others than the owner see what comes of it, and on who may use the machine."""
@@ -275,27 +292,18 @@ class RunPreparer:
         shared = is_shared(inbound, key, session.extra, words, insiders=self.offers.insiders)
         return replace(inbound, shared=shared, outsider=is_outsider(inbound, self.offers.trusted))
 
-    async def _pictured(self, inbound: Inbound, route: Route, workspace: str) -> Inbound:
-        """With the images it came with and those its text names, as models that see take them.
-
-        Only a person's own words make us fetch: an address that a model wrote could carry away what it knows."""
-        person = route.lane == "main" and not inbound.system and not inbound.source
-        side, fetch = self._bases[route.agent].agent.image_side, self._parts.fetch if person else None
-        limits = ImageLimits(side=side, fetch=fetch, shrink=shrink_image)
-        came = await resize_images(inbound.images, limits)
-        seen = await find_images(inbound.text, workspace, limits)
-        text = "\n".join([seen.text, *came.notes, *seen.notes])
-        source = inbound.source or (f"web {seen.fetched[0]}" if seen.fetched else "")
-        return replace(inbound, text=text, images=(*came.images, *seen.images), source=source)
-
     async def _attached(self, inbound: Inbound, route: Route, cell: ToolSandbox, vision: bool) -> Inbound:
         """With what its images show and its files say."""
         return await ask_taped("attached", lambda: self._attach(inbound, route, cell, vision), Inbound)
 
     async def _attach(self, inbound: Inbound, route: Route, cell: ToolSandbox, vision: bool) -> Inbound:
-        inbound = await self._pictured(inbound, route, cell.workspace) if vision else inbound
-        attach = self._parts.attach if inbound.files else None
         side = self._bases[route.agent].agent.image_side
+        if vision:
+            # only a person's own words make us fetch: an address that a model wrote could carry away what it knows
+            person = route.lane == "main" and not inbound.system and not inbound.source
+            limits = ImageLimits(side=side, fetch=self._parts.fetch if person else None, shrink=shrink_image)
+            inbound = await add_pictures(inbound, cell.workspace, limits)
+        attach = self._parts.attach if inbound.files else None
         folder = locate_inbound_folder(self._parts.settings.home, route.key)
         if attach is None:
             return inbound
@@ -319,8 +327,9 @@ class RunPreparer:
         used = open_inbound_files(used, cell, locate_inbound_folder(self._parts.settings.home, key))
         return apply_exec_rules(used, judged, base.settings.exec_env)
 
-    async def _session(self, claim: RunClaim, inbound: Inbound, route: Route) -> CurrentSession:
-        """The session as it stands, or one that begins because the last one's time is over: never in a resumed turn."""
+    async def _session(self, claim: RunClaim, inbound: Inbound, route: Route) -> CurrentSession | ModelFailure:
+        """The session as it stands, or one that begins because the last one's time is over: never in a resumed turn.
+        A failure where it cannot work in its folder."""
         parts = self._parts
         row = await ask_taped("session", partial(parts.store.session, str(route.key)), SessionRow | None)
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
@@ -338,7 +347,7 @@ class RunPreparer:
             parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
         if found.is_new:
             parts.hooks.observe("session_start", make_start_payload(route.key, found))
-        return found
+        return settle_folder(found, inbound, route.key, agent=self._bases[route.agent].agent, place=self._place)
 
     async def _wanted(self, inbound: Inbound, key: SessionKey) -> str:
         agent = self._bases[key.agent].agent
@@ -346,32 +355,21 @@ class RunPreparer:
             self._parts.hooks, inbound, key, lambda name: self._parts.catalog.find(name, agent)
         )
 
-    def _model(
-        self, asked: str, session: SessionRecord, agent: AgentSettings, wanted: str = ""
-    ) -> ModelSpec | ModelFailure:
-        """This message's, then the one plugins want, then the session's, then the agent's."""
-        chosen = session.modelOverride or ""
-        if chosen and session.providerOverride:
-            chosen = f"{session.providerOverride}/{chosen}"
-        asked = asked or wanted or chosen
-        return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
-
-    def _choices(
-        self,
-        model: ModelSpec,
-        asked: InlineDirectives,
-        session: SessionRecord,
-        agent: AgentSettings,
-        wanted: Collection[str],
-        hooked: str,
-    ) -> tuple[ModelCandidate, ...]:
-        """The model (`hooked`: the one a plugin asked for) and those that may stand in for it, which must be able to do
-        what the message asks (`wanted`)."""
-        found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
+    async def _choices(
+        self, inbound: Inbound, inline: InlineDirectives, session: SessionRecord, key: SessionKey
+    ) -> tuple[ModelCandidate, ...] | ModelFailure:
+        """The model and those that may stand in for it, which must be able to do what the message asks."""
+        catalog, agent, asked = self._parts.catalog, self._bases[key.agent].agent, apply_options(inbound, inline)
+        hooked = await self._wanted(inbound, key)  # the one a plugin asks for
+        model = find_asked_model(catalog, agent, asked.model or hooked, session)
+        model = check_options(model, inbound.options, catalog, strict=not inline.thinking)
+        if isinstance(model, ModelFailure):
+            return model
+        found = (catalog.find(text, agent) for text in agent.fallbacks)
         # A model the person chose is strict: nobody stands in for it.
         strict = bool(asked.model) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
         others = [] if strict else [m for m in found if isinstance(m, ModelSpec) and m.ref != model.ref]
-        others = [m for m in others if not list_missing_controls(m, wanted)]
+        others = [m for m in others if not list_missing_controls(m, read_sampling(inbound.options))]
         first = replace(
             self._choice(model, asked, session, agent), why=name_model_chooser(asked.model, hooked, session, agent)
         )

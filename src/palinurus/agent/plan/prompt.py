@@ -12,7 +12,7 @@ import os
 import platform
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -48,6 +48,7 @@ from palinurus.core.types.tool import Tool
 from palinurus.plugins.checkout import find_update_source
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord
+from palinurus.workspace.folders import find_repository
 
 # What can be reached from everywhere; a field is filled in when the thing exists.
 LINKS = DocsFact(hub="https://clawhub.ai")  # skills in the format we read
@@ -93,6 +94,8 @@ class PromptOccasion(msgspec.Struct, frozen=True):
     shared: bool = False  # others than the owner see what comes of it
     inside: ProgramAccess = ""  # what `pal` in its commands can do
     continued: bool = False  # the turn follows a finished answer
+    folder: str = ""  # of the owner's, in which it works; "": in the agent's workspace
+    project: tuple[FileFact, ...] = ()  # what that folder says to agents
 
 
 def make_occasion(
@@ -193,6 +196,7 @@ class PromptBuilder:
             reactions=seen.reactions,
             extra=now.extra,
             inside=now.inside,
+            **_place(now),
         )
 
     def _base(self, agent: AgentSettings) -> PromptFacts:
@@ -219,6 +223,13 @@ class PromptBuilder:
         if vendor is not None and vendor.prompt is not None:
             return vendor.prompt(model)
         return facts.find_family_contribution(model.ref.model, set_to.friendly)
+
+
+def _place(now: PromptOccasion) -> dict[str, Any]:
+    """What is other where the session works in a folder of the owner's."""
+    if not now.folder:
+        return {}
+    return {"folder": now.folder, "project": now.project, "repo": find_repository(now.folder)}
 
 
 def resolve_knobs(settings: Settings, agent: AgentSettings) -> PromptOptions:
@@ -249,18 +260,6 @@ def _heartbeat(settings: Settings, agent: AgentSettings, own: PromptSettings) ->
 def take_first_sentence(description: str) -> str:
     """The first sentence of a tool's description."""
     return description.strip().split("\n", 1)[0].split(". ")[0].rstrip(".")
-
-
-def find_repository(start: str) -> str:
-    """The root of the git repository around a directory; "" if there is none."""
-    at = os.path.abspath(start)
-    while True:
-        if os.path.exists(os.path.join(at, ".git")):
-            return at
-        above = os.path.dirname(at)
-        if above == at:
-            return ""
-        at = above
 
 
 def find_documentation(package: str = os.path.dirname(os.path.abspath(palinurus.__file__))) -> DocsFact:

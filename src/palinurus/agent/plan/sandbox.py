@@ -52,6 +52,7 @@ def open_inbound_files(settings: ToolSettings, cell: ToolSandbox, path: str) -> 
     return msgspec.structs.replace(settings, received=(path,), cell=inner)
 
 
+HOSTS = 64  # sandboxes that are kept ready: agents, and folders they work in
 AGENT_MOUNT = "/agent"  # where a container sees the agent's workspace when it may only read it
 
 
@@ -62,6 +63,12 @@ class ToolSandbox(msgspec.Struct, frozen=True):
     cell: SandboxSpec
     env: dict[str, str]  # goes over the environment of children
     box: SandboxFact | None = None
+    persona: str = ""  # the agent's own workspace, where this one is a folder of the owner's
+
+    @property
+    def folder(self) -> str:
+        """The owner's folder; "" in a workspace of the agent's."""
+        return self.workspace if self.persona else ""
 
 
 class ToolSandboxes:
@@ -83,25 +90,31 @@ class ToolSandboxes:
         self._make = make
         self._listed: tuple[str, ...] = ()  # what the system said last
         self._system: tuple[str, ...] = ()  # that, without what is guarded
-        self._hosts: dict[str, ToolSandbox] = {}
+        self._hosts: dict[tuple[str, str], ToolSandbox] = {}  # by agent and folder
 
-    def of(self, agent: AgentSettings, key: SessionKey, *, shared: bool = False, outsider: bool = False) -> ToolSandbox:
+    def of(
+        self, agent: AgentSettings, key: SessionKey, *, shared: bool = False, outsider: bool = False, folder: str = ""
+    ) -> ToolSandbox:
         """The session's; without the owner's memory where others see what comes of it, and apart from the agent's
-        workspace and home for people who are not trusted with them. Raises OSError if a folder cannot be made."""
-        found = self._separate(agent, key) if outsider and not is_sandboxed(agent, key) else self._find(agent, key)
+        workspace, home and `folder` (where the session works instead of the workspace) for people who are not trusted
+        with them. Raises OSError if a folder cannot be made."""
+        apart = outsider and not is_sandboxed(agent, key)
+        found = self._separate(agent, key) if apart else self._find(agent, key, "" if outsider else folder)
         return hide_paths(found, list_memory_paths(agent)) if shared else found
 
-    def locate_workspace(self, key: SessionKey, asker: Inbound) -> str:
+    def locate_workspace(self, key: SessionKey, asker: Inbound, folder: str = "") -> str:
         """Where the tools of a session work for this asker. Raises OSError if the folder cannot be made."""
-        return self.of(self._settings.agents[key.agent], key, outsider=asker.outsider).workspace
+        return self.of(self._settings.agents[key.agent], key, outsider=asker.outsider, folder=folder).workspace
 
-    def _find(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
+    def _find(self, agent: AgentSettings, key: SessionKey, folder: str) -> ToolSandbox:
         if is_sandboxed(agent, key):
-            return self._sandboxed(agent, key)
+            return self._sandboxed(agent, key, folder)
         self._readable()  # forgets those made for another state of the system
-        if agent.id not in self._hosts:
-            self._hosts[agent.id] = self._host(agent, agent.workspace, agent.id)
-        return self._hosts[agent.id]
+        if (agent.id, folder) not in self._hosts:
+            if len(self._hosts) >= HOSTS:
+                self._hosts.clear()
+            self._hosts[agent.id, folder] = self._host(agent, folder or agent.workspace, agent.id, own=True)
+        return self._hosts[agent.id, folder]
 
     def _separate(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
         """Held as the agent's own, with a workspace and a home that nobody else's turns see."""
@@ -110,23 +123,29 @@ class ToolSandboxes:
         found = self._host(agent, workspace, f"box-{name}")
         return msgspec.structs.replace(found, box=SandboxFact(workspace, "none"))
 
-    def _host(self, agent: AgentSettings, workspace: str, name: str) -> ToolSandbox:
-        box = agent.sandbox
+    def _host(self, agent: AgentSettings, workspace: str, name: str, *, own: bool = False) -> ToolSandbox:
+        """`own`: the owner's. In a folder of theirs the agent's own workspace can be looked at, and the file tools may
+        write what makes the agent what it is there (`ToolSettings.persona`)."""
+        box, persona = agent.sandbox, agent.workspace if own and workspace != agent.workspace else ""
         kind = {"auto": self._look().best(), "off": "none"}.get(box.contain, box.contain)
         if kind == "none":
             # each command is asked about; file tools keep to the workspace and the system's files
-            own = self._open((self._made(workspace), *box.write))
-            spec = SandboxSpec(accepted=True) if box.contain == "off" else SandboxSpec("none", self._readable(), own)
-            return ToolSandbox(workspace, spec, {})
+            mine = self._open((self._made(workspace), *box.write))
+            seen = (*self._readable(), *self._open((persona,) if persona else ()))
+            spec = SandboxSpec(accepted=True) if box.contain == "off" else SandboxSpec("none", seen, mine)
+            return ToolSandbox(workspace, spec, {}, persona=persona)
         base = SandboxSpec(kind=kind, connect=self._ports(box.connect), limits=box.limits)  # type: ignore[arg-type]
-        found = self._furnished(agent, base, workspace, name)
-        if workspace != agent.workspace:  # others are not told who the owner is, nor what they have installed
+        found = self._furnished(agent, base, workspace, name, read=persona)
+        if not own:  # others are not told who the owner is, nor what they have installed
             return found
         if self._make:
             write_git_identity(self._user, found.env["HOME"])
         read = (*found.cell.read, *self._open(self._tools.read))
         return msgspec.structs.replace(
-            found, cell=msgspec.structs.replace(found.cell, read=read), env={**self._tools.env, **found.env}
+            found,
+            cell=msgspec.structs.replace(found.cell, read=read),
+            env={**self._tools.env, **found.env},
+            persona=persona,
         )
 
     def _furnished(
@@ -189,8 +208,10 @@ class ToolSandboxes:
             return remove_port(ports, own)
         return tuple(one for one in ports if not (one[0] <= EPHEMERAL_PORTS[1] and EPHEMERAL_PORTS[0] <= one[1]))
 
-    def _sandboxed(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
+    def _sandboxed(self, agent: AgentSettings, key: SessionKey, folder: str) -> ToolSandbox:
+        """`folder` takes the workspace's place, as far as the sandbox has it (`explain_boxed`)."""
         box = agent.sandbox
+        agent = msgspec.structs.replace(agent, workspace=folder or agent.workspace)
         name = {"session": make_session_slug(str(key)), "agent": f"{agent.id}-agent", "shared": "shared"}[box.scope]
         shared = box.access == "rw"
         workspace = agent.workspace if shared else os.path.join(box.root, name)
@@ -257,6 +278,7 @@ def apply_sandbox(settings: ToolSettings, where: ToolSandbox, declared: Mapping[
         settings,
         cell=where.cell,
         exec_env={**settings.exec_env, **where.env, **declared},
+        persona=where.persona,
         workspace_only=settings.workspace_only or where.box is not None,
     )
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Mapping
 
 from palinurus import __version__
 from palinurus.cli.args import CommandParser, load_extra, load_settings, resolve_session_key
@@ -16,7 +17,9 @@ from palinurus.cli.gateway import logs
 from palinurus.cli.reach.gateway import open_link
 from palinurus.clock import SystemClock
 from palinurus.config.secrets import collect_secrets
+from palinurus.config.settings import Settings
 from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE, ClientDescription
+from palinurus.workspace.folders import explain_barred, explain_unfit, keep_leave
 
 
 def run_acp(argv: list[str]) -> int:
@@ -42,7 +45,30 @@ def run_acp(argv: list[str]) -> int:
             client=ClientDescription("cli", __version__, sys.platform, "cli", display_name="ACP"),
             scopes=(ADMIN, READ, WRITE, APPROVALS),
         )
-        await serve(link, target, bool(args.session))
+        here = not args.url and settings.gateway.mode == "local"  # only then our folders are the gateway's
+        await serve(link, target, bool(args.session), leaves=LocalLeaves(settings, environ) if here else None)
 
-    asyncio.run(run())
+    try:
+        asyncio.run(run())
+    except (BrokenPipeError, ConnectionResetError):  # the editor is gone
+        pass
+    if sys.stdout.closed:  # by the loop, with the editor's pipe; others still want to flush it
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     return 0
+
+
+class LocalLeaves:
+    """What the owner of this machine allows. Implements `editor.FolderLeaves`."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environ = environ
+
+    def explain(self, folder: str) -> str:
+        return explain_barred(folder, self._settings, self._environ)
+
+    def can_allow(self, folder: str) -> bool:
+        return not explain_unfit(folder, self._settings, self._environ)
+
+    def allow(self, folder: str) -> None:
+        keep_leave(self._settings.home, folder, SystemClock().now())

@@ -319,7 +319,7 @@ def render_launchd_plist(site: ServiceSite) -> str:
 def find_running_gateway(home: str) -> token.GatewayLocation | None:
     """Where the gateway of this home is, if its process lives."""
     place = token.find_location(home)
-    return place if place is not None and _lives(place.pid) else None
+    return place if place is not None and not place.chat and _lives(place.pid) else None
 
 
 def _address(place: token.GatewayLocation) -> str:

@@ -70,15 +70,11 @@ def run_gateway(argv: list[str]) -> int:
     hide_process()
     # what this machine has is found out beside everything else: a process has to be started for it
     threading.Thread(target=detect_support, name="probe", daemon=True).start()
-    secret = _secret(settings)
+    secret = token.choose_secret(settings.gateway, settings.home)
     _log(args.verbose, secret, settings)
     _report(loaded)
     bootstrap.make_new_workspaces(settings.agents.values())
     return asyncio.run(serve_until_stopped(loaded, environ, secret, verbose=args.verbose))
-
-
-def _secret(settings: Settings) -> str:
-    return settings.gateway.token.reveal() or token.ensure_token(settings.home)
 
 
 def _contained(settings: Settings) -> None:
@@ -103,7 +99,7 @@ async def serve_until_stopped(
     while True:
         try:
             if not secret:
-                secret = _secret(loaded.settings)
+                secret = token.choose_secret(loaded.settings.gateway, loaded.settings.home)
                 _log(verbose, secret, loaded.settings)
             after = await _life(loaded, environ, secret, clock, stop=stop, verbose=verbose)
         except PalinurusError as exc:
@@ -141,8 +137,8 @@ async def _life(
         port = await gateway.start(settings.gateway.bind, settings.gateway.port)
         loaded = _with(loaded, None, port)  # clients look for us where we were
         host = token.to_reachable_host(settings.gateway.bind)
-        proof = {"fingerprint": gateway.fingerprint, "proof": gateway.proof_key}
-        place = token.GatewayLocation(host, port, os.getpid(), clock.now(), **proof)
+        mark, proof = gateway.fingerprint, gateway.proof_key
+        place = token.GatewayLocation(host, port, os.getpid(), clock.now(), fingerprint=mark, proof=proof)
         token.announce_location(settings.home, place)
         _welcome(app, settings, place)
         _watch_mail(app, environ, place)

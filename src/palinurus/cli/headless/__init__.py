@@ -16,6 +16,7 @@ from typing import Any
 from palinurus.cli.agent import read_files, read_schema
 from palinurus.cli.args import CommandParser, load_settings, resolve_session_key
 from palinurus.cli.headless.talk import HeadlessOrder, run_headless
+from palinurus.cli.here import add_folder_args, choose_folder
 from palinurus.cli.reach.client import CliMessage
 from palinurus.config.settings import Settings
 from palinurus.core.jsonschema import list_unsupported
@@ -70,6 +71,8 @@ def run_print(argv: list[str]) -> int:
     if not (text.strip() or streamed):
         raise BadRequest("there is nothing to answer", fix='pal -p "TEXT", or pipe it in')
     key, ident = _find_session(loaded.settings, args)
+    earlier = bool(args.session or args.resume or args.last)  # it has its folder
+    folder = "" if earlier and not (args.here or args.folder) else choose_folder(args, loaded, environ, person=False)
     asks = args.permission_prompt_tool == "stdio"
     message = CliMessage(
         text,
@@ -78,6 +81,7 @@ def run_print(argv: list[str]) -> int:
         args.model,
         thinking=args.effort or LEVELS.get(args.thinking, args.thinking),
         schema=_find_schema(args),
+        folder=folder,
         unattended=not asks,
         mode=_find_mode(args.permission_mode, asks),
         system="\n\n".join(filter(None, (args.system_prompt, args.append_system_prompt))),
@@ -125,6 +129,7 @@ def make_parser() -> CommandParser:
     add("--system-prompt", default="", metavar="TEXT", help="added to the agent's own prompt, which stays")
     add("--append-system-prompt", default="", metavar="TEXT", help="the same")
     add("--agent", default="", help="which agent (default: the default one)")
+    add_folder_args(parser)
     add("--session", default="", metavar="KEY", help="this session, not a new one")
     add("--session-id", default="", metavar="ID", help="the new session's id")
     add("--continue", "-c", dest="last", action="store_true", help="go on with the last session of `pal -p`")

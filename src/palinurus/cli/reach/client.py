@@ -36,6 +36,7 @@ class CliMessage(msgspec.Struct, frozen=True):
     model: str = ""
     thinking: str = ""
     schema: dict[str, Any] | None = None  # the answer must be JSON that fits it
+    folder: str = ""  # where the session works, if it begins with this message
     unattended: bool = False  # nobody is here to answer what the run asks leave for
     mode: str = ""  # the permission mode of this turn alone
     system: str = ""  # added to the system prompt
@@ -75,9 +76,10 @@ Start: TypeAlias = Callable[[LoadedConfig, Mapping[str, str], Clock], Awaitable[
 
 
 async def connect_agent(
-    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, local: bool = False
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, local: bool = False, serve: bool = False
 ) -> AgentClient:
-    """A running gateway if there is one (and `local` is not asked for), else the program in this process.
+    """A running gateway if there is one (and `local` is not asked for), else the program in this process. `serve`:
+    other commands of this home find that like a gateway.
 
     Raises StateLocked when a gateway holds the state but cannot be used, ConfigError, StateError.
     """
@@ -90,7 +92,7 @@ async def connect_agent(
     # what a run must know of this machine is found out beside everything else, in processes of its own
     look: Callable[[], object] = load_part(PARTS["probe"])  # type: ignore[assignment]
     threading.Thread(target=look, name="probe", daemon=True).start()
-    start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
+    start: Start = load_part(PARTS["serving" if serve else "local"])  # type: ignore[assignment]
     try:
         return await start(loaded, environ, clock)
     except StateLocked as exc:
@@ -123,7 +125,7 @@ class HttpAgentClient:
         }
         if message.schema is not None:
             asked["response_format"] = {"type": "json_schema", "json_schema": {"schema": message.schema}}
-        more = {"attachments": message.files, "mode": message.mode, "system": message.system}
+        more = {"attachments": message.files, "mode": message.mode, "system": message.system, "folder": message.folder}
         asked |= {name: value for name, value in more.items() if value}
         if message.bounds != TurnBounds():
             asked["bounds"] = message.bounds

@@ -1,10 +1,12 @@
-"""The program in this process, when no gateway runs: for the terminal screen with a door on a free port of this machine
-that only we have the key to, for one command with nothing running. Heavy: loaded through the table in `cli/main.py`.
+"""The program in this process, when no gateway runs: for a chat, with a door on a free port of this machine that other
+commands of this home find and open like a gateway's; for one command with nothing running. Heavy: loaded through the
+table in `cli/main.py`.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import sys
 from collections.abc import Mapping
@@ -16,16 +18,20 @@ from msgspec.structs import replace
 from palinurus import __version__
 from palinurus.app import App
 from palinurus.cli.gateway import logs
+from palinurus.cli.reach.client import HttpAgentClient
 from palinurus.cli.reach.gateway import GatewayConnection
+from palinurus.cli.reach.http import find_gateway_address
 from palinurus.cli.reach.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
 from palinurus.config.secrets import collect_secrets
 from palinurus.config.sections.gateway import TlsSettings
+from palinurus.config.settings import Settings
 from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, PalinurusError
+from palinurus.gateway import token
 from palinurus.gateway.attachments import keep_attachments
 from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.client import LoginOptions, connect_gateway, load_identity
@@ -102,14 +108,19 @@ class EmbeddedGateway:
 
     async def open(self) -> GatewayConnection:
         """Raises GatewayUnreachable."""
-        options = LoginOptions(token=self._secret, identity=load_identity(self._app.settings.home))
+        identity = load_identity(self._app.settings.home)
+        if self._app.settings.gateway.auth_mode == "password":
+            options = LoginOptions(password=self._secret, identity=identity)
+        else:
+            options = LoginOptions(token=self._secret, identity=identity)
         return GatewayConnection(
             await connect_gateway(f"ws://{LOOPBACK}:{self._gateway.port}/", self._app.clock, options)
         )
 
     async def close(self) -> None:
-        """Turns that run are handed back: the next start goes on with them."""
+        """Turns that run are handed back: the next start goes on with them, or another chat that takes over."""
         await self._gateway.close()
+        token.withdraw_location(self._app.settings.home, os.getpid())
         await self._app.stop("exit", 0)
         await self._gateway.stop()
 
@@ -119,16 +130,37 @@ async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str
     settings = loaded.settings
     file = settings.logging.file or paths.locate_log_file(settings.home)
     logs.start_logging(logging.WARNING, collect_secrets(settings), file=file, rules=settings.logging)
-    ours = replace(settings.gateway, bind=LOOPBACK, auth_mode="token", tls=TlsSettings())
+    auth: Any = "password" if settings.gateway.auth_mode == "password" else "token"
+    ours = replace(settings.gateway, bind=LOOPBACK, auth_mode=auth, tls=TlsSettings())
+    secret = ours.password.reveal() if auth == "password" else token.choose_secret(ours, settings.home)
     app = await start_app(replace(loaded, settings=replace(settings, gateway=ours)), environ, clock)
-    secret = secrets.token_urlsafe(32)
     gateway = GatewayServer(app, clock, secret)
     try:
-        await gateway.start(LOOPBACK, 0)
+        port = await gateway.start(LOOPBACK, 0)
+        # the state is locked for us: nobody else has said where they are, or is there any more
+        place = token.GatewayLocation(LOOPBACK, port, os.getpid(), clock.now(), proof=gateway.proof_key, chat=True)
+        token.announce_location(settings.home, place)
     except BaseException:
         await app.stop("failed", 0)
         raise
     return EmbeddedGateway(app, gateway, secret)
+
+
+class ServingClient(HttpAgentClient):
+    """A chat line by line that serves others: it talks to the program in its own process by the same door as they."""
+
+    def __init__(self, gateway: EmbeddedGateway, settings: Settings, clock: Clock) -> None:
+        super().__init__(lambda: find_gateway_address(settings), clock)
+        self.where = gateway.where
+        self._gateway = gateway
+
+    async def close(self) -> None:
+        await self._gateway.close()
+
+
+async def start_serving_client(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> ServingClient:
+    """A client of a program that others find, too. Raises StateError kinds, ConfigError."""
+    return ServingClient(await start_embedded_gateway(loaded, environ, clock), loaded.settings, clock)
 
 
 async def attach_files(inbound: Inbound, given: tuple[dict[str, str], ...], program: CommandContext) -> Inbound:

@@ -16,9 +16,10 @@ from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.errors import GatewayUnreachable, StateLocked, Unauthorized
 from palinurus.gateway.rpc import MethodError, from_method_error
+from palinurus.gateway.token import find_location
 
 if TYPE_CHECKING:
-    from palinurus.cli.tui.session import ConnectionSource
+    from palinurus.cli.tui.session import ConnectionSource, ScreenConnection
     from palinurus.gateway.client import GatewayLink
 
 
@@ -142,17 +143,53 @@ class RunningGateway:
         """The gateway goes on."""
 
 
+class SharedChat:
+    """Another chat of this home, which serves us while it lasts; when it has left, we go on by ourselves and serve the
+    others. Only one can: the state is locked for it. As the screen's way to the agent."""
+
+    where = "in another chat's process"
+
+    def __init__(self, loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> None:
+        self._loaded, self._environ, self._clock = loaded, environ, clock
+        self._own: ConnectionSource | None = None
+
+    async def open(self) -> ScreenConnection:
+        """Raises Unauthorized, GatewayUnreachable."""
+        settings = self._loaded.settings
+        if self._own is None and not await is_gateway_running(settings):
+            try:
+                self._own = await _start_own(self._loaded, self._environ, self._clock)
+                self.where = self._own.where
+            except StateLocked as exc:  # somebody else was faster, and will be found
+                raise GatewayUnreachable(exc.message) from None
+        if self._own is not None:
+            return await self._own.open()
+        return GatewayConnection(await open_link(settings, self._clock))
+
+    async def close(self) -> None:
+        """What runs elsewhere goes on."""
+        if self._own is not None:
+            await self._own.close()
+
+
+async def _start_own(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> ConnectionSource:
+    own: Any = await asyncio.to_thread(load_part, PARTS["own"])
+    made: ConnectionSource = await own(loaded, environ, clock)
+    return made
+
+
 async def find_connection_source(
     loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, local: bool
 ) -> ConnectionSource:
-    """The gateway that runs (unless `local`), else our own. Raises StateLocked, ConfigError, StateError kinds."""
+    """The gateway that runs, or another chat (unless `local`), else our own. Raises StateLocked, ConfigError,
+    StateError kinds."""
     found = await is_gateway_running(loaded.settings)
     if found and not local:
-        return RunningGateway(loaded.settings, clock)
+        place = find_location(loaded.settings.home) if loaded.settings.gateway.mode == "local" else None
+        chat = place is not None and place.chat
+        return SharedChat(loaded, environ, clock) if chat else RunningGateway(loaded.settings, clock)
     try:
-        own: Any = await asyncio.to_thread(load_part, PARTS["own"])
-        made: ConnectionSource = await own(loaded, environ, clock)
-        return made
+        return await _start_own(loaded, environ, clock)
     except StateLocked as exc:
         fix = "leave out --local: the running gateway answers" if found else exc.fix
         raise StateLocked(exc.message, fix=fix) from None

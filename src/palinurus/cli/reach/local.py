@@ -104,6 +104,7 @@ class LocalAgentClient:
                 message.model,
                 message.thinking,
                 strict=bool(message.thinking),
+                folder=message.folder,
                 unattended=message.unattended,
                 permission_mode=message.mode,
                 system=message.system,

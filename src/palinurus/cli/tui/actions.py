@@ -41,6 +41,7 @@ class ScreenStart(msgspec.Struct, frozen=True):
     history: str = ""  # the file
     environ: Mapping[str, str] = {}
     folders: Mapping[str, str] = {}  # the workspace of each agent, where it is on this machine
+    folder: str = ""  # where the session works, if it begins now; "": as it has it
     look: TerminalLook = TerminalLook()
     light: bool = False  # the terminal's background
     command: Callable[[str], Awaitable[str]] | None = None  # what the configured command says, run in a folder

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
@@ -68,6 +69,7 @@ class ChatScreen(ScreenActions):
         super().__init__(start, clock)
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
         self.remote = ScreenSession(start.enter, start.session, start.model, clock, tell=self._told)
+        self.remote.folder = start.folder
         self.theme = style.choose_theme(start.look.theme, self.available_themes, light=start.light)
         self._profile = find_profile(os.path.dirname(start.history))
         self._warned = self._escaped = -AGAIN  # when Ctrl-C, when Esc was pressed
@@ -381,14 +383,8 @@ def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: Cli
     light = style.is_light(environ) if look.theme == "auto" else False
     own: Any = load_part(PARTS["status-command"]) if look.command else None
     command = own(loaded.settings, environ, clock) if own is not None else None
-    start = ScreenStart(
-        *(enter, blank.session, blank.model, history),
-        environ=environ,
-        folders=folders,
-        look=look,
-        light=light,
-        command=command,
-    )
+    start = ScreenStart(*(enter, blank.session, blank.model, history), folders=folders, folder=blank.folder)
+    start = replace(start, environ=environ, look=look, light=light, command=command)
     screen = ChatScreen(start, clock)
     terminal.watch_hangup()
     screen.run()

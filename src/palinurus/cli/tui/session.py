@@ -92,6 +92,7 @@ class ScreenSession:
         self.talk = ScreenConversation()
         self.line = "starting …"
         self.where = ""
+        self.folder = ""  # where the session works, if it begins now; "": as it has it
         self._enter = enter
         self._model = model
         self._clock = clock
@@ -150,6 +151,8 @@ class ScreenSession:
 
     async def _joined(self, wire: ScreenConnection) -> None:
         await wire.call("sessions.subscribe")
+        if self.folder and not self.row:
+            await wire.call("sessions.create", {"key": self.session, "folder": self.folder})
         await self._read(wire)
         self.line = ""
         self._open.set()
@@ -351,7 +354,8 @@ class ScreenSession:
 
     async def begin(self, agent: str = "") -> None:
         """A new session of the same agent, or another, and go there."""
-        made = await self.ask("sessions.create", {"agentId": agent or self._agent()})
+        place = {"folder": self.row["folder"]} if self.row.get("folder") else {}
+        made = await self.ask("sessions.create", {"agentId": agent or self._agent(), **place})
         if made is not None:
             await self.go(made["key"])
 

@@ -6,7 +6,7 @@ engines), or anything above such a path, is a finding and is left out.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -211,7 +211,7 @@ def _declared(key: str, written: Iterable[str], here: ConfigPlace) -> tuple[str,
     found = []
     for text in written:
         path = paths.expand_path(text, here.environ, paths.find_user_home(here.environ))
-        problem = find_guarded(path, here)
+        problem = find_guarded(path, here.home, here.environ)
         if problem:
             here.bad(key, f"{text!r} would open {problem}", "name the folder that is needed, nothing above it")
         else:
@@ -219,14 +219,14 @@ def _declared(key: str, written: Iterable[str], here: ConfigPlace) -> tuple[str,
     return tuple(found)
 
 
-def find_guarded(path: str, here: ConfigPlace) -> str:
+def find_guarded(path: str, home: str, environ: Mapping[str, str]) -> str:
     """What `path` would lay open if it were given to commands; "" if nothing that must stay closed.
 
     Links are followed as far as they exist: what counts is where the path leads.
     """
     real = os.path.realpath(path)
-    user = paths.find_user_home(here.environ)
-    for other in (here.home, *(f"{user}/{name}" for name in GUARDED), *_SYSTEM):
+    user = paths.find_user_home(environ)
+    for other in (home, *(f"{user}/{name}" for name in GUARDED), *_SYSTEM):
         for one in {other, os.path.realpath(other)}:
             above = (one + "/").startswith(real.rstrip("/") + "/")
             # a folder in /home is a person's; one in /run or in the state directory is not for commands
@@ -280,7 +280,7 @@ def _binds(written: Iterable[str], here: ConfigPlace) -> tuple[ContainerMount, .
             here.bad("binds", f"{text!r} is no bind", "write it as /source:/target:ro")
             continue
         path = paths.expand_path(source, here.environ, "/")
-        problem = find_guarded(path, here)
+        problem = find_guarded(path, here.home, here.environ)
         if problem:
             here.bad("binds", f"{text!r} would open {problem}", "name the folder that is needed")
             continue

@@ -75,6 +75,12 @@ def is_steering_file(relative: str) -> bool:
     return parts[-1] in _STEERING_NAMES or bool(_STEERING_FOLDERS.intersection(parts[:-1])) or workflow
 
 
+def is_project_order(relative: str) -> bool:
+    """The same in a project's folder, where no file makes an agent what it is: what lies in `skills/` or `memory/`
+    there is code like any other, and AGENTS.md is an order to whoever works there."""
+    return is_steering_file(f"project/{relative}")
+
+
 def list_git_orders(config: str) -> tuple[str, ...]:
     """The lines of a git config that run a program or reach a place; two configs with the same ones do the same."""
     found, section, name = [], "", ""

@@ -85,6 +85,15 @@ def write_clock_hint(facts: StableFacts) -> str:
 
 
 def write_workspace(facts: StableFacts) -> str:
+    if facts.folder:
+        return (
+            "## Workspace\n"
+            f"Your working directory is: {facts.folder}\n"
+            "It is a folder of the person's own: relative paths start there, commands run there, and what you change "
+            "is theirs. Commit only if you are asked or it is the custom there; never push unasked.\n"
+            f"Your own files (MEMORY.md, memory/, SOUL.md, skills/ …) stay in {facts.workspace}: name them by whole "
+            "paths, write what you want to remember there with the file tools, and put none of them into this folder."
+        )
     box = facts.sandbox
     where = box.workspace if box else facts.workspace
     if not where:

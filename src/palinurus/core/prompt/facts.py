@@ -114,6 +114,8 @@ class StableFacts(msgspec.Struct, frozen=True, kw_only=True):
     mode: PromptMode = "full"
     tools: tuple[ToolFact, ...] = ()
     workspace: str = ""
+    folder: str = ""  # of the owner's, in which the session works instead
+    project: tuple[FileFact, ...] = ()  # what that folder says to agents
     timezone: str = ""
     files: tuple[FileFact, ...] = ()
     pending: bool = False  # BOOTSTRAP.md waits for the first conversation

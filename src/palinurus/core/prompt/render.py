@@ -56,6 +56,7 @@ STABLE_SECTIONS: tuple[PromptSection[StableFacts], ...] = (
     PromptSection("directives", chat.write_directives, FULL),
     PromptSection("reasoning_format", chat.write_reasoning_format),
     PromptSection("context", bootstrap.write_project_context),
+    PromptSection("project", bootstrap.write_project_files),
 )
 
 # Below: may differ between chats and turns. Approvals and Silent Replies follow the chat.

@@ -168,6 +168,7 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     context: tuple[EarlierMessage, ...] = ()  # stands before the session's own history
     system: str = ""  # added to the system prompt
     client_tools: tuple[ClientTool, ...] = ()  # offered to the model beside ours; a call of one ends the run
+    folder: str = ""  # where its session is to work, if it begins with this message; the owner's alone to ask
     permission_mode: str = ""  # plan, ask, default, acceptEdits, full; freer than the default for the owner alone
     results: tuple[EarlierMessage, ...] = ()  # of such calls: the message's text tells the same in words
     bounds: TurnBounds = TurnBounds()

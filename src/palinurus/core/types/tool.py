@@ -215,6 +215,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     results: str = ""  # where whole results are kept: begin of the file names; "" = nowhere
     readable: tuple[str, ...] = ()  # folders of the protected ones that may be read: installed skills
     received: tuple[str, ...] = ()  # folders of the protected ones with what people sent: may be read, and taints
+    persona: str = ""  # the agent's own workspace, where the session works in another folder; "": it is the same
     protected: tuple[str, ...] = ()  # absolute paths tools may not touch (the state directory)
     rules: ExecRules = ExecRules()  # how commands are judged before they run
     cell: SandboxSpec = SandboxSpec()  # what children of tools may do; handed to tools/sandbox/launch

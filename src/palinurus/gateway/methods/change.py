@@ -27,6 +27,7 @@ from palinurus.sessions import lifecycle
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow
+from palinurus.workspace.folders import explain_barred, explain_mismatch
 
 Text = str | None | UnsetType
 _NO_MODEL = (
@@ -72,6 +73,7 @@ class SessionCreateParams(MethodParams, frozen=True):
     emit_command_hooks: bool | None = None
     task: str | None = None
     message: str | None = None
+    folder: NonEmpty | None = None  # ours: where it works; the owner's alone to say, and only where they gave leave
 
 
 class SessionSendParams(SessionKeyParams, frozen=True, kw_only=True):
@@ -223,17 +225,22 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
     key = here.reader.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
     seen = await here.reader.load(key)
     now = here.program.clock.now()
+    await _check_folder(call, seen, asked.folder)
     if seen.record is None:
-        record = SessionRecord.fresh(key, now, str(uuid.uuid4()))
+        record = msgspec.structs.replace(SessionRecord.fresh(key, now, str(uuid.uuid4())), folder=asked.folder)
         name = asked.parent_session_key
         parent = await here.reader.load(here.reader.key(name, agent)) if name else None
         if parent is not None and parent.record is not None:
             inherited = {n: v for n in lifecycle.INHERITED if (v := getattr(parent.record, n)) is not None}
-            record = msgspec.structs.replace(record, **inherited, parentSessionKey=str(parent.key))
+            inherited |= {"folder": asked.folder, "parentSessionKey": str(parent.key)}
+            record = msgspec.structs.replace(record, **inherited)
         if await here.program.store.save_session(record.row(key), expect=None):  # else somebody has begun it meanwhile
             here.broadcaster.announce_change(str(key), "create")
             told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
             here.program.hooks.observe("session_start", told)
+    elif asked.folder and seen.record.folder is None:
+        data = msgspec.json.encode({"folder": asked.folder})
+        await here.program.store.touch(SessionRow(str(key), key.agent, seen.record.sessionId, now, data=data))
     if asked.label or asked.model:
         await patch_session(
             call, SessionPatchParams(key=str(key), label=asked.label or UNSET, model=asked.model or UNSET)
@@ -244,6 +251,19 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
         )
     row = await here.reader.find_row(str(key)) or {}
     return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": bool(text)}
+
+
+async def _check_folder(call: MethodCall, seen: SessionSnapshot, folder: str | None) -> None:
+    """Raises MethodError if the session may not work there. Whether it still may is asked again before every run."""
+    if folder is None:
+        return
+    if refused := call.client.caller.explain_refusal(ADMIN):
+        raise MethodError(refused)
+    said = await call.context.reader.transcript(seen)  # a row alone is no beginning
+    has = seen.record.folder if seen.record else None
+    why = explain_mismatch(has, folder, seen.key, begun=said is not None and bool(said.entries))
+    if why := why or explain_barred(folder, call.program.settings, call.program.environ):
+        raise MethodError(why)
 
 
 async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str, Any]:

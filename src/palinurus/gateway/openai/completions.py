@@ -117,6 +117,7 @@ class _TerminalBody(msgspec.Struct, frozen=True):
     mode: str = ""
     system: str = ""
     bounds: TurnBounds = TurnBounds()
+    folder: str = ""
 
 
 _DECODER = decode_late(_Body)
@@ -181,6 +182,7 @@ def parse_terminal_turn(
         permission_mode=more.mode,
         system=more.system or options.system,
         bounds=more.bounds,
+        folder=more.folder,
     )
     inbound = msgspec.structs.replace(found.inbound, target=Target("terminal"), options=options)
     return msgspec.structs.replace(found, inbound=inbound, events=True, attached=more.attachments)

@@ -170,7 +170,7 @@ class SubagentParts(msgspec.Struct, frozen=True):
     offered: Callable[
         [SessionKey, Inbound, SessionRecord], tuple[str, ...]
     ]  # the tools that a session has for a message
-    workspace: Callable[[SessionKey, Inbound], str]  # where the tools of a session work for this asker
+    workspace: Callable[[SessionKey, Inbound, str], str]  # where the tools of a session work for this asker
     end_commands: Callable[[str], Awaitable[object]]  # all that a session has in the background
 
 
@@ -232,6 +232,7 @@ async def plan_spawn(parts: SubagentParts, order: SpawnOrder) -> SpawnPlan | Spa
         **chosen,
         **_family(settings, order, key, depth + 1),
         permissionMode=None if mode == usual else mode,
+        folder=parent.folder,
     )
     allow = list(parts.offered(caller, order.asker, parent))
     extra = {**_held_back(parent), "inheritedToolAllow": allow, **({SHARED: True} if order.asker.shared else {})}
@@ -291,7 +292,7 @@ async def furnish_session(parts: SubagentParts, birth: SpawnPlan) -> tuple[Subag
     """
     child, note = birth.child, ""
     if birth.files:
-        workspace = parts.workspace(birth.key, child.asker)
+        workspace = parts.workspace(birth.key, child.asker, birth.record.folder or "")
         folder = await asyncio.to_thread(write_attachments, workspace, child.id, birth.files)
         names = "\n".join(f"- {os.path.relpath(folder, workspace)}/{name}" for name in birth.files)
         text = f"{child.task}\n\nFiles for this task, in your workspace:\n{names}"

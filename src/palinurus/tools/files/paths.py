@@ -11,6 +11,7 @@ import os
 import msgspec
 
 from palinurus.core.folders import find_enclosing_folder, is_inside
+from palinurus.core.policy.lasting import is_shaping_file
 from palinurus.core.types.sandbox import SEPARATE, SandboxSpec
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.files import find_real_path
@@ -48,9 +49,26 @@ def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> Resolv
         for folder in map(os.path.realpath, (*ctx.settings.readable, *ctx.settings.received)):
             if is_inside(real, folder):
                 return ResolvedPath(given, real, folder)
+    if persona := find_persona(real, ctx, reading=reading):
+        return ResolvedPath(given, real, persona)
     root = _root(given, real, ctx, reading)
     _judge(given, real, workspace, ctx, root=root)
     return ResolvedPath(given, real, workspace if ctx.settings.workspace_only else root)
+
+
+def find_persona(real: str, ctx: ToolContext, *, reading: bool = False) -> str:
+    """The agent's own workspace, if the session works in another folder and the file lies there: it may be read, and
+    what makes the agent what it is may be written by file tools, which ask as they always do. Else ""."""
+    folder = find_real_path(ctx.settings.persona) if ctx.settings.persona else ""
+    if not folder or not is_inside(real, folder) or is_inside(real, find_real_path(ctx.workspace)):
+        return ""
+    return folder if reading or is_shaping_file(os.path.relpath(real, folder)) else ""
+
+
+def name_in_persona(real: str, ctx: ToolContext) -> str:
+    """The file as seen from the agent's own workspace, where it counts what it is called; "" elsewhere than there."""
+    folder = find_persona(real, ctx, reading=True) if ctx.settings.persona else find_real_path(ctx.workspace)
+    return os.path.relpath(real, folder) if folder else ""
 
 
 def resolve_place(given: str, ctx: ToolContext) -> str:

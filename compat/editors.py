@@ -1,0 +1,86 @@
+"""Editors: the npm SDK's own client of the Agent Client Protocol, unmodified, with `pal acp` as its agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import place
+from tally import Tally
+
+from palinurus.testing.home import make_home
+
+SDK, VERSION = "@agentclientprotocol/sdk", "2.4.0"
+PATIENCE = 180
+
+
+def drive(cache: str, tally: Tally) -> None:
+    """Install the SDK, start a gateway with the demo, let the client work in a project."""
+    folder = os.path.join(cache, "palinurus-compat", f"acp-{VERSION}")
+    module = _install(folder)
+    root = tempfile.mkdtemp(prefix="editors-")
+    print(f"compat: {SDK} {VERSION} with pal acp; logs in {root}", flush=True)
+    project, port = os.path.join(root, "project"), place.free_port()
+    os.makedirs(project)
+    home = make_home(root, {"gateway": {"port": port}}, {})
+    pal = [sys.executable, "-m", "palinurus", "--home", home]
+    gateway = place.spawn([*pal, "gateway", "--port", str(port)], root, "gateway")
+    try:
+        place.listens(port)
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "editors.mjs")
+        line = ["node", script, module, project, *pal, "acp"]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE)
+    finally:
+        gateway.terminate()
+        gateway.wait(15)
+    _judge(done, project, tally)
+
+
+def _install(folder: str) -> str:
+    module = os.path.join(folder, "node_modules", *SDK.split("/"), "dist", "v1", "stable", "acp.js")
+    if not os.path.exists(module):
+        npm = shutil.which("npm")
+        if npm is None:
+            raise SystemExit("compat: npm is needed to install the ACP SDK; install Node.js")
+        os.makedirs(folder, exist_ok=True)
+        names = ["--prefix", folder, f"{SDK}@{VERSION}"]
+        done = subprocess.run([npm, "install", "--no-audit", "--no-fund", *names], cwd=folder, capture_output=True)
+        if done.returncode:
+            raise SystemExit(f"compat: npm failed\n{done.stderr.decode(errors='replace')[-2000:]}")
+    return module
+
+
+def _judge(done: subprocess.CompletedProcess[str], project: str, tally: Tally) -> None:
+    try:
+        seen = json.loads(done.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        tally.note("ACP: the client ran through", False, done.stdout + done.stderr)
+        return
+    kinds = [one["sessionUpdate"] for one in seen["updates"]]
+    calls = [one for one in seen["updates"] if one["sessionUpdate"] == "tool_call"]
+    name, said = seen["made"]["sessionId"], json.dumps(seen)
+    told = {"agent_message_chunk", "available_commands_update"} <= set(kinds)
+    names = [one["sessionId"] for one in seen["listed"]["sessions"]]
+    tally.note("ACP: one question, then it works in the editor's project", len(seen["asked"]) == 1, said)
+    tally.note("ACP: the file is in the project", os.path.exists(os.path.join(project, "made.txt")), said)
+    tally.note("ACP: diff and location of the edit", _has_diff(calls, project), said)
+    tally.note("ACP: a prompt ends", seen["done"]["stopReason"] == "end_turn", said)
+    tally.note(
+        "ACP: words and commands are told", {"agent_message_chunk", "available_commands_update"} <= set(kinds), said
+    )
+    tally.note(
+        "ACP: list names the session as new did", [one["sessionId"] for one in seen["listed"]["sessions"]] == [name]
+    )
+    tally.note("ACP: modes last", seen["loaded"]["modes"]["currentModeId"] == "plan", said)
+    tally.note("ACP: options", "model" in [one["id"] for one in seen["made"]["configOptions"]], said)
+    tally.note("ACP: an unknown session is refused", "no session" in seen["refused"], said)
+    tally.note("ACP: closing is quiet", seen["code"] == 0 and not done.stderr.strip(), done.stderr)
+
+
+def _has_diff(calls: list[dict[str, object]], project: str) -> bool:
+    text = json.dumps(calls)
+    return '"type": "diff"' in text and json.dumps(os.path.join(project, "made.txt")) in text
