@@ -450,6 +450,7 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "rpc": (rpc, True),
     "decode": (decode, False),
     "store": (store, False),
+    "screen": (lambda bench: import_module("screen").screen(bench), True),
     "judging": (lambda bench: import_module("judging").judging(bench), False),
     "questions": (lambda bench: import_module("judging").questions(bench), False),
     "cards": (lambda bench: import_module("explaining").cards(bench), False),

@@ -69,12 +69,8 @@ def _judge(done: subprocess.CompletedProcess[str], project: str, tally: Tally) -
     tally.note("ACP: the file is in the project", os.path.exists(os.path.join(project, "made.txt")), said)
     tally.note("ACP: diff and location of the edit", _has_diff(calls, project), said)
     tally.note("ACP: a prompt ends", seen["done"]["stopReason"] == "end_turn", said)
-    tally.note(
-        "ACP: words and commands are told", {"agent_message_chunk", "available_commands_update"} <= set(kinds), said
-    )
-    tally.note(
-        "ACP: list names the session as new did", [one["sessionId"] for one in seen["listed"]["sessions"]] == [name]
-    )
+    tally.note("ACP: words and commands are told", told, said)
+    tally.note("ACP: list names the session as new did", names == [name], said)
     tally.note("ACP: modes last", seen["loaded"]["modes"]["currentModeId"] == "plan", said)
     tally.note("ACP: options", "model" in [one["id"] for one in seen["made"]["configOptions"]], said)
     tally.note("ACP: an unknown session is refused", "no session" in seen["refused"], said)

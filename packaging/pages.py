@@ -50,7 +50,7 @@ NAMES = {
 }
 
 
-class Caught(Exception):
+class Caught(BaseException):
     """Carries the parser of a command out of it before anything is done."""
 
 

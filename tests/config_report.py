@@ -155,10 +155,9 @@ def judge(pattern: tuple[str, ...], letter: str) -> str:
     plugin = pattern[:2] == ("plugins", "entries") and pattern[3:4] == ("config",)  # of plugins that are not ours
     if find_reason(write_out(pattern)) or pattern[0] in NOTES or plugin:
         return "inert"
-    if pattern[:1] in FETCHED or pattern[:2] in FETCHED or acts(pattern, letter):
-        return "acts"
     own = [part for part in pattern[2:] if part not in ("*", "[]", "accounts")]
-    if pattern[0] == "channels" and own and set(own) <= list_names(pattern[1]):
+    read = pattern[0] == "channels" and own and set(own) <= list_names(pattern[1])
+    if read or pattern[:1] in FETCHED or pattern[:2] in FETCHED or acts(pattern, letter):
         return "acts"
     return "unknown"
 

@@ -14,6 +14,7 @@ import ctypes
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -109,6 +110,8 @@ class Nursery:
 class Program(subprocess.Popen[str]):
     """`pal ARGS`, forked; all else as with `subprocess.Popen`. (`subprocess.run` for it is `run_program`.)"""
 
+    python = False  # is it `python ARGS`?
+
     def __init__(self, *args: str, **options: Any) -> None:
         super().__init__(list(args), text=True, **options)
 
@@ -117,6 +120,7 @@ class Program(subprocess.Popen[str]):
         theirs, ours = (given[9], given[12], given[14]), (given[10], given[11], given[13])  # -1: there is none
         files = [number if end == -1 else end for number, end in enumerate(theirs)]
         order = {"args": args, "env": dict(os.environ if env is None else env), "cwd": cwd or os.getcwd()}
+        order["python"] = self.python
         self._child = nursery().fork((files[0], files[1], files[2]), **order, umask=umask)
         self.pid, self._child_created = self._child.pid, True
         for end, other in zip(theirs, ours, strict=True):
@@ -136,16 +140,24 @@ class Program(subprocess.Popen[str]):
         return int(self.returncode)
 
 
-def run_program(*args: str, stdin: str = "", timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
+class PythonProgram(Program):
+    """`python ARGS` (a file, -c or -m) where the program's modules are loaded already."""
+
+    python = True
+
+
+def run_program(
+    *args: str, stdin: str = "", timeout: float = 60, kind: type[Program] = Program, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """What `pal ARGS` printed, and its exit code."""
     pipe = subprocess.PIPE
-    with Program(*args, stdin=pipe, stdout=pipe, stderr=pipe, **options) as process:
+    with kind(*args, stdin=pipe, stdout=pipe, stderr=pipe, **options) as process:
         try:
             out, err = process.communicate(stdin, timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-    return subprocess.CompletedProcess(["pal", *args], process.returncode, out, err)
+    return subprocess.CompletedProcess(list(args), process.returncode, out, err)
 
 
 @cache
@@ -278,7 +290,7 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
         if order.get("umask", -1) >= 0:
             os.umask(order["umask"])
         sys.argv = ["pal", *order["args"]]
-        code = main(order["args"])
+        code = _run_python(order["args"]) if order.get("python") else main(order["args"])
         sys.stdout.flush()
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else 1
@@ -291,6 +303,22 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
             with suppress(OSError), open(os.path.join(ends, f"{os.getpid()}.loaded"), "w") as out:
                 out.write("\n".join(late))
         os._exit(code)
+
+
+def _run_python(args: list[str]) -> int:
+    """As the interpreter would: from a file, `-c CODE` or `-m MODULE`."""
+    _forget(MACHINE)
+    first = os.path.dirname(args[0]) if args[0][0] != "-" else os.getcwd()
+    sys.path[:1] = [first, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]  # instead of where the tests are
+    sys.argv = args[1:] if args[0] == "-m" else args
+    if args[0] == "-m":
+        runpy.run_module(args[1], run_name="__main__", alter_sys=True)
+    elif args[0] == "-c":
+        sys.argv = ["-c", *args[2:]]
+        exec(compile(args[1], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        runpy.run_path(args[0], run_name="__main__")
+    return 0
 
 
 def drop_capabilities() -> None:

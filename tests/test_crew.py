@@ -13,7 +13,7 @@ import pytest
 from crew import Shares, arrange
 
 TESTS = """
-import os, sys, pytest
+import os, sys, time, pytest
 from pathlib import Path
 
 DONE = Path(__file__).with_name("done.txt")
@@ -29,6 +29,7 @@ def test_one(n, tmp_path, shared):
     with DONE.open("a") as out:
         out.write(f"{n} {tmp_path}\\n")
     print("said by", n)
+    time.sleep(float(os.environ["PAUSE"]) if n > 21 else 0)
     if n == 7:
         os._exit(9)
     assert n != 21
@@ -41,12 +42,13 @@ def pytest_configure(config):
 """
 
 
-def run(folder: Path, *options: str) -> str:
+def run(folder: Path, *options: str, pause: float = 0) -> str:
+    """`pause`: seconds that all after the one that fails take."""
     (folder / "test_it.py").write_text(TESTS)
     (folder / "conftest.py").write_text(CONFTEST)
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, "test_it.py"]
     env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    env["TMPDIR"] = str(folder)
+    env |= {"TMPDIR": str(folder), "PAUSE": str(pause)}
     return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True).stdout
 
 
@@ -61,7 +63,7 @@ def test_each_is_run_once_and_one_that_dies_takes_no_other_with_it(tmp_path: Pat
 
 
 def test_it_stops_at_the_first_failure_if_told_to(tmp_path: Path) -> None:
-    out = run(tmp_path, "-x")
+    out = run(tmp_path, "-x", pause=0.3)
     assert re.search(r"stopping after [12] failures", out) and "38 passed" not in out  # both may fail at once
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nursery import PythonProgram, run_program
 from palinurus import Agent
 from palinurus.cli.gateway.daemon import GATEWAY
 from palinurus.cli.gateway.serve import OUT_OF_FLEET
@@ -28,12 +28,10 @@ def blocks(page: str, kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
 
 
-def python(code: list[str], home: Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+def python(code: list[str], home: Path, folder: Path = ROOT, **more: str) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), **more}
     environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    return subprocess.run(
-        [sys.executable, *code], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
+    return run_program(*code, cwd=str(folder), env=environ, kind=PythonProgram)
 
 
 @pytest.mark.parametrize(("at", "said"), list(enumerate(("built-in demo", "not from you", ""))))
@@ -72,11 +70,7 @@ def test_the_tools_of_the_examples_do_what_their_scripts_assume(tmp_path: Path) 
     (tmp_path / "log").mkdir()
     code = f"import sys; sys.path.insert(0, {str(EXAMPLES / 'homelog')!r}); import homelog\n" + _NOTE
     assert "the boiler" in python(["-c", code], tmp_path, tmp_path).stdout
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "team" / "team.py")],
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TOKENS": "1"},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = python([str(EXAMPLES / "team" / "team.py")], tmp_path, TOKENS="1")
     assert done.stdout.count("budgets.day.hardTokens") == 2, done.stderr
 
 

@@ -77,6 +77,7 @@ PARTS: dict[str, str] = {
     "canvas": "palinurus.tools.canvas.board:CanvasBoard",
     "canvas-tool": "palinurus.tools.canvas.tool:use_canvas",
     "canvas-http": "palinurus.gateway.canvas:serve_canvas",
+    "share-http": "palinurus.gateway.keep.shares:serve_share",
     "canvas-events": "palinurus.gateway.canvas:attach_canvas",
     # other machines that do something for the agent
     "nodes": "palinurus.services.nodes.board:NodeBoard",
@@ -87,6 +88,7 @@ PARTS: dict[str, str] = {
     "servers": "palinurus.app.mcp:make_mcp_servers",
     "strays": "palinurus.app.mcp:kill_stray_servers",
     "mcp": "palinurus.tools.mcp.link:connect_server",
+    "mcp-http": "palinurus.gateway.mcp.endpoint:handle_mcp",  # needs the extra `mcp`
     # what is asked over HTTP
     "completions": "palinurus.gateway.openai.endpoints",
     "models": "palinurus.gateway.openai.completions",

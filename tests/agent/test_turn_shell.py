@@ -15,6 +15,7 @@ import pytest
 from flow.test_app import CONFIG, running, settings, transcript
 from flow.test_compaction import LONG, Crew, tell
 from flow.test_compaction import running as compacting
+from flow.test_stop import as_if_killed
 from palinurus.agent.turn import MAX_ATTEMPTS
 from palinurus.app import App
 from palinurus.clock import Clock, SystemClock
@@ -365,6 +366,19 @@ async def test_a_message_is_tried_so_often_and_no_more(tmp_path: Path, attempts:
     said = {"answered": "hello", "dead": f"this message stopped the gateway {attempts} times and is not tried again"}
     assert (row.outcome, row.note) == (outcome, said[outcome])
     assert len(model.requests) == (outcome == "answered")
+
+
+async def test_a_message_that_is_not_tried_again_leaves_no_tool_call_open(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    async with running(home, ScriptedModel([call_tools(("ls", {"path": "."})), say("done")])) as app:
+        made = await app.submit(inbound("look", push=False))
+        await app.wait(made.id)
+    as_if_killed(home, "toolResult")
+    with closing(sqlite3.connect(home / "state.db")) as conn, conn:
+        conn.execute("UPDATE inbox SET attempts = ?", (MAX_ATTEMPTS,))
+    async with running(home, ScriptedModel([])) as app:
+        assert (await app.wait(made.id)).outcome == "dead"
+    assert check_home(str(home)) == []
 
 
 async def test_hooks_hear_of_the_end_with_the_time_it_took(tmp_path: Path) -> None:

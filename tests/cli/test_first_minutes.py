@@ -26,6 +26,10 @@ LINES = """
 chat --plain
 agent -m "hello"
 agent -m "hello" --json --local
+print "hello" --local
+folders list
+folders allow /nowhere
+folders revoke /nowhere
 gateway --port {port}
 gateway install
 gateway uninstall
@@ -295,6 +299,7 @@ def is_a_file(home: Path) -> None:
 HOMES = [is_empty, cannot_be_made, became_read_only, is_a_file] + ([is_somebody_elses] if os.getuid() == 0 else [])
 TOGETHER = 8
 NOWHERE = "/nowhere"  # no systemctl, no git, no browser on the path
+ELSEWHERE = ("torture --minutes 0", "memory pull", "models pull")  # 3 s and 1 s; what they write lies elsewhere
 LOOKS = {"sessions", "usage", "trace none", "why cache"}  # what looks at the state, and nothing else
 
 
@@ -306,13 +311,29 @@ def forked() -> Iterator[Nursery]:
 
 @pytest.mark.parametrize("home", HOMES, ids=lambda one: one.__name__)
 def test_no_command_ends_in_a_traceback(home: Callable[[Path], None], forked: Nursery, tmp_path: Path) -> None:
+    """All of them where a home can be made; of the homes that are of no use, each line sees two."""
+    walk_lines(home, LINES if home is is_empty else choose_lines(HOMES.index(home)), forked, tmp_path)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("home", HOMES[1:], ids=lambda one: one.__name__)
+def test_every_command_in_every_home(home: Callable[[Path], None], forked: Nursery, tmp_path: Path) -> None:
+    walk_lines(home, LINES + STARTS, forked, tmp_path)
+
+
+def choose_lines(number: int) -> list[str]:
+    """Every second one, and those that all homes see."""
+    chosen = [line for at, line in enumerate(LINES) if (at + number) % 2 == 0 and line not in ELSEWHERE]
+    return [*chosen, *(line for line in LINES if line in (*LOOKS, "doctor") and line not in chosen), *STARTS]
+
+
+def walk_lines(home: Callable[[Path], None], lines: list[str], forked: Nursery, tmp_path: Path) -> None:
     if home is became_read_only:
         (tmp_path / "used").mkdir(mode=0o700)
         (tmp_path / "used" / "palinurus.json").write_text(json.dumps({"gateway": {"port": reserve_port()}}))
         assert start(forked, "agent -m hello", tmp_path, home="used").wait() == 0, (tmp_path / "log").read_text()
     known = {73} if home in (is_a_file, is_somebody_elses) else CODES
     bad = []
-    lines = LINES if home is is_empty else LINES + STARTS
     for first in range(0, len(lines), TOGETHER):
         started = []
         for line in lines[first : first + TOGETHER]:

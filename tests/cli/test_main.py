@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from cli.place import SRC
 from palinurus import __version__
 from palinurus.cli import main as entry
-from palinurus.cli.main import COMMANDS, PARTS, load_part, main
+from palinurus.cli.main import COMMANDS, PARTS, _run, load_part, main
 
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])
@@ -128,3 +129,43 @@ def test_threads_that_still_run_are_waited_for() -> None:
 def test_a_bare_command_shows_what_there_is(demo: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command]) == 0
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize(
+    "argv", [["why"], ["trace"], ["undo"], ["sessions", "show"], ["config", "get"], ["agent", "-m"]]
+)
+def test_bytes_that_are_no_text_are_no_traceback(
+    demo: Path, capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    assert main(["agent", "-m", "hi"]) == 0
+    assert main([*argv, "\udce9x"]) in (0, 1, 64, 66, 78)
+    told = capsys.readouterr()
+    assert "Traceback" not in told.err and "surrogates" not in told.err
+
+
+def test_a_mistake_of_ours_is_told_in_one_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("no_such_module_at_all:x", [], []) == 70
+    told = capsys.readouterr().err
+    assert (
+        told.startswith("pal: this should not have happened: ModuleNotFoundError") and "fix: PALINURUS_DEBUG=1" in told
+    )
+
+
+def test_a_trace_without_an_id_is_the_last_messages(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "-m", "hi"]) == 0 and main(["trace", "--json"]) == 0
+    assert '"outcome":"answered"' in capsys.readouterr().out
+
+
+def test_the_config_lists_what_is_set_and_speaks_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "palinurus.json").write_text(
+        '{"gateway": {"auth": {"token": "secret-of-mine"}}, "tools": {"deny": ["exec"]}}'
+    )
+    assert main(["config"]) == 0
+    told = capsys.readouterr().out
+    assert 'tools.deny = ["exec"]' in told and "secret-of-mine" not in told
+    for argv in (["explain", "tools.deny"], ["validate"], ["path"], ["list"]):
+        assert main(["config", *argv, "--json"]) == 0
+        json.loads(capsys.readouterr().out)
+    assert main(["doctor", "--json"]) in (0, 1)
+    assert {"level", "what", "fix", "repairable"} == set(json.loads(capsys.readouterr().out)[0])

@@ -80,7 +80,7 @@ def queue_told(world, _point):
 
 
 async def stream(world):
-    await world.ask("WORDS 40\nSLOW 2", key="k1", stream=True)
+    await world.ask("WORDS 40\nSLOW 20", key="k1", stream=True)  # a busy gateway reads several pieces as one
 
 
 def stream_told(world, _point):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from flow.test_app import CONFIG, running, until
+from nursery import PythonProgram
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say
@@ -191,8 +192,8 @@ asyncio.run(main())
 async def test_after_kill_9_strays_are_ended_and_the_session_is_told_once(tmp_path: Path, cell: str) -> None:
     home, here = tmp_path / "h", Path(__file__).parent
     config = {**contained(cell), "tools": {"taint": {"allow": ["exec"]}}}  # nobody allows the second command
-    arguments = [sys.executable, "-c", GATEWAY, str(home), json.dumps(config), str(here.parent)]
-    gateway = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+    arguments = ["-c", GATEWAY, str(home), json.dumps(config), str(here.parent)]
+    gateway = PythonProgram(*arguments, stdout=subprocess.DEVNULL)
     try:
         pids = await asyncio.to_thread(_pids, home, gateway)
         assert all(pid in alive() for pid in pids.values())

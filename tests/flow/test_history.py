@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from flow.test_app import running, settings, transcript
+from nursery import PythonProgram, run_program
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.core.history.repair import is_valid_history
@@ -300,10 +300,9 @@ NOISE = "yes some line that somebody printed | head -n 4000"
 @pytest.mark.parametrize("point", ["tool.after:1", "result.after:1", "journal.before:2", "settle.before:1"])
 async def test_after_kill_9_every_handle_on_file_leads_to_its_result(tmp_path: Path, point: str) -> None:
     home = tmp_path / "h"
-    argv = [sys.executable, "-c", CHILD, str(home), point]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    child = await asyncio.create_subprocess_exec(*argv, env=env)
-    assert await asyncio.wait_for(child.wait(), 60) == 137  # killed at the point
+    child = await asyncio.to_thread(run_program, "-c", CHILD, str(home), point, env=env, kind=PythonProgram)
+    assert child.returncode == 137  # killed at the point
     model = ScriptedModel([say("went on")], repeat=True)
     async with running(home, model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
         await app.wait((await app.submit(inbound("still there?", sender=Sender("o", owner=True)))).id)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from flow import test_app
@@ -18,6 +20,7 @@ from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.tools.commands import descendants
+from palinurus.tools.mcp.questions import McpAnswer, McpQuestion, fill_form
 from support import inbound
 from tools.mcp.kit import TINY
 
@@ -171,3 +174,68 @@ async def test_a_server_that_nobody_uses_is_ended_until_the_next_run(tmp_path: P
         await until(lambda: not tiny.connected)
         assert not tiny.problem and (await asked(app, event="2")).note == "two"
     assert names(model, 0) == names(model, 2) and not results(model)[-1].isError
+
+
+MANY, ASKS = ({**TINY, "args": [*TINY["args"], word]} for word in ("--many", "--asks"))
+
+
+async def test_of_two_hundred_tools_the_model_is_told_how_to_find_them(tmp_path: Path) -> None:
+    """Less than 4,000 tokens of prompt; what is found is called under its own name at the gate; the prefix stays."""
+    turns = [
+        call_tools(("tool_search", {"query": "boats department"})),
+        call_tools(("tool_call", {"name": "tiny__job_077", "arguments": {"what": "paint it"}})),
+        say("done"),
+        call_tools(("tool_call", {"name": "tiny__job_078", "arguments": {"what": "x"}})),
+        call_tools(("tool_call", {"name": "tiny__job_080", "arguments": {}}), ("tool_call", {"name": "read"})),
+        say("done"),
+    ]
+    model = ScriptedModel(turns)
+    tools = {"deny": ["tiny__job_078"]}
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": MANY}}, tools=tools) as app:
+        await asked(app)
+        found, called = results(model)
+        await asked(app)
+    first = model.requests[0]
+    told = [tool for tool in first.tools if tool.name.startswith(("tiny__", "tool_"))]
+    assert {tool.name for tool in told} == {"tool_search", "tool_call"}
+    cost = sum(len(msgspec.json.encode(tool)) for tool in told) + first.prompt.text.count("tiny__") * 40
+    assert cost / 4 < 1_000  # tokens; without the search: 200 definitions of about 100 tokens
+    hits = json.loads(found.text)
+    assert hits["tools"][0]["name"] == "tiny__job_077" and hits["tools"][0]["parameters"]["required"] == ["what"]
+    assert "job_077: paint it" in called.text and called.toolName == "tool_call" and "mcp:tiny" in str(called.source)
+    assert all(one.tools == first.tools and one.prompt.stable == first.prompt.stable for one in model.requests)
+    denied, wrong, other = results(model)[-3:]
+    assert denied.isError and "not found" in denied.text  # policy holds for what is found, too
+    assert wrong.isError and "what" in wrong.text and other.isError and "path" in other.text
+
+
+@pytest.mark.parametrize(
+    ("decision", "action"),
+    [("allow-once", {"action": "accept", "content": {"sure": True, "name": "boat"}}), ("deny", {"action": "decline"})],
+)
+async def test_what_a_server_asks_back_is_put_to_the_person(tmp_path: Path, decision: Any, action: Any) -> None:
+    model = ScriptedModel([call_tools(("tiny__confirm", {})), say("done")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": ASKS}}) as app:
+        ident = (await app.submit(inbound("go", sender=OWNER))).id
+        async with asyncio.timeout(60):
+            while not (rows := await app.approvals.pending()):
+                await asyncio.sleep(0.01)
+        assert rows[0].ask.tool == "tiny__confirm" and ("asks", "Sink it?") in rows[0].ask.facts
+        assert ("sends name", "boat") in rows[0].ask.facts and rows[0].ask.allowed == ("allow-once", "deny")
+        await app.approvals.answer(rows[0].id, decision, "test")
+        await app.wait(ident)
+    (result,) = results(model)
+    assert json.loads(result.text.split("\n---\n", 1)[1].split("\n<<<END")[0]) == action
+
+
+async def test_what_would_have_to_be_typed_is_declined_and_nobody_is_asked(tmp_path: Path) -> None:
+    model = ScriptedModel([call_tools(("tiny__confirm", {"required": ["secret"]})), say("done")])
+    form = {"properties": {"secret": {"type": "string"}}, "required": ["secret"]}
+    assert fill_form(form) is None and fill_form({}) == {}
+    assert fill_form({"properties": {"kind": {"enum": ["one"]}, "more": {"type": "string"}}}) == {"kind": "one"}
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": ASKS}}) as app:
+        server = app.mcp.all["tiny"]
+        server.wake()
+        await server.wait_settled()
+        assert await server._ask(McpQuestion("Password?", form)) == McpAnswer("decline")  # no call, nobody to ask
+        assert await app.approvals.pending() == []

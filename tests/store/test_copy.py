@@ -7,12 +7,11 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from cli.place import SRC
+from nursery import run_program
 from palinurus.clock import SystemClock
 from palinurus.errors import StateBroken, StateError
 from palinurus.store.copy import (
@@ -75,9 +74,8 @@ def read_all(home: Path) -> tuple[dict[str, list[tuple[object, ...]]], dict[str,
 def copy(
     source: object, target: object, *, crash: str = "", more: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "PYTHONPATH": SRC, "PALINURUS_CRASH": crash}
-    order = [sys.executable, "-m", "palinurus", "store", "copy", str(source), str(target), *more]
-    return subprocess.run(order, env=environ, capture_output=True, text=True, check=False)
+    environ = {**os.environ, "PALINURUS_CRASH": crash}
+    return run_program("store", "copy", str(source), str(target), *more, env=environ)
 
 
 @pytest.fixture

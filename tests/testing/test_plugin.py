@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from nursery import PythonProgram, run_program
+
 ROOT = Path(__file__).parents[2]
 PLUGIN = "palinurus.testing.plugin"
 
@@ -56,11 +58,16 @@ def test_tape(agent, cassette):
 """
 
 
-def run(folder: Path, *argv: str) -> str:
-    """What a pytest says that has this plugin and no other."""
-    line = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q", "--no-header", *argv]
+def run(folder: Path, *argv: str, loaded: bool = True) -> str:
+    """What a pytest says that has this plugin and no other. `loaded`: where the program's modules are there already."""
+    line = ["-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-q", "--no-header", *argv]
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    if loaded:
+        line += ["-p", "no:warnings"]  # that the plugin is there already is not to be told
+        done = run_program(*line, cwd=str(folder), env=environ, timeout=300, kind=PythonProgram)
+    else:
+        line = [sys.executable, *line]
+        done = subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False)
     return done.stdout + done.stderr
 
 
@@ -99,7 +106,7 @@ def test_it_imports_nothing_of_the_program_before_a_test_asks_for_an_agent(tmp_p
         "    assert not {'msgspec', 'aiohttp', 'sqlite3'} & set(sys.modules)\n",
         encoding="utf-8",
     )
-    assert "1 passed" in run(tmp_path)
+    assert "1 passed" in run(tmp_path, loaded=False)
 
 
 def test_the_package_brings_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from palinurus.core.policy.deciding import judge_values
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, ExecRules
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolCall, ToolResult
-from palinurus.core.types.tool import ToolSettings
+from palinurus.core.types.tool import Tool, ToolSettings
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call_tool
 from palinurus.tools.collect import make_builtin_tools
@@ -77,6 +77,10 @@ class FakeContext:
 
     async def mark(self, path: str) -> None:
         pass
+
+    @property
+    def deferred(self) -> Mapping[str, Tool]:
+        return {}
 
     def file_taint(self, path: str) -> tuple[str, ...]:
         return ()

@@ -118,6 +118,12 @@ def make_mutants(file: str, source: str) -> list[Mutant]:
     return [mutant for mutant in made if mutant.source]
 
 
+def describe_mutants(source: str) -> list[str]:
+    """What each of them changes, without making it."""
+    changes = ((place, operator) for place in _places(ast.parse(source)) for operator in OPERATORS)
+    return [f"{what} in `{place.text}`" for place, operator in changes for what, _ in operator(place.node)]
+
+
 def make_hand_mutant(file: str, source: str, old: str, new: str) -> Mutant:
     """`old` made `new`. Raises ValueError unless it is there exactly once."""
     if source.count(old) != 1:

@@ -33,6 +33,9 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-extensions",
+    "--num-raster-threads=1",
+    "--disable-smooth-scrolling",
+    "--disable-gpu-compositing",
     "--use-fake-device-for-media-stream",  # a microphone that beeps, and
     "--use-fake-ui-for-media-stream",  # a person who allows it
     "--autoplay-policy=no-user-gesture-required",

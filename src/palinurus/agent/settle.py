@@ -213,7 +213,7 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
                 "subject": clean_label(plan.inbound.title, 80),
             }
     if context:
-        fields["totalTokens"] = context
+        fields |= {"totalTokens": context, "totalTokensFresh": True}
     if plan.route.key.kind == "direct" and not plan.inbound.shared:
         fields[OWNER_CHAT] = True
     if plan.startup:

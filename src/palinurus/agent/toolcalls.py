@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, Appro
 from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult
-from palinurus.core.types.tool import Tool, ToolSettings
+from palinurus.core.types.tool import TOOL_CALL, Tool, ToolSettings
 from palinurus.late import load_part
 from palinurus.taping import use_lane
 
@@ -177,6 +177,10 @@ class RunToolContext:
     def may_leak(self, url: str) -> bool:
         return taint.may_leak(url, self._seen.messages, self._plan.settings.taint)
 
+    @property
+    def deferred(self) -> Mapping[str, Tool]:
+        return {name: tool for name, tool in self._plan.tools.items() if tool.deferred}
+
     def file_taint(self, path: str) -> tuple[str, ...]:
         return self._seen.marks.of(path) if self._seen.marks else ()
 
@@ -321,13 +325,14 @@ class ToolBatch:
             ctx = RunToolContext(
                 self._plan, asked, ports.clock, show, approver=ports.approver, card=show, seen=self._seen
             )
-            call = partial(load_part("tool-call"), asked, self._plan.tools, ctx, ports.hooks)
-            results = self._plan.settings.results
+            meant, results = _unwrap(asked), self._plan.settings.results
+            call = partial(load_part("tool-call"), meant, self._plan.tools, ctx, ports.hooks)
             if ports.carrier is not None:
-                await ports.carrier.bring(results, asked.arguments)
-            result = await (call() if lane is None else lane.invoke(asked, call, partial(self._put, lane)))
+                await ports.carrier.bring(results, meant.arguments)
+            result: ToolResult = await (call() if lane is None else lane.invoke(asked, call, partial(self._put, lane)))
             if ports.carrier is not None:
                 await ports.carrier.share(results, result.text)
+            result = msgspec.structs.replace(result, toolName=asked.name) if meant is not asked else result
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 
     def _show(self, lane: RunLane | None, asked: ToolCall, partial: str, approval: str = "") -> None:
@@ -365,3 +370,12 @@ def _shared(plan: RunPlan, calls: int) -> RunPlan:
     if room == plan.settings.result_chars:
         return plan
     return msgspec.structs.replace(plan, settings=msgspec.structs.replace(plan.settings, result_chars=room))
+
+
+def _unwrap(asked: ToolCall) -> ToolCall:
+    """The call of a tool that the model was not told of: judged and run as that tool's own, under the same id."""
+    if asked.name != TOOL_CALL or asked.invalid:
+        return asked
+    name, given = asked.arguments.get("name"), asked.arguments.get("arguments") or {}
+    fits = isinstance(name, str) and name != TOOL_CALL and isinstance(given, dict)
+    return msgspec.structs.replace(asked, name=name, arguments=given) if fits else asked

@@ -53,7 +53,7 @@ class AgentAnswer(msgspec.Struct, frozen=True):
     error: str = ""
 
     def __str__(self) -> str:
-        return self.text
+        return self.text or self.error  # a program that only prints it is not left with nothing
 
 
 class Agent:

@@ -40,6 +40,15 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadRequest(message, fix=f"`{self.prog} --help`")
 
+    def format_help(self) -> str:
+        """With lines that work; whoever wrote its own has it."""
+        told = super().format_help()
+        command = self.prog.removeprefix("pal ").partition(" ")
+        look: Any = load_part(PARTS["examples"])
+        lines = () if self.epilog else look(command[0])
+        mine = [line for line in lines if line.startswith(self.prog)] or ([] if command[2] else lines)
+        return told + "\nexamples:\n" + "".join(f"  {line}\n" for line in mine) if mine else told
+
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """For people; whoever collects parsers gets this one instead."""
         if (seen := SEEN_PARSERS.get()) is None:

@@ -134,7 +134,7 @@ def run_chat(argv: list[str]) -> int:
         return int(screen(loaded, environ, blank, args.local))
     worker = LoopThread()
     try:
-        client = worker.call(connect_agent(loaded, environ, SystemClock(), local=args.local, serve=person))
+        client = worker.call(connect_agent(loaded, environ, SystemClock(), local=args.local))
         try:
             talk = PlainChat(worker, client, blank, environ)
             if sys.stdin.isatty():

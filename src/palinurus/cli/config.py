@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from palinurus.cli.args import Verb, make_arg, parse_verb, to_json
+from palinurus.cli.args import JSON, Verb, make_arg, parse_verb, to_json
 from palinurus.config import paths, relaxed
 from palinurus.config.check import describe_key
 from palinurus.config.explain import explain_key, find_effective, resolve_key
@@ -21,7 +21,7 @@ from palinurus.errors import BadRequest, NotFound
 
 def run_config(argv: list[str]) -> int:
     """Exit code: 0, or 1 if `validate` found something fatal. Raises PalinurusError for `main` to print."""
-    asked = parse_verb("config", "Read, change and check the configuration.", VERBS, argv)
+    asked = parse_verb("config", "Read, change and check the configuration.", VERBS, argv, default="list")
     return int(asked.run(asked, paths.find_home(os.environ), os.environ))
 
 
@@ -38,6 +38,30 @@ def _get(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> in
             raise NotFound(f"{show_path(path)} is not set", fix=f"`pal config set {show_path(path)} VALUE` sets it")
     print(value if isinstance(value, str) and not asked.json else to_json(value, pretty=True))
     return 0
+
+
+def _list(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
+    loaded = load_config(home, environ)
+    _warn(loaded.fallback)
+    rows = dict(_flatten(mask_secrets(loaded.raw, ()), "")) if loaded.raw else {}
+    if asked.json:
+        print(to_json(rows, pretty=True))
+        return 0
+    for key, value in rows.items():
+        print(f"{key} = {to_json(value)}")
+    print(f"{paths.locate_config_file(home)}: {len(rows)} set; `pal config explain KEY` tells what a key means")
+    return 0
+
+
+def _flatten(value: Any, before: str) -> Iterator[tuple[str, Any]]:
+    """What is written, by whole keys; lists stay as they are."""
+    if not (isinstance(value, dict) and value):
+        yield before, value
+        return
+    for name, inner in value.items():
+        plain = name.replace("_", "").replace("-", "").isalnum()
+        below = f"{before}.{name}" if before and plain else name if plain else f'{before}["{name}"]'
+        yield from _flatten(inner, below)
 
 
 def _set(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
@@ -68,6 +92,11 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
         ("note", found.note),
         ("about", found.about),
     ]
+    if asked.json:
+        keys = [{"key": line.name, "value": line.value, "about": line.about} for line in found.keys]
+        told = {name: text for name, text in rows[1:] if text}
+        print(to_json({"key": found.key, "value": found.value, **told, "keys": keys}, pretty=True))
+        return 0
     print(found.key)
     for name, text in rows:
         if text:
@@ -86,19 +115,28 @@ def _validate(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) 
     file = paths.locate_config_file(home)
     reading = read_config(file, home, environ)
     problems = reading.problems + find_doubles(reading) + reading.inert
+    fatal = sum(problem.fatal for problem in problems)
+    if asked.json:
+        rows = [{"level": "error" if one.fatal else "warning", "key": one.path, "text": str(one)} for one in problems]
+        print(to_json({"file": file, "there": reading.data is not None, "problems": rows}, pretty=True))
+        return 1 if fatal else 0
     for problem in problems:
         print(f"{'error' if problem.fatal else 'warning'}: {problem}")
-    fatal = sum(problem.fatal for problem in problems)
     if not problems:
         print(f"{file}: valid" if reading.data is not None else f"{file}: not there, defaults apply")
     else:
-        print(f"{file}: {fatal} errors, {len(problems) - fatal} warnings")
+        print(f"{file}: {_count(fatal, 'error')}, {_count(len(problems) - fatal, 'warning')}")
     return 1 if fatal else 0
 
 
 def _path(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
-    print(paths.locate_config_file(home))
+    file = paths.locate_config_file(home)
+    print(to_json({"file": file}) if asked.json else file)
     return 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _value(text: str, path: Path, strict: bool) -> Any:
@@ -136,6 +174,7 @@ def _warn(text: str) -> None:
 
 _KEY = make_arg("key", metavar="KEY")
 VERBS = {
+    "list": Verb(_list, "what is set, key by key (the default)", (JSON,)),
     "get": Verb(
         _get,
         "print a value",
@@ -155,7 +194,7 @@ VERBS = {
         ),
     ),
     "unset": Verb(_unset, "remove a value from the file", (_KEY,)),
-    "explain": Verb(_explain, "tell what a key means, its value and where that comes from", (_KEY,)),
-    "validate": Verb(_validate, "list every problem in the file"),
-    "path": Verb(_path, "print where the file is"),
+    "explain": Verb(_explain, "tell what a key means, its value and where that comes from", (_KEY, JSON)),
+    "validate": Verb(_validate, "list every problem in the file", (JSON,)),
+    "path": Verb(_path, "print where the file is", (JSON,)),
 }

@@ -104,6 +104,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
     "config": "palinurus.config.load:load_config",  # half of the time of a command that only looks at the store
+    "examples": "palinurus.cli.examples:list_examples",  # for --help
     "parity": "palinurus.cli.parity:find_verb_answer",  # what a verb of OpenClaw's is called here
     "cache": "palinurus.cli.look.cache:print_cache",  # `pal why cache`
     "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
@@ -118,6 +119,8 @@ PARTS: dict[str, str] = {
     "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`
     "tried": "palinurus.cli.setup.questions:try_current_model",  # one word from the model, for `pal doctor --ask`
     "tui": "palinurus.cli.tui.app:run_chat_screen",  # needs the extra `tui`
+    "markdown": "palinurus.cli.tui.markdown:render_markdown",  # with the first answer
+    "open-block": "palinurus.cli.tui.markdown:find_open_block",
     "status-command": "palinurus.cli.tui.statuscommand:StatusCommand",  # where one is configured
     "connect": "palinurus.gateway.client:connect_gateway",  # the gateway's protocol, with aiohttp
     "login": "palinurus.gateway.client:LoginOptions",
@@ -125,7 +128,6 @@ PARTS: dict[str, str] = {
     "link": "palinurus.cli.reach.gateway:find_connection_source",  # the screen's way to the agent, once it stands
     "open": "palinurus.cli.reach.embedded:open_program",  # the whole program with nothing running, for one command
     "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
-    "serving": "palinurus.cli.reach.embedded:start_serving_client",  # the same, for a chat line by line
     "attach": "palinurus.cli.reach.embedded:attach_files",  # `pal agent --file` without a gateway
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
@@ -167,7 +169,7 @@ usage: pal [--home DIR | --profile NAME] [COMMAND] [options]
 def main(argv: list[str] | None = None) -> int:
     """Run one command. Returns the exit code; as a program of its own (without `argv`) it ends here."""
     _mend_streams()
-    code = _find_and_run(list(sys.argv[1:] if argv is None else argv))
+    code = _find_and_run([_mend_word(word) for word in (sys.argv[1:] if argv is None else argv)])
     if argv is None:
         _leave(code)
     return code
@@ -220,6 +222,13 @@ def _find_and_run(args: list[str]) -> int:
 def _is_inside() -> bool:
     """Were we started by a command of the agent? Who names a home means that one."""
     return os.environ.get("OPENCLAW_SHELL") == "exec" and not os.environ.get("PALINURUS_HOME")
+
+
+def _mend_word(word: str) -> str:
+    """Bytes of the line that are no text are replaced, as in what is piped in; a file may be called so."""
+    if word.isascii() or os.path.lexists(word):
+        return word
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _mend_streams() -> None:
@@ -280,10 +289,24 @@ def _run(where: str, args: list[str], line: list[str]) -> int:
             where = exc.filename or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
             return _say(f"{where} cannot be written: {exc.strerror}", _DISK[exc.errno], 74)  # EX_IOERR
         if not exc.filename:  # not the machine's files, but a mistake of ours
-            raise
+            return _confess(exc)
         return _say(
             f"{exc.filename}: {exc.strerror}", "check owner, mode and free space; PALINURUS_HOME may be elsewhere", 73
         )
+    except Exception as exc:  # noqa: BLE001 - a border: nobody above takes it
+        return _confess(exc)
+
+
+def _confess(exc: Exception) -> int:
+    """A mistake of ours is told like one, not with pages of source; who wants those says so."""
+    if os.environ.get("PALINURUS_DEBUG"):
+        raise exc
+    said = f"{type(exc).__name__}: {exc}".splitlines()[0][:300]
+    return _say(
+        f"this should not have happened: {said}",
+        "PALINURUS_DEBUG=1 before the command shows where; please report it",
+        70,
+    )
 
 
 def _answer_verb(line: list[str]) -> int | None:

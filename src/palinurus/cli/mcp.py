@@ -255,7 +255,7 @@ def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
     async def run() -> None:
         link = await open_link(loaded.settings, SystemClock(), client=client, scopes=(READ, WRITE))
-        await serve(link, target, not asked.read_only)
+        await serve(link, target, not asked.read_only, memory=asked.memory)
 
     asyncio.run(run())
     return 0
@@ -298,6 +298,7 @@ VERBS = {
         (
             make_arg("--agent", default="", help="which agent (default: the default one)"),
             make_arg("--session", default="", help="which session's tools (default: the main one)"),
+            make_arg("--memory", action="store_true", help="what you noted (MEMORY.md, USER.md), too"),
             make_arg("--read-only", action="store_true", help="no sending of messages to sessions"),
         ),
     ),

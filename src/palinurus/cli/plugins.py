@@ -125,7 +125,7 @@ def _switch(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     print(strip_controls(f"{one.id} is {'enabled' if on else 'disabled'} ({done.file}:{done.line})"))
     if on and isinstance(one, PluginManifest):
         print(strip_controls(f"it runs inside the program and may bring: {', '.join(one.capabilities) or 'nothing'}"))
-    print("a gateway that runs now must be started again")
+    print("a gateway that runs now takes it over by itself, once its turns are done")
     return 0
 
 

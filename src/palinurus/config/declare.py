@@ -146,7 +146,7 @@ class DeclaredKey:
     def kind(self) -> Kind:
         return NameKind() if self.place == "." else make_kind(self.form)
 
-    @property
+    @cached_property
     def always(self) -> bool:
         """Is it read even if it is not written?"""
         return isinstance(self.form, SectionMeta) and bool(self.form.ALWAYS)  # type: ignore[attr-defined]
@@ -292,6 +292,8 @@ def same_form(form: Any, names: str) -> dict[str, Any]:
 def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace, **values: Any) -> S:
     """The section that `raw` says, and `values` that are no keys. It has been checked, unless the section is loose."""
     for key in list_fields(cls):
+        if not raw and key.at and not key.always:  # most sections of most files are not there
+            continue
         found: Any = raw
         for part in key.at:
             found = found.get(part) if isinstance(found, dict) else None

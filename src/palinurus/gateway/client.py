@@ -244,7 +244,10 @@ async def open_link(
         ws = await session.ws_connect(url, max_msg_size=frames.FRAME, compress=0, headers=headers, ssl=pinned)
     except (aiohttp.ClientError, OSError) as exc:
         await session.close()
-        raise GatewayUnreachable(f"no gateway answers at {url}: {exc}", fix="`pal gateway` starts it") from None
+        # aiohttp's own words name sockets and TLS, which nobody asked about
+        code: int | None = getattr(getattr(exc, "os_error", exc), "errno", None)
+        why = os.strerror(code) if code else exc
+        raise GatewayUnreachable(f"no gateway answers at {url}: {why}", fix="`pal gateway` starts it") from None
     link = GatewayLink(ws, session, clock)
     link.nonce = nonce
     return link

@@ -66,6 +66,14 @@ def _stored(what: str) -> RouteHandler:
     return lambda visit: late.load_part("stored")(visit, what)
 
 
+def _mcp(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
+    try:
+        handle = late.load_part("mcp-http")
+    except ModuleNotFoundError:
+        return HttpFault(503, "MCP needs an extra that is not installed: `pal extras add mcp`", "unavailable")
+    return handle(visit)  # type: ignore[no-any-return]
+
+
 def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
     return visit.gateway.calls.answer(visit)
 
@@ -94,7 +102,10 @@ _LATER: dict[str, RouteHandler] = {  # loaded when somebody asks
 }
 CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
-PAGE_ROUTES = frozenset(("config", "avatar", "media", "canvas", "docs", "page", "push"))  # also under the base path
+SHARE_PATHS = compile_late(r"/share/(?P<token>[\w-]{32})")
+PAGE_ROUTES = frozenset(
+    ("config", "avatar", "media", "canvas", "share", "docs", "page", "push")
+)  # also under the base path
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/health|/healthz"), "health", None, _health),
     HttpRoute("GET", compile_late(r"/ready|/readyz"), "ready", None, _ready),
@@ -114,6 +125,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)"), "conversation", READ, _stored("conversation")),
     HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)/items"), "items", READ, _stored("items")),
     HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", WRITE, _LATER["asset"]),
+    HttpRoute("POST", compile_late(r"/mcp"), "mcp", READ, _mcp),
     HttpRoute("POST", compile_late(r"/reach/turn"), "reach", ADMIN, _reach),
     HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", ADMIN, _LATER["invoke"]),
     HttpRoute("GET", compile_late(r"/metrics"), "metrics", READ, _metrics),
@@ -123,6 +135,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/__openclaw__/assistant-media"), "media", READ, page.serve_workspace_media),
     HttpRoute("POST", compile_late(r"/sessions/(?P<key>[^/]+)/kill"), "kill", ADMIN, _kill),
     HttpRoute("GET", compile_late(CANVAS), "canvas", None, lambda visit: late.load_part("canvas-http")(visit)),
+    HttpRoute("GET", SHARE_PATHS, "share", None, lambda visit: late.load_part("share-http")(visit)),
     HttpRoute("GET", compile_late(r"/push/news"), "push", None, lambda visit: late.load_part("push-news")(visit)),
     HttpRoute("GET", DOCS_PATHS, "docs", None, lambda visit: visit.gateway.page.answer_docs(visit)),
     HttpRoute("GET", PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),

@@ -70,6 +70,7 @@ def _command(row: CommandRow) -> dict[str, Any]:
         "createdAt": row.started,
         "startedAt": row.started,
         "updatedAt": row.started + row.ms,
+        "background": row.background,
     }
     if row.status != "running":
         made |= {"endedAt": row.started + row.ms, "terminalSummary": f"exit code {row.code}"}

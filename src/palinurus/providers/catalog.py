@@ -168,7 +168,7 @@ class Catalog:
             choices = ", ".join(str(m) for m in matches[:6])
             return ModelFailure("config", f"model {text!r} is offered by several providers: write one of {choices}")
         if ref is not None:
-            hint = _close(ref.provider, [*self.settings.providers, *self.list_vendors()])
+            hint = _close(ref.provider, [*self.settings.providers, *self.list_vendors()], 0.7)
             return ModelFailure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
         every = self._every(self.list_vendors())
         names = [*agent.aliases, *(str(ref) for ref in every), *(ref.model for ref in every)]
@@ -317,9 +317,9 @@ def parse_price(cost: Mapping[str, float]) -> TokenPrice:
     return TokenPrice(given[0], given[1], given[2], given[3])
 
 
-def _close(text: str, names: Iterable[str]) -> str:
+def _close(text: str, names: Iterable[str], least: float = 0.6) -> str:
     low = {n.lower(): n for n in names}
-    found = difflib.get_close_matches(text.lower(), list(low), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(text.lower(), list(low), n=1, cutoff=least)
     return low[found[0]] if found else ""
 
 

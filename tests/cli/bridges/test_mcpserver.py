@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from mcp.client.session import ClientSession
+from mcp.shared.exceptions import MCPError
 
 from flow.test_app import running
 from flow.test_http import served
@@ -25,12 +27,14 @@ OPTIONS = LoginOptions(token=TOKEN, identity=make_identity(), scopes=(READ, WRIT
 
 
 @asynccontextmanager
-async def client(tmp_path: Path, *, send: bool = True, **changes: Any) -> AsyncIterator[ClientSession]:
+async def client(
+    tmp_path: Path, *, send: bool = True, memory: bool = False, **changes: Any
+) -> AsyncIterator[ClientSession]:
     there, here = (anyio.create_memory_object_stream[Any](8) for _ in range(2))
     async with running(tmp_path / "h", ScriptedModel([say("Hello, agent.")]), **changes) as app, served(app) as gateway:
         url = f"ws://127.0.0.1:{gateway.port}/"
         link = await connect_gateway(url, SystemClock(), OPTIONS)
-        serving = serve_mcp(link, "agent:main:main", send, (there[1], here[0]))
+        serving = serve_mcp(link, "agent:main:main", send, (there[1], here[0]), memory=memory)
         task = asyncio.create_task(serving)
         async with ClientSession(here[1], there[0]) as session:
             await session.initialize()
@@ -75,3 +79,35 @@ async def test_sending_can_be_left_out(tmp_path: Path) -> None:
     async with client(tmp_path, send=False) as session:
         assert "sessions_send" not in {tool.name for tool in (await session.list_tools()).tools}
         assert (await session.call_tool("sessions_send", {"message": "hi"})).is_error
+
+
+async def test_conversations_and_skills_are_resources_and_prompts_and_memory_only_with_leave(tmp_path: Path) -> None:
+    async with client(tmp_path) as session:
+        folder = tmp_path / "h" / "workspace"
+        (folder / "MEMORY.md").write_text("the boat is called Halcyon")
+        (folder / "skills" / "boats").mkdir(parents=True)
+        (folder / "skills" / "boats" / "SKILL.md").write_text(
+            "---\nname: boats\ndescription: Paints.\n---\nTake blue.\n"
+        )
+        await session.call_tool("sessions_send", {"message": "hi there"})
+        (one,) = (await session.list_resources()).resources
+        assert str(one.uri) == "session://agent%3Amain%3Amain"
+        told = (await session.read_resource(one.uri)).contents[0]
+        assert "user: hi there" in told.text and "assistant: Hello, agent." in told.text  # type: ignore[union-attr]
+        for uri in ("memory://MEMORY.md", "file:///etc/passwd"):
+            with pytest.raises(MCPError):
+                await session.read_resource(uri)
+        assert "boats" in {prompt.name for prompt in (await session.list_prompts()).prompts}
+        got = await session.get_prompt("boats", {"input": "the dinghy"})
+        assert "Take blue." in str(got.messages[0].content) and "Input: the dinghy" in str(got.messages[0].content)
+        with pytest.raises(MCPError, match="no prompt"):
+            await session.get_prompt("nothing")
+
+
+async def test_memory_with_leave(tmp_path: Path) -> None:
+    async with client(tmp_path, memory=True) as session:
+        (tmp_path / "h" / "workspace" / "MEMORY.md").write_text("the boat is called Halcyon")
+        assert "memory://MEMORY.md" in {str(one.uri) for one in (await session.list_resources()).resources}
+        assert "Halcyon" in (await session.read_resource("memory://MEMORY.md")).contents[0].text  # type: ignore[union-attr]
+        with pytest.raises(MCPError):
+            await session.read_resource("memory://../palinurus.json")

@@ -17,21 +17,33 @@ import pytest
 
 from cli.gateway.test_serve import Process
 from cli.place import SRC
+from nursery import run_program
 from palinurus.cli.gateway.logs import start_logging
 
 START = """
 mount -t tmpfs -o size=24m tmpfs "$1" && mkdir -m 700 "$1/home" "$1/user" || exit 99
 export HOME="$1/user" PALINURUS_HOME="$1/home"
-if [ "$3" != new ]; then "$4" -m palinurus agent --local -m hi >/dev/null 2>&1; fi
+if [ "$3" != new ]; then cp -a "$5/." "$1/home" || exit 99; fi
 if [ "$3" = served ]; then (umask 077; echo 0123456789abcdef0123456789abcdef > "$1/home/gateway.token"); fi
 if [ "$2" = full ]; then cat /dev/zero > "$1/fill" 2>/dev/null; else mount -o remount,ro "$1" || exit 99; fi
 exec "$4" -m palinurus gateway --port 0
 """
 
 
+@pytest.fixture(scope="module")
+def used_home(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One where somebody has said something."""
+    home = tmp_path_factory.mktemp("used") / "home"
+    environ = {**os.environ, "HOME": str(home.parent), "PALINURUS_HOME": str(home)}
+    assert run_program("agent", "--local", "-m", "hi", env=environ).returncode == 0
+    return str(home)
+
+
 @pytest.mark.parametrize("used", ["new", "used", "served"])  # the last has a token: the database is what refuses
 @pytest.mark.parametrize("disk", ["full", "ro"])
-def test_a_start_on_a_disk_that_takes_nothing_is_one_clear_line(tmp_path: Path, disk: str, used: str) -> None:
+def test_a_start_on_a_disk_that_takes_nothing_is_one_clear_line(
+    tmp_path: Path, disk: str, used: str, used_home: str
+) -> None:
     probe = ["unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /tmp"]
     try:
         able = subprocess.run(probe, capture_output=True).returncode == 0
@@ -39,7 +51,7 @@ def test_a_start_on_a_disk_that_takes_nothing_is_one_clear_line(tmp_path: Path, 
         able = False
     if not able:
         pytest.skip("no user namespaces with mounts here")
-    args = ["unshare", "-rm", "sh", "-c", START, "sh", str(tmp_path), disk, used, sys.executable]
+    args = ["unshare", "-rm", "sh", "-c", START, "sh", str(tmp_path), disk, used, sys.executable, used_home]
     done = subprocess.run(args, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": SRC})
     assert done.returncode in (73, 74, 75), done.stderr
     assert "Traceback" not in done.stderr and "fix:" in done.stderr

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cli.migrate import homes
 from cli.migrate.test_migrate import bring, home, records, snapshot
+from nursery import run_program
 from palinurus.cli.migrate import run_import
 from palinurus.cli.migrate.back import run_export
 from palinurus.errors import BadRequest
@@ -79,8 +78,8 @@ def test_killed_it_is_marked_and_run_again(step: int, tmp_path: Path, home: Path
     homes.make_openclaw(tmp_path)
     run_import(["openclaw"])
     back = tmp_path / "back"
-    line = [sys.executable, "-m", "palinurus", "export", "--to", "openclaw", str(back)]
-    assert subprocess.run(line, env={**os.environ, "PALINURUS_CRASH": f"export.placed:{step}"}).returncode == 137
+    crash = {**os.environ, "PALINURUS_CRASH": f"export.placed:{step}"}
+    assert run_program("export", "--to", "openclaw", str(back), env=crash).returncode == 137
     assert (back / ".palinurus-export").exists() and not (back / "openclaw.json").exists()
     assert run_export(["--to", "openclaw", str(back)]) == 0
     assert not (back / ".palinurus-export").exists() and read_transcripts(back) == read_transcripts(home)
@@ -93,8 +92,7 @@ def test_a_killed_import_is_gone_on_with(
     point: str, tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     homes.make_openclaw(tmp_path)
-    line = [sys.executable, "-m", "palinurus", "import", "openclaw"]
-    assert subprocess.run(line, env={**os.environ, "PALINURUS_CRASH": point}).returncode == 137
+    assert run_program("import", "openclaw", env={**os.environ, "PALINURUS_CRASH": point}).returncode == 137
     bring(capsys, "openclaw")
     assert all(each.get("done") for each in bring(capsys, "openclaw").values() if each["fate"] != "lost")
     assert read_transcripts(home).keys() >= {"agents/main/sessions/s-1.jsonl"}

@@ -7,20 +7,18 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nursery import Program
 from palinurus.cli.models.catalog import describe_signed_in
 from palinurus.cli.models.login import read_client
 from palinurus.errors import BadRequest
 from palinurus.providers.signin.vault import FILE, SignInVault
 from palinurus.testing.oauth import EMAIL, FakeOAuth
-
-BIND = "import sys; from palinurus.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 class Shell:
@@ -35,33 +33,32 @@ class Shell:
         lab = {"baseUrl": "http://127.0.0.1:9/v1", "signIn": self.oauth.make_config(**options)}
         (self.home / "palinurus.json").write_text(json.dumps({"models": {"providers": {provider: lab}}}))
 
-    async def begin(self, *words: str) -> asyncio.subprocess.Process:
+    async def begin(self, *words: str) -> Program:
         keep = {
             k: v
             for k, v in os.environ.items()
             if not k.endswith("_API_KEY") and k not in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
         }
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", BIND, *words),
+        return Program(
+            *words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**keep, "PALINURUS_HOME": str(self.home), "HOME": str(self.home.parent)},
         )
 
-    async def read_until(self, process: asyncio.subprocess.Process, pattern: str) -> re.Match[str]:
+    async def read_until(self, process: Program, pattern: str) -> re.Match[str]:
         assert process.stdout is not None
         async with asyncio.timeout(120):
             while not (found := re.search(pattern, self.out)):
-                data = await process.stdout.readline()
+                data = await asyncio.to_thread(process.stdout.readline)
                 assert data, self.out
-                self.out += data.decode()
+                self.out += data
         return found
 
-    async def end(self, process: asyncio.subprocess.Process) -> int:
-        async with asyncio.timeout(120):
-            rest, _ = await process.communicate()
-        self.out += rest.decode()
+    async def end(self, process: Program) -> int:
+        rest, _ = await asyncio.to_thread(process.communicate, timeout=120)
+        self.out += rest
         return process.returncode or 0
 
     async def run(self, *words: str) -> int:
@@ -98,8 +95,8 @@ async def test_from_another_machine_the_address_is_pasted(shell: Shell) -> None:
     page = (await shell.read_until(process, r"(http://\S+/authorize\S+)"))[1]
     back = await shell.oauth.browse(page, follow=False)
     assert process.stdin is not None
-    process.stdin.write(b"http://127.0.0.1/elsewhere\n" + back.encode() + b"\n")
-    await process.stdin.drain()
+    process.stdin.write(f"http://127.0.0.1/elsewhere\n{back}\n")
+    process.stdin.flush()
     await shell.read_until(process, "signed in to lab")
     assert await shell.end(process) == 0 and "holds no code" in shell.out
     assert list(SignInVault(str(shell.home), {}).list_all()) == ["lab:work"]

@@ -65,16 +65,3 @@ async def test_a_chat_is_no_gateway_to_be_stopped(demo: Path) -> None:
         assert find_running_gateway(str(demo)) is None  # `pal gateway stop` would end it
     finally:
         await chat.close()
-
-
-async def test_a_chat_line_by_line_serves_too(demo: Path) -> None:
-    loaded = load_settings(os.environ)
-    client = await connect_agent(loaded, os.environ, CLOCK, serve=True)
-    try:
-        assert client.where == "in this process"
-        said = [one async for one in client.send(CliMessage("list files", "agent:main:main", "main"))]
-        assert isinstance(said[-1], CliOutcome) and not said[-1].error
-        assert isinstance(await find_connection_source(loaded, os.environ, CLOCK, False), SharedChat)
-    finally:
-        await client.close()
-    assert find_location(str(demo)) is None

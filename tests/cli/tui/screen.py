@@ -58,7 +58,7 @@ class Seat:
         self.here = here
         self.house = house
 
-    async def until(self, true: Callable[[], object], seconds: float = 20) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 60) -> None:
         """Wait for something to be seen."""
         async with asyncio.timeout(seconds):
             while not true():
@@ -108,7 +108,8 @@ async def seat(
             return house
 
         folders = {agent.id: agent.workspace for agent in here.app.settings.agents.values()}
-        start = ScreenStart(enter, KEY, "", str(home / "history"), environ=environ or {}, folders=folders)
+        look = here.app.settings.gateway.look.terminal
+        start = ScreenStart(enter, KEY, "", str(home / "history"), environ=environ or {}, folders=folders, look=look)
         chat = ChatScreen(start, here.app.clock)
         async with chat.run_test(size=size) as pilot:
             found = Seat(chat, pilot, here, house)

@@ -53,7 +53,7 @@ async def test_a_tool_is_a_card_that_unfolds_and_escape_sequences_are_text(tmp_p
     model = ScriptedModel([call_tools(("read", {"path": "a.txt"}), text="Let me look."), say("Done\x1b]0;x\x07.")])
     async with seat(tmp_path, model) as here:
         await here.type("look")
-        await here.until(lambda: len(here.said("words")) == 2)
+        await here.until(lambda: here.said("words") == ["Let me look.", "Done]0;x."])
         (tool,) = [block for block in here.blocks if block.kind == "tool"]
         assert (tool.head, tool.state) == ("read a.txt", "done")
         assert here.said("words") == ["Let me look.", "Done]0;x."]

@@ -194,3 +194,9 @@ def test_which_of_a_pages_links_is_opened_is_told_only_a_few_times() -> None:
 def test_a_command_gives_no_address() -> None:
     printed = ToolResult("9", "exec", (TextBlock("https://evil.example/secret"),), source="web curl x")
     assert taint.may_leak("https://evil.example/secret", (UserMessage("hi"), printed), RULES)
+
+
+def test_a_card_names_what_came_from_outside_first_and_no_commands_of_our_own() -> None:
+    seen = ("file .", "command ls -la", "web https://a.example", "file notes.txt")
+    assert taint.order_sources(seen) == ("web https://a.example", "file .", "file notes.txt")
+    assert taint.order_sources(("command ls",)) == ("command ls",)

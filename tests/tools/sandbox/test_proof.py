@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from nursery import PythonProgram, run_program
 from palinurus.agent.plan.sandbox import ToolSandboxes
 from palinurus.config.load import load_config
 from palinurus.core.types.keys import SessionKey
@@ -151,7 +152,7 @@ def test_what_is_said_is_so(tmp_path: Path, lacks: tuple[str, ...], best: str, u
     try:
         os.chown(root, user, user)
         code = TRUTH.format(path=sys.path, user=user, home=root, lacks=lacks)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+        done = run_program("-c", code, timeout=100, kind=PythonProgram)
         assert done.returncode == 0, done.stderr
     finally:
         subprocess.run(["rm", "-rf", root], check=True)
@@ -197,7 +198,7 @@ def test_nothing_gets_out_as_an_ordinary_user(kind: str) -> None:
         os.chown(root, NOBODY, NOBODY)
         here = [str(Path(__file__).parent), *sys.path]
         code = SCRIPT.format(path=here, user=NOBODY, root=root, kind=kind)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+        done = run_program("-c", code, timeout=100, kind=PythonProgram)
         assert done.returncode == 0, done.stderr
         judge(json.loads(done.stdout), kind, root=False)
     finally:

@@ -22,7 +22,7 @@ from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import ClientTool, Inbound, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
-from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, ToolSpec, make_output
+from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, ToolSpec, list_specs, make_output
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord
 
@@ -39,7 +39,7 @@ def add_client_tools(offer: ToolOffer, wanted: Sequence[ClientTool]) -> ToolOffe
     if not wanted:
         return offer
     tools = {**offer.tools, **{each.name: _tool(each) for each in wanted}}
-    return msgspec.structs.replace(offer, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+    return msgspec.structs.replace(offer, tools=tools, specs=list_specs(tools.values()))
 
 
 def _tool(described: ClientTool) -> Tool:
@@ -59,7 +59,10 @@ def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
         return offer
     left = (name for name in offer.tools if (only is None or name in only) and name not in bounds.deny)
     tools = {name: offer.tools[name] for name in left}
-    return msgspec.structs.replace(offer, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+    if only is not None:  # who names tools wants them told, however many a server has
+        hidden = {name: tool for name, tool in tools.items() if tool.deferred}
+        tools |= {name: msgspec.structs.replace(tool, deferred=False) for name, tool in hidden.items()}
+    return msgspec.structs.replace(offer, tools=tools, specs=list_specs(tools.values()))
 
 
 def list_insiders(settings: Settings) -> frozenset[str]:
@@ -126,7 +129,7 @@ class ToolOffers:
         same = verdict.offered, tuple(verdict.hidden.items())
         if same not in self._made:
             tools = {name: self._tools[name] for name in verdict.offered}
-            self._made[same] = ToolOffer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden)
+            self._made[same] = ToolOffer(tools, list_specs(tools.values()), verdict.hidden)
         return self._made[same]
 
     def question(self, key: SessionKey, inbound: Inbound, model: ModelSpec, session: SessionRecord) -> ToolQuestion:

@@ -16,7 +16,7 @@ from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, R
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.core.types.outbound import RunVisibility
-from palinurus.core.types.tool import HiddenTexts, Tool, ToolEffect, ToolSettings, ToolSpec
+from palinurus.core.types.tool import HiddenTexts, Tool, ToolEffect, ToolSettings, ToolSpec, list_specs
 from palinurus.workspace.discovery import locate_bundled_skills
 
 
@@ -115,7 +115,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         if not choice.barred:
             return self
         tools = {name: tool for name, tool in self.tools.items() if name not in choice.barred}
-        return msgspec.structs.replace(self, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+        return msgspec.structs.replace(self, tools=tools, specs=list_specs(tools.values()))
 
     def effect(self, name: str) -> ToolEffect:
         """What may be repeated; a tool that does not exist changes nothing."""

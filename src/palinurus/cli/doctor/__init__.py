@@ -8,9 +8,9 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TextIO
 
-from palinurus.cli.args import CommandParser, ask_person
+from palinurus.cli.args import CommandParser, ask_person, to_json
 from palinurus.cli.doctor import checks
 from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
 from palinurus.cli.doctor.fleet import check_fleet
@@ -65,6 +65,7 @@ def run_doctor(argv: list[str]) -> int:
     parser = CommandParser("doctor", "Check the installation.")
     parser.add_argument("--fix", action="store_true", help="repair what is safe to repair (file modes, missing files)")
     parser.add_argument("--ask", action="store_true", help="also ask the model for one word (costs a few tokens)")
+    parser.add_argument("--json", action="store_true", help="print JSON, and repair nothing but with --fix")
     args = parser.parse_args(argv)
     environ = dict(os.environ)
     os.umask(0o077)
@@ -78,12 +79,16 @@ def run_doctor(argv: list[str]) -> int:
         findings += check(case)
     if args.ask:
         findings += _answers(case)
-    for finding in findings:
-        _show(finding, view)
+    if args.json:
+        shown = [{"level": f.level, "what": f.what, "fix": f.fix, "repairable": bool(f.repair)} for f in findings]
+        print(to_json(shown, pretty=True))
+    else:
+        for finding in findings:
+            _show(finding, view)
     open_ = [finding for finding in findings if finding.repair is not None]
-    if open_ and (args.fix or _wanted(len(open_))):
+    if open_ and (args.fix or (not args.json and _wanted(len(open_)))):
         for finding in open_:
-            _repair(finding)
+            _repair(finding, sys.stderr if args.json else sys.stdout)
         findings = [finding for finding in findings if finding.repair is None]
     return 1 if any(finding.level == "fail" for finding in findings) else 0
 
@@ -102,10 +107,10 @@ def _wanted(count: int) -> bool:
     return ask_person(f"{count} of these can be repaired here and now. Do it? [y/N]: ")
 
 
-def _repair(finding: DoctorFinding) -> None:
+def _repair(finding: DoctorFinding, out: TextIO) -> None:
     assert finding.repair is not None
     finding.repair()
-    print(f"repaired: {strip_controls(finding.what)}")
+    print(f"repaired: {strip_controls(finding.what)}", file=out)
 
 
 def _answers(case: DoctorCase) -> Iterator[DoctorFinding]:

@@ -101,7 +101,8 @@ class ServiceSite(msgspec.Struct, frozen=True):
 def run_service(argv: list[str]) -> int:
     """One verb. 0 when it did what it says."""
     parser = CommandParser("gateway", "The gateway as a service.")
-    parser.add_argument("verb", choices=(*VERBS, "logs"))
+    about = "install: with the system, and again after a crash; start, stop, restart: now; status: what runs; logs"
+    parser.add_argument("verb", choices=(*VERBS, "logs"), help=about)
     parser.add_argument("--lines", "-n", type=int, default=100, help="logs: how many lines")
     parser.add_argument("--follow", "-f", action="store_true", help="logs: go on")
     args = parser.parse_args(argv)

@@ -25,11 +25,13 @@ from palinurus.store.port import InboxRow, TraceStep
 def run_trace(argv: list[str]) -> int:
     """Print the timeline. Returns 0; raises NotFound when no message has that id, or several begin with it."""
     parser = CommandParser("trace", "Follow one message through the system.")
-    parser.add_argument("id", help="the message's id, or the beginning of it")
+    parser.add_argument("id", nargs="?", default="", help="the message's id, or the beginning of it (the last one)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args(argv)
     with open_reader(find_home(os.environ)) as reader:
-        row = reader.item(args.id)
+        row = reader.item(args.id) if args.id else next(iter(reader.items(limit=1)), None)
+        if row is None and not args.id:
+            raise NotFound("no message has been accepted yet", fix='pal agent -m "hello"')
         if row is None:
             raise NotFound(f"no message, or more than one, has an id that begins with {args.id!r}", fix=_recent(reader))
         steps = [step for step in reader.trace(row.id) if step.what != CARD]  # what they say: pal why

@@ -76,10 +76,9 @@ Start: TypeAlias = Callable[[LoadedConfig, Mapping[str, str], Clock], Awaitable[
 
 
 async def connect_agent(
-    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, local: bool = False, serve: bool = False
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, local: bool = False
 ) -> AgentClient:
-    """A running gateway if there is one (and `local` is not asked for), else the program in this process. `serve`:
-    other commands of this home find that like a gateway.
+    """A running gateway if there is one (and `local` is not asked for), else the program in this process.
 
     Raises StateLocked when a gateway holds the state but cannot be used, ConfigError, StateError.
     """
@@ -92,7 +91,7 @@ async def connect_agent(
     # what a run must know of this machine is found out beside everything else, in processes of its own
     look: Callable[[], object] = load_part(PARTS["probe"])  # type: ignore[assignment]
     threading.Thread(target=look, name="probe", daemon=True).start()
-    start: Start = load_part(PARTS["serving" if serve else "local"])  # type: ignore[assignment]
+    start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
     try:
         return await start(loaded, environ, clock)
     except StateLocked as exc:

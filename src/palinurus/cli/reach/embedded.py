@@ -18,16 +18,13 @@ from msgspec.structs import replace
 from palinurus import __version__
 from palinurus.app import App
 from palinurus.cli.gateway import logs
-from palinurus.cli.reach.client import HttpAgentClient
 from palinurus.cli.reach.gateway import GatewayConnection
-from palinurus.cli.reach.http import find_gateway_address
 from palinurus.cli.reach.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
 from palinurus.config.secrets import collect_secrets
 from palinurus.config.sections.gateway import TlsSettings
-from palinurus.config.settings import Settings
 from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, PalinurusError
@@ -144,23 +141,6 @@ async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str
         await app.stop("failed", 0)
         raise
     return EmbeddedGateway(app, gateway, secret)
-
-
-class ServingClient(HttpAgentClient):
-    """A chat line by line that serves others: it talks to the program in its own process by the same door as they."""
-
-    def __init__(self, gateway: EmbeddedGateway, settings: Settings, clock: Clock) -> None:
-        super().__init__(lambda: find_gateway_address(settings), clock)
-        self.where = gateway.where
-        self._gateway = gateway
-
-    async def close(self) -> None:
-        await self._gateway.close()
-
-
-async def start_serving_client(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> ServingClient:
-    """A client of a program that others find, too. Raises StateError kinds, ConfigError."""
-    return ServingClient(await start_embedded_gateway(loaded, environ, clock), loaded.settings, clock)
 
 
 async def attach_files(inbound: Inbound, given: tuple[dict[str, str], ...], program: CommandContext) -> Inbound:

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+import msgspec
+
 from palinurus.agent.settle import extract_answer
 from palinurus.app import App, build_app
 from palinurus.cli.main import PARTS, load_part
@@ -27,6 +29,9 @@ from palinurus.workspace import bootstrap
 Attach: TypeAlias = Callable[[Inbound, tuple[dict[str, str], ...], CommandContext], Awaitable[Inbound]]
 
 
+PATIENCE = 30.0  # seconds that a turn waits for servers of tools that start with it
+
+
 async def start_local_client(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> LocalAgentClient:
     """A client of a started App. Raises StateError kinds, ConfigError."""
     return LocalAgentClient(await start_app(loaded, environ, clock), clock)
@@ -36,6 +41,9 @@ async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clo
     """A started App, or one that is only opened: nothing runs in it. Raises StateError kinds, ConfigError."""
     hide_process()
     bootstrap.make_new_workspaces(loaded.settings.agents.values())
+    if loaded.settings.mcp.servers:  # one process for one turn: the servers start with it, and are worth waiting for
+        patient = msgspec.structs.replace(loaded.settings.mcp, wait=PATIENCE)
+        loaded = msgspec.structs.replace(loaded, settings=msgspec.structs.replace(loaded.settings, mcp=patient))
     app = build_app(loaded, environ, clock)
     if run and app.catalog.default(loaded.settings.agents[loaded.settings.default_agent]).ref != DEMO_REF:
         load_beside("aiohttp.client")  # a model is about to be called

@@ -4,6 +4,7 @@ screen itself (`app`) says which key or word does what."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -23,9 +24,12 @@ from palinurus.cli.tui.session import ConnectionSource, ScreenSession
 from palinurus.cli.tui.terminal import UserShell
 from palinurus.clock import Clock
 from palinurus.config.sections.browser import TerminalLook
+from palinurus.core.policy.modes import ABOUT
 from palinurus.core.text import cut_line, format_span, format_tokens
+from palinurus.core.types.approval import PermissionMode
 
-FOUND = 200  # places that a search lists
+MODES: tuple[PermissionMode, ...] = ("default", "acceptEdits", "full", "plan", "ask")  # as Shift-Tab goes through them
+PAGES = 1000  # of a conversation that are looked through for a place in it
 BACK = (
     PickerChoice("talk", "Only the conversation", "files stay as they are"),
     PickerChoice("both", "The conversation and the files", "what was changed since is put back (/redo does it again)"),
@@ -176,7 +180,9 @@ class ScreenActions(App[None]):
                 choices.append(PickerChoice(ident, mark + strip_controls(" ".join(text.split()))))
 
         async def go(ident: str) -> None:
-            for _ in range(1000):  # pages
+            if not self.talk.find(ident):  # what came while we looked has no name yet
+                await self.remote.read_again()
+            for _ in range(PAGES):
                 if self.talk.find(ident) or not await self.remote.look_back():
                     return
 
@@ -198,6 +204,29 @@ class ScreenActions(App[None]):
 
         if len(self.screen_stack) == 1:
             self.push_screen(TaskPanel(lambda: errands.list_background(remote), log, stop, self._clock.now))
+
+    async def action_look(self, way: int) -> None:
+        """A page back or forth."""
+        if way < 0:
+            self.talk.release_anchor()
+            if self.talk.scroll_target_y <= 0:
+                await self.remote.look_back()
+            self.talk.scroll_page_up()
+        else:
+            self.talk.scroll_page_down()
+            if self.talk.scroll_target_y >= self.talk.max_scroll_y:
+                self.talk.anchor()
+
+    async def action_begin(self) -> None:
+        """A new session."""
+        await self.remote.begin()
+
+    async def action_mode(self) -> None:
+        """The next permission mode of the session."""
+        now = str(self.remote.row.get("permissionMode") or "default")
+        wanted = MODES[(MODES.index(now) + 1) % len(MODES)] if now in MODES else MODES[0]
+        await self.remote.patch(permissionMode=None if wanted == "default" else wanted)
+        self.notify(f"{wanted}: {ABOUT[wanted]}", markup=False)
 
     # --- going back --------------------------------------------------------------------------------------------
 
@@ -248,7 +277,8 @@ class ScreenActions(App[None]):
         """Write the message in the person's own editor. The agent goes on meanwhile; nothing is drawn."""
         environ = self._start.environ
         editor = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
-        with self.suspend(), self.batch_update():
+        away = contextlib.nullcontext() if self.is_headless else self.suspend()
+        with away, self.batch_update():
             text = self.composer.shelf.expand(self.composer.text)
             made = await asyncio.to_thread(terminal.edit_text, editor, text, environ)
         self.refresh(repaint=True)

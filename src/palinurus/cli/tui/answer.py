@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from textual import events
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.tui.conversation import ConversationBlock
-from palinurus.cli.tui.markdown import find_open_block, render_markdown
 
 FRAME = 0.06  # seconds between two drawings of one answer: what comes meanwhile is drawn in one go
 PIECE = 40  # lines of one widget; a widget per paragraph would cost more than the words
@@ -60,7 +63,7 @@ class AnswerWidget(Vertical):
                 self._begin()
             self._drawn = text
             rest = self._before + text[self._done :]
-            found = find_open_block(rest)
+            found = _load("open-block")(rest)
             if found.start > len(self._before):
                 self._close(rest[: found.start])
                 self._done += found.start - len(self._before)
@@ -80,7 +83,7 @@ class AnswerWidget(Vertical):
         self.mount(self._pieces[-1])
 
     def _place(self, text: str) -> Content:
-        drawn = render_markdown(text, self._width)
+        drawn = _load("markdown")(text, self._width)
         return Content.assemble("\n" if self._gap else "", drawn)
 
     def _close(self, text: str) -> None:
@@ -94,3 +97,9 @@ class AnswerWidget(Vertical):
             self._pieces[-1].update(drawn)
             self._whole, self._lines = drawn, drawn.plain.count("\n") + 1
             self._add()
+
+
+@cache
+def _load(name: str) -> Any:
+    """Markdown is loaded with the first answer: it is a tenth of the time to the prompt."""
+    return load_part(PARTS[name])

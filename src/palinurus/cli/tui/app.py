@@ -42,7 +42,6 @@ AGAIN = 2.0  # seconds in which a second Ctrl-C leaves
 TWICE = 0.8  # seconds in which a second Esc goes back
 LONG = 10.0  # seconds of a run whose end is rung
 LOOK = 3  # beats (seconds) between looks at the background, the branch and the person's command
-MODES = ("plan", "ask", "acceptEdits", "full")
 
 
 class ChatScreen(ScreenActions):
@@ -148,6 +147,8 @@ class ChatScreen(ScreenActions):
             self._since = self._since or now
         elif self._since is not None:
             long, self._since = now - self._since > LONG, None
+            self._facts.pop("tasks", None)  # it may have left something behind
+            self.run_worker(self._look_up(), group="facts", exclusive=True)
             if long:
                 self._ring()
         self.strip.show_plan(self.remote.talk.plan, running=self._since is not None)
@@ -300,29 +301,6 @@ class ChatScreen(ScreenActions):
         """An answer for the agent."""
         self.composer.box.focus()
         await self.remote.decide(event.question.id, event.decision)
-
-    # --- actions ---------------------------------------------------------------------------------------------
-
-    async def action_look(self, way: int) -> None:
-        """A page back or forth."""
-        if way < 0:
-            self.talk.release_anchor()
-            if self.talk.scroll_target_y <= 0:
-                await self.remote.look_back()
-            self.talk.scroll_page_up()
-        else:
-            self.talk.scroll_page_down()
-            if self.talk.scroll_target_y >= self.talk.max_scroll_y:
-                self.talk.anchor()
-
-    async def action_begin(self) -> None:
-        """A new session."""
-        await self.remote.begin()
-
-    async def action_mode(self) -> None:
-        """The next permission mode of the session."""
-        now = str(self.remote.row.get("permissionMode") or "ask")
-        await self.remote.patch(permissionMode=MODES[(MODES.index(now) + 1) % len(MODES)] if now in MODES else "ask")
 
     def tell_farewell(self) -> str:
         """What is printed when the screen is gone: how to go on, and what it took."""

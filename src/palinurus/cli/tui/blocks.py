@@ -107,8 +107,9 @@ class ConversationLog(VerticalScroll, can_focus=False):
         self.call_after_refresh(stay)
 
     def find(self, ident: str) -> bool:
-        """Go to a piece, and mark it. False: it is not on the screen."""
-        found = self._pieces.get(ident)
+        """Go to a message, and mark it. False: it is not on the screen."""
+        pieces = (one for name, one in self._pieces.items() if name == ident or name.startswith(f"{ident}:"))
+        found = next(pieces, None)
         if found is None:
             return False
         for shown in self._pieces.values():
@@ -192,7 +193,7 @@ class ToldWidget(FoldableWidget):
 
     def draw_block(self, block: ConversationBlock) -> Content:
         whole = f"\n{block.text}" if self.unfolded else ""
-        return Content.assemble(Content.styled("✉ ", "$secondary"), block.head, Content.styled(whole, "dim"))
+        return Content.assemble(Content.styled("✉ ", "$primary"), block.head, Content.styled(whole, "dim"))
 
 
 class ThoughtWidget(FoldableWidget):

@@ -18,11 +18,11 @@ from palinurus.cli.tui.complete import (
     complete_line,
     complete_mention,
     find_mention,
-    list_files,
 )
 from palinurus.cli.tui.history import InputHistory
 from palinurus.cli.tui.paste import PasteShelf, find_picture, load_picture
 from palinurus.cli.tui.vi import ViState, press_vi
+from palinurus.workspace.mentions import list_files
 
 NEWLINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 # Keys that mean something to the screen whatever stands in the box.
@@ -173,7 +173,8 @@ class ComposerBox(TextArea):
         """Long text becomes a mark; so does a picture that was dropped."""
         event.stop()
         event.prevent_default()
-        shelf, text, path = self.composer.shelf, event.text, find_picture(event.text)
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")  # as terminals send the ends of lines
+        shelf, path = self.composer.shelf, find_picture(text)
         try:
             mark = shelf.add_picture(*load_picture(path)) + " " if path else shelf.fold(text)
         except OSError:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from palinurus.cli.tui.markdown import DIFF_STYLES
+from palinurus.cli.tui.told import DIFF_STYLES
 
 WIDE = 160  # columns of a screen that has room for two
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")

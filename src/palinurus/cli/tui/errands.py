@@ -59,7 +59,7 @@ async def list_background(remote: ScreenSession) -> list[dict[str, Any]]:
     """Commands, sub-agents and jobs that go on or have just ended; the conversation's own run is none of them."""
     found = await remote.ask("tasks.list", {"limit": 100})
     rows = found["tasks"] if found is not None else []
-    return [row for row in rows if row["kind"] not in ("run", "promise")]
+    return [row for row in rows if row["kind"] not in ("run", "promise") and row.get("background", True)]
 
 
 async def stop_task(remote: ScreenSession, ident: str) -> str:

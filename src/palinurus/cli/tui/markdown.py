@@ -17,11 +17,12 @@ from textual.content import Content
 from textual.highlight import HighlightTheme, highlight
 from textual.style import Style
 
+from palinurus.cli.tui.told import DIFF_STYLES
+
 Lines = list[Content]
 
 LONG_FENCE = 60  # lines of code that are drawn once for all before the fence is closed
 NARROW = 8  # columns a cell of a table gets at least
-DIFF_STYLES = {"+": "$success", "-": "$error", "@": "$accent", "*": "bold"}
 
 
 _CODE = {
@@ -30,7 +31,7 @@ _CODE = {
     "Token.Literal.Number": "$warning",
     "Token.Literal.String": "$success",
     "Token.Name.Attribute": "$warning",
-    "Token.Name.Builtin": "$secondary",
+    "Token.Name.Builtin": "$primary",
     "Token.Name.Class": "bold",
     "Token.Name.Decorator": "$primary",
     "Token.Name.Function": "$primary",
@@ -109,7 +110,7 @@ def _draw(node: SyntaxTreeNode, width: int) -> Lines:
     if kind in ("bullet_list", "ordered_list"):
         return _list(node, width)
     if kind == "blockquote":
-        bar = Content.styled("▌ ", "$secondary")
+        bar = Content.styled("▌ ", "$primary")
         return [Content.assemble(bar, line.stylize("italic")) for line in _stack(node.children, width - 2, tight=False)]
     if kind == "table":
         return _table(node, width)
@@ -145,7 +146,7 @@ def _list(node: SyntaxTreeNode, width: int) -> Lines:
         if found and not tight:
             found.append(Content(""))
         found += [
-            Content.assemble(Content.styled(mark, "$secondary") if at == 0 else " " * len(mark), line)
+            Content.assemble(Content.styled(mark, "$primary") if at == 0 else " " * len(mark), line)
             for at, line in enumerate(lines)
         ]
     return found

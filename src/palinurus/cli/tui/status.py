@@ -93,7 +93,7 @@ def _tell_mode(facts: StatusBarFacts) -> str:
 PARTS: Mapping[str, tuple[Callable[[StatusBarFacts], str], str]] = {
     "state": (_tell_state, "$warning"),
     "keys": (lambda f: f.keys, "bold"),
-    "tasks": (lambda f: f"{f.tasks} in the background (F2)" if f.tasks else "", "$secondary"),
+    "tasks": (lambda f: f"{f.tasks} in the background (F2)" if f.tasks else "", "$warning"),
     "mode": (_tell_mode, "$accent"),
     "session": (format_place, "bold"),
     "folder": (lambda f: f.folder, ""),

@@ -33,16 +33,17 @@ Picker, TaskPanel { align: center middle; }
 #picker { width: 90%; max-width: 100; height: auto; max-height: 90%; }
 #picker { border: round $primary; padding: 0 1; background: $surface; }
 #picker #title { text-style: bold; }
-#picker #choices { height: auto; max-height: 14; }
+#picker #choices { height: auto; max-height: 14; text-wrap: nowrap; text-overflow: ellipsis; }
 #picker #text { height: auto; max-height: 12; overflow-y: auto; border-top: solid $primary; display: none; }
 Screen:ansi #log .user { text-style: bold; }
+Screen:ansi ComposerBox .text-area--placeholder { text-style: dim; }
 Screen:ansi #log .thought, Screen:ansi #log .note, Screen:ansi #log .told, Screen:ansi #status { text-style: dim; }
 """
 
 KEYS = """Enter          send; while the agent works it is steered into the run
 Ctrl-J         a new line (also Shift-Enter, or \\ at the end of a line)
 Esc            stop the run, close a list; twice: back to an earlier message
-Shift-Tab      the next permission mode: plan, ask, accept edits, full
+Shift-Tab      the next permission mode: acceptEdits, full, plan, ask, default
 Up, Down       what you said before      Ctrl-R  look for it
 Alt-Up         take back what still waits, to change it
 PgUp, PgDn     look back, and forth again (or the wheel)   F3  find words

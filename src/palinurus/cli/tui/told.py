@@ -11,6 +11,7 @@ import msgspec
 
 from palinurus.cli.render import strip_controls
 
+DIFF_STYLES = {"+": "$success", "-": "$error", "@": "$primary", "*": "bold"}
 AGAIN = "/retry asks again, /why tells more"
 # What helps, by the kind of a failure (core.types.model.FailureKind).
 FIXES: Mapping[str, str] = {

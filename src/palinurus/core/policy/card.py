@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from palinurus.core.hidden import escape_character, needs_escape
+from palinurus.core.policy.taint import order_sources
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.outbound import Button, ButtonStyle
 from palinurus.patterns import compile_late
@@ -47,7 +48,7 @@ def write_approval_card(ask: ApprovalRequest, ident: str) -> str:
         ("with variables", ", ".join(ask.env)),
         ("asked for by", ask.asker),
         ("why", ask.why),
-        ("untrusted content in this turn", ", ".join(ask.taint)),
+        ("untrusted content in this session", ", ".join(order_sources(ask.taint))),
         ("⚠️", ask.warning),
     )
     lines += [f"{name}: {show_line(value)}" for name, value in facts if value]

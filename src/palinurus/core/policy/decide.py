@@ -17,6 +17,17 @@ from palinurus.core.policy.groups import BUILTIN_TOOLS, PolicyTool, normalize_to
 from palinurus.core.policy.layers import LAYERS, ToolGate, ToolQuestion, ToolRules, is_opened, list_tool_gates
 from palinurus.core.policy.modes import explain_mode
 
+SILENT = "says nothing"
+# What the gate asks about, in a sentence; the whole table is docs/security.md.
+_FILES = "SOUL, AGENTS, memory and skills after untrusted content; beyond the workspace where nothing holds tools"
+ASKS: dict[str, str] = {
+    "exec": "outside the sandbox (elevated), for hidden characters, and as tools.exec.ask says; inside it nothing does "
+    "(`pal sandbox explain`)",
+    **dict.fromkeys(("write", "edit", "apply_patch"), _FILES),
+    "web_fetch": "after untrusted content: an address that nobody gave",
+    "message": "after untrusted content: messages to others",
+    "cron": "a conversation's first job that you did not ask for; after untrusted content every change",
+}
 OPENAI = ("openai", "openai-codex")
 KeyLocator = Callable[[str], str]  # key path -> file:line, "" if it is not written anywhere
 
@@ -96,7 +107,7 @@ def _trace(
     steps: list[PolicyStep] = []
     for number, label, mine in layers:
         steps += [_judged(gate, label, name, tool.origin, tools=tools) for gate in mine] or [
-            PolicyStep(number, label, words="says nothing")
+            PolicyStep(number, label, words=SILENT)
         ]
     steps += [step for late in _LATE for step in late(name, tool, rules, question)]
     return PolicyTrace(name, tuple(steps))
@@ -280,7 +291,11 @@ def explain_tool_verdict(name: str, verdict: ToolVerdict, where: KeyLocator) -> 
         return [explain_unknown_tool(tool, verdict.traces)]
     found = trace.hiding_step
     lines = [f"{tool} is offered." if found is None else f"{tool} is not offered: {found.words}{_at(found, where)}."]
-    lines += [_line(step, where) for step in trace.steps]
+    told = [step for step in trace.steps if step.words != SILENT]
+    silent = len(trace.steps) - len(told)
+    lines += [_line(step, where) for step in told]
+    lines += [f"  {silent} of {len(LAYERS)} layers say nothing"] if silent else []
+    lines += [f"  asks: {ASKS[tool]}"] if found is None and tool in ASKS else []
     lines += ["to allow it:", *(f"  {_command(change)}" for change in trace.changes)] if trace.changes else []
     return lines + [f"note: {note}" for note in verdict.notes]
 

@@ -104,7 +104,7 @@ def decide_exec(
     if mode.ask == "always" and not mode.full:
         return ExecVerdict("ask", "permission mode is ask" if mode.permission == "ask" else "exec ask is always")
     if place == "host" and tainted:
-        return ExecVerdict("ask", "untrusted content was read in this turn, and it would run outside the sandbox")
+        return ExecVerdict("ask", "untrusted content was read in this session, and it would run outside the sandbox")
     if matched:
         return ExecVerdict("run", "every part of it is on the allowlist")
     if mode.full:

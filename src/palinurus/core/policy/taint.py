@@ -129,6 +129,13 @@ def is_from_outside(taint: Taint) -> bool:
     return any(get_source_kind(one) not in LOCAL | PEOPLE for text in taint for one in text.split(SEPARATOR))
 
 
+def order_sources(taint: Taint) -> Taint:
+    """For people: what came from outside first, and what the agent's own commands printed only where nothing else is
+    there. Questions that name every `ls` are answered without being read."""
+    ranked = sorted(taint, key=lambda one: not is_from_outside((one,)))
+    return tuple(one for one in ranked if get_source_kind(one) != "command") or tuple(ranked)
+
+
 # effects
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -101,6 +101,11 @@ class ToolContext(Protocol):
     @property
     def inbound(self) -> Inbound:
         """The message this turn answers: who sent it, and where."""
+        ...
+
+    @property
+    def deferred(self) -> Mapping[str, Tool]:
+        """Tools that this run has and the model is not told of."""
         ...
 
     @property
@@ -242,11 +247,20 @@ class Tool(msgspec.Struct, frozen=True):
     owner: bool = False  # for the owner only
     reach: ToolReach | None = None  # how far its effect goes, and what decides about it
     idle: str = ""  # why it can do nothing here yet; the prompt does not speak of such a tool
+    deferred: bool = False  # not told to the model, which finds it with tool_search and calls it with tool_call
     missing: str = ""  # what it needs and this machine does not have: nobody is offered it
 
     @property
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self.parameters)
+
+
+TOOL_CALL = "tool_call"  # the tool that calls those which are not told
+
+
+def list_specs(tools: Iterable[Tool]) -> tuple[ToolSpec, ...]:
+    """What the model is told of them."""
+    return tuple(tool.spec for tool in tools if not tool.deferred)
 
 
 class LateTool(Tool, frozen=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRequest, compact_by_hand
 from palinurus.core.types.model import ModelSpec, Prompt
+from palinurus.core.types.tool import list_specs
 from palinurus.errors import StateError
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 from palinurus.services.facts import change_record, find_session_model, format_tokens
@@ -55,13 +56,14 @@ async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str
     if shared.lock(key).locked():
         return CommandAnswer("The conversation is being compacted already.")
     prompt = await program.prompt_report(call.key) if program.prompt_report is not None else Prompt("")
-    specs = tuple(tool.spec for tool in program.tools.values())
+    specs = list_specs(program.tools.values())
     wish = CompactionRequest(
         call.key, call.record, transcript, _models(call), prompt=prompt, specs=specs, instructions=wishes,
         busy=lambda: program.inbox.running(key), shared=call.shared,
     )  # fmt: skip
     made = await compact_by_hand(shared, wish, program.store, call.claim)
-    record = await _record(call, dict(made.fields)) if made.fields else None
+    left = {"totalTokens": made.done.after} if made.done is not None else {}  # about: the next call counts
+    record = await _record(call, {**made.fields, **left}) if made.fields else None
     if made.done is None:
         return CommandAnswer(f"Not compacted: {made.why}. The conversation is as it was.", record, spent=made.spent)
     text = DONE.format(before=format_tokens(made.before), after=format_tokens(made.done.after), gone=made.done.gone)

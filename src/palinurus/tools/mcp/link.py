@@ -1,15 +1,17 @@
 """A connection to one server, by the official SDK: handshake, lists, calls, progress, cancellation.
 
-The only file that speaks MCP as a client. Servers get no sampling, no questions to people, no folders of ours.
+The only file that speaks MCP as a client. Servers may ask a person something while a tool of theirs runs, and learn
+which folders the config opened for their program; they get no model of ours (sampling).
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -25,6 +27,7 @@ from palinurus.config.sections.mcp import McpServerSettings, McpTransport
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.mcp import port
 from palinurus.tools.mcp.pipe import Streams, open_pipe
+from palinurus.tools.mcp.questions import McpQuestion
 from palinurus.tools.mcp.translate import MAX_TOOLS
 from palinurus.tools.mcp.transport import PinnedTransport, SignedTransport
 
@@ -47,10 +50,55 @@ async def connect_server(
                 watch.changed()
 
         info = mcp_types.Implementation(name="palinurus", version=__version__)
-        session = ClientSession(read, write, message_handler=told, client_info=info)
+        held = _Limits()
+
+        async def ask(context: Any, params: Any) -> mcp_types.ElicitResult:
+            form = getattr(params, "requested_schema", None)
+            question = McpQuestion(params.message, form or {}, getattr(params, "url", ""))
+            with held.stopped():
+                answer = await watch.ask(question)
+            return mcp_types.ElicitResult(action=answer.action, content=answer.content)
+
+        roots = _make_roots(server) if wire == "stdio" else None
+        session = ClientSession(
+            read, write, message_handler=told, client_info=info, elicitation_callback=ask, list_roots_callback=roots
+        )
         await stack.enter_async_context(session)
         await _asked(session.initialize(), watch)
-        yield McpConnection(session, watch)
+        yield McpConnection(session, watch, held)
+
+
+def _make_roots(server: McpServerSettings) -> Any:
+    """The folders that the owner opened for its program."""
+    found = [
+        mcp_types.Root(uri=pydantic.FileUrl(f"file://{quote(one)}"))
+        for one in dict.fromkeys((*server.write, *server.read))
+    ]
+
+    async def list_roots(context: Any) -> mcp_types.ListRootsResult:
+        return mcp_types.ListRootsResult(roots=found)
+
+    return list_roots
+
+
+class _Limits:
+    """The time-outs of calls under way; while a person thinks, none of them runs."""
+
+    def __init__(self) -> None:
+        self.all: dict[asyncio.Timeout, float] = {}
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        held = [one for one in self.all if not one.expired()]
+        for one in held:
+            one.reschedule(None)
+        try:
+            yield
+        finally:
+            now = asyncio.get_running_loop().time()
+            for one in held:
+                if one in self.all and not one.expired():
+                    one.reschedule(now + self.all[one])
 
 
 def _program(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) -> Any:
@@ -104,8 +152,9 @@ _OPEN: dict[McpTransport, Callable[[McpServerSettings, port.McpMeans, port.McpWa
 class McpConnection:
     """Implements `port.McpLink`."""
 
-    def __init__(self, session: ClientSession, watch: port.McpWatch) -> None:
+    def __init__(self, session: ClientSession, watch: port.McpWatch, limits: _Limits) -> None:
         self._session = session
+        self._limits = limits
         self._watch = watch
         told, can = session.server_info, session.server_capabilities
         self._tools = can is None or can.tools is not None
@@ -114,6 +163,7 @@ class McpConnection:
             told.version if told else "",
             session.protocol_version or "",
             can is not None and can.resources is not None,
+            prompts=can is not None and can.prompts is not None,
         )
 
     async def tools(self) -> tuple[port.McpToolListing, ...]:
@@ -140,13 +190,29 @@ class McpConnection:
         now = asyncio.get_running_loop().time
         latest = now() + timeout * LONGEST
         async with asyncio.timeout(timeout) as limit:
+            self._limits.all[limit] = timeout
 
             async def told(progress: float, total: float | None, message: str | None) -> None:
                 if not limit.expired():
                     limit.reschedule(min(now() + timeout, latest))
                 show(progress, total, message or "")
 
-            return _plain(await self._ask(self._session.call_tool(name, dict(arguments), progress_callback=told)))
+            try:
+                return _plain(await self._ask(self._session.call_tool(name, dict(arguments), progress_callback=told)))
+            finally:
+                del self._limits.all[limit]
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        """All pages."""
+        found = await self._pages(lambda at: self._session.list_prompts(params=at), "prompts")
+        return [_plain(one) for one in found]
+
+    async def prompt(self, name: str, arguments: Mapping[str, str], timeout: float) -> port.McpPrompt:
+        """One, filled in."""
+        async with asyncio.timeout(timeout):
+            got = await self._ask(self._session.get_prompt(name, dict(arguments)))
+        said = tuple((str(one.role), str(getattr(one.content, "text", "[not a text]"))) for one in got.messages)
+        return port.McpPrompt(got.description or "", said)
 
     async def _ask(self, asking: Awaitable[T]) -> T:
         return await _asked(asking, self._watch)

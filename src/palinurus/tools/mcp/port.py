@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from palinurus.config.sections.mcp import McpServerSettings, McpTransport
+from palinurus.tools.mcp.questions import McpAnswer, McpQuestion
 from palinurus.tools.sandbox.launch import ChildLaunch
 
 McpToolListing: TypeAlias = Mapping[str, Any]  # a tool as the server describes it: name, description, inputSchema, …
@@ -27,6 +28,9 @@ class McpRefusal(Exception):
     """The server answered with an error of the protocol; the words are its own, hence untrusted."""
 
 
+McpAsker: TypeAlias = Callable[[McpQuestion], Awaitable[McpAnswer]]
+
+
 class McpServerFacts(msgspec.Struct, frozen=True):
     """What a server says about itself."""
 
@@ -34,6 +38,7 @@ class McpServerFacts(msgspec.Struct, frozen=True):
     version: str
     protocol: str
     resources: bool
+    prompts: bool = False
 
 
 class McpLink(Protocol):
@@ -57,6 +62,21 @@ class McpLink(Protocol):
     async def read(self, uri: str, timeout: float) -> list[dict[str, Any]]:
         """The contents of one resource."""
         ...
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        """Prompts that it has ready."""
+        ...
+
+    async def prompt(self, name: str, arguments: Mapping[str, str], timeout: float) -> McpPrompt:
+        """One of them."""
+        ...
+
+
+class McpPrompt(msgspec.Struct, frozen=True):
+    """A prompt of the server, with its arguments filled in: (role, text) of each message."""
+
+    description: str
+    messages: tuple[tuple[str, str], ...]
 
 
 class McpTokens(Protocol):
@@ -84,12 +104,18 @@ class McpMeans(msgspec.Struct, frozen=True):
     tokens: McpTokens | None = None
 
 
+async def decline_question(question: McpQuestion) -> McpAnswer:
+    """There is nobody who could be asked."""
+    return McpAnswer("decline")
+
+
 class McpWatch:
     """What happens to a connection besides answers. `noise` is what the server printed for people."""
 
     def __init__(self) -> None:
         self.gone: Callable[[], None] = lambda: None
         self.changed: Callable[[], None] = lambda: None
+        self.ask: McpAsker = decline_question
         self.noise = ""
         self.why = ""  # what refused the connection, in our words
         self.locked = False  # it wants a sign-in, and there is none that works

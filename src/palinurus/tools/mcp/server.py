@@ -17,6 +17,7 @@ from palinurus.config.sections.mcp import McpServerSettings
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp import port
+from palinurus.tools.mcp.questions import McpAnswer, McpQuestion
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class McpServer:
         self._next = 0.0
         self._idle = idle
         self._busy = 0  # calls under way
+        self._askers: list[port.McpAsker] = []  # of the calls under way: who can ask a person
         self._used = 0.0
 
     @property
@@ -100,10 +102,32 @@ class McpServer:
             self._stale = True
             log.warning("mcp server %s: its tools cannot be listed: %s", self.settings.name, describe_error(exc))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], progress: port.McpProgress) -> dict[str, Any]:
-        """The result. Raises ToolFailure for what is our failure, McpRefusal for the server's."""
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        progress: port.McpProgress,
+        ask: port.McpAsker = port.decline_question,
+    ) -> dict[str, Any]:
+        """The result. Raises ToolFailure for what is our failure, McpRefusal for the server's. What the server asks
+        meanwhile is put to `ask`; of several calls to the one that began last: a question does not say whose it is."""
         limit = self.settings.timeout
-        return await self._use(lambda link: link.call(tool, arguments, limit, progress))
+        self._askers.append(ask)
+        try:
+            return await self._use(lambda link: link.call(tool, arguments, limit, progress))
+        finally:
+            self._askers.remove(ask)
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        """Prompts that it has ready. Raises as `call` does."""
+        return await self._use(lambda link: link.prompts())
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> port.McpPrompt:
+        """One of them. Raises as `call` does."""
+        return await self._use(lambda link: link.prompt(name, arguments, self.settings.timeout))
+
+    async def _ask(self, question: McpQuestion) -> McpAnswer:
+        return await (self._askers[-1] if self._askers else port.decline_question)(question)
 
     async def resources(self) -> list[dict[str, Any]]:
         """What can be read there. Raises as `call` does."""
@@ -189,7 +213,7 @@ class McpServer:
         connect, first = await asyncio.to_thread(self._load), ""
         for wire in self.settings.wires:
             watch = port.McpWatch()
-            watch.gone, watch.changed = self._over.set, self._changed
+            watch.gone, watch.changed, watch.ask = self._over.set, self._changed, self._ask
             joined = False
             try:
                 async with asyncio.timeout(self.settings.start) as limit:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpSettings
@@ -19,6 +23,8 @@ from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp import translate
 from palinurus.tools.mcp.pins import McpPins
 from palinurus.tools.mcp.port import McpConnect, McpMeans, McpProgress, McpRefusal, McpToolListing
+from palinurus.tools.mcp.questions import put_question
+from palinurus.tools.mcp.search import MOST, make_search_tools, measure_tools
 from palinurus.tools.mcp.server import McpServer
 from palinurus.tools.mcp.translate import frame_output, frame_resource, to_output
 
@@ -26,6 +32,7 @@ log = logging.getLogger(__name__)
 
 NO_PINS = McpPins()
 READ = "resource"  # the tool that reads resources, where a server has some
+PROMPT = "prompt"  # the tool that takes a prompt of the server's, where it has some
 _SHOWN = 200  # resources in a list
 
 
@@ -87,7 +94,12 @@ class McpServers:
                     async with asyncio.timeout(rest):
                         await server.wait_settled()
                 except TimeoutError:
-                    pass
+                    seconds = self._clock.monotonic() - server.began
+                    log.warning(
+                        "mcp server %s is not there after %.0f s: this turn goes on without its tools",
+                        server.settings.name,
+                        seconds,
+                    )
 
     async def close(self) -> None:
         """End all connections and programs."""
@@ -103,9 +115,19 @@ class McpServers:
                 mine[made.name] = made
         for name in self._mine:
             self._table.pop(name, None)
-        self._mine = dict(sorted(mine.items()))
+        self._mine = dict(sorted(self._shorten(mine).items()))
         self._table.update(self._mine)
         self._told()
+
+    def _shorten(self, mine: dict[str, Tool]) -> dict[str, Tool]:
+        """As they are; of too many to tell, only the two that find and call them are told."""
+        if measure_tools(mine.values()) <= MOST:
+            return mine
+        counts = Counter(tool.origin.partition(":")[2] for tool in mine.values())
+        sequential = any(tool.sequential for tool in mine.values())
+        found = make_search_tools(counts, sequential=sequential)
+        hidden = {name: msgspec.structs.replace(tool, deferred=True) for name, tool in mine.items()}
+        return {**hidden, **{tool.name: tool for tool in found}}
 
     def _take_known(self, server: McpServer) -> tuple[McpToolListing, ...]:
         """What it lists, without what changed since the owner first used it."""
@@ -134,6 +156,8 @@ def make_server_tools(server: McpServer, taken: set[str], known: tuple[McpToolLi
         made.append(_tool(server, one, name))
     if server.facts is not None and server.facts.resources and server.settings.offers(READ):
         made.append(_reader(server, translate.make_tool_name(server.settings.name, READ, used)))
+    if server.facts is not None and server.facts.prompts and server.settings.offers(PROMPT):
+        made.append(_prompter(server, translate.make_tool_name(server.settings.name, PROMPT, used)))
     return made
 
 
@@ -142,7 +166,8 @@ def _tool(server: McpServer, listed: McpToolListing, name: str) -> Tool:
 
     async def run(ctx: ToolContext, /, **arguments: Any) -> ToolOutput:
         try:
-            answer = await server.call(theirs, arguments, _shown(ctx))
+            ask = partial(put_question, ctx, ours, name)
+            answer = await server.call(theirs, arguments, _shown(ctx), ask)
         except McpRefusal as refusal:
             return frame_output(ours, [str(refusal)], [], {"server": ours, "tool": theirs[:80]}, error=True)
         return to_output(ours, theirs, answer)
@@ -180,6 +205,36 @@ def _reader(server: McpServer, name: str) -> Tool:
     about = f"[MCP server {clean_label(ours, 40)}] Read a resource by its URI; without one, list what there is."
     given = {"uri": {"type": "string", "description": "URI of the resource"}}
     return Tool(name, about, {"type": "object", "properties": given}, run, effect="pure", origin=f"{MCP_ORIGIN}:{ours}")
+
+
+def _prompter(server: McpServer, name: str) -> Tool:
+    ours = server.settings.name
+
+    async def run(ctx: ToolContext, /, prompt: str = "", arguments: dict[str, str] | None = None) -> ToolOutput:
+        try:
+            if prompt:
+                given = {str(key): str(value) for key, value in (arguments or {}).items()}
+                got = await server.prompt(prompt, given)
+                rows = [f"{role}: {said}" for role, said in got.messages]
+            else:
+                rows = [_describe_prompt(one) for one in (await server.prompts())[:_SHOWN]]
+        except McpRefusal as refusal:
+            return frame_output(ours, [str(refusal)], [], {"server": ours}, error=True)
+        return frame_output(ours, rows or ["(no prompts)"], [], {"server": ours})
+
+    about = f"[MCP server {clean_label(ours, 40)}] Take one of its prompts by name; without one, list what there is."
+    given = {
+        "prompt": {"type": "string", "description": "Name of the prompt"},
+        "arguments": {"type": "object", "description": "What it asks for, by name", "additionalProperties": True},
+    }
+    return Tool(name, about, {"type": "object", "properties": given}, run, effect="pure", origin=f"{MCP_ORIGIN}:{ours}")
+
+
+def _describe_prompt(one: Mapping[str, Any]) -> str:
+    listed = one.get("arguments")
+    words = [str(arg.get("name")) for arg in listed if isinstance(arg, dict)] if isinstance(listed, list) else []
+    about = clean_label(str(one.get("description") or ""), 200)
+    return f"{clean_label(str(one.get('name')), 80)}({clean_label(', '.join(words), 200)})  {about}".strip()
 
 
 def _row(one: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ MAX_PICTURES = 8
 MAX_NAME = 64  # what every provider takes
 MAX_DESCRIPTION = 1024
 MAX_SCHEMA = 32_000  # characters of JSON
-MAX_TOOLS = 128  # of one server
+MAX_TOOLS = 512  # of one server; many are found by search (`search.py`)
 _DEPTH = 12
 _OTHER = compile_late(r"[^A-Za-z0-9_-]+")
 # Words of JSON Schema that say nothing to a model, or that providers refuse.

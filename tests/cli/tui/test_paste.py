@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palinurus.cli.tui.paste import PasteShelf, find_picture, load_picture, read_clipboard_picture
+
+
+def test_long_text_is_a_mark_and_comes_back_whole() -> None:
+    shelf = PasteShelf()
+    long = "\n".join(map(str, range(30)))
+    mark = shelf.fold(long)
+    assert mark == "[pasted 1: 30 lines, 79 characters]" and shelf.fold("short") == "short"
+    assert shelf.expand(f"see {mark}, please") == f"see {long}, please"
+
+
+@pytest.mark.parametrize("form", ["{0}", "'{0}'", '"{0}"', "file://{1}", "{2}"])
+def test_a_dropped_picture_is_found_however_its_path_is_written(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "a b.png"
+    path.write_bytes(b"\x89PNG")
+    text = form.format(path, str(path).replace(" ", "%20"), str(path).replace(" ", "\\ "))
+    assert find_picture(text) == str(path)
+    assert load_picture(str(path)) == ("a b.png", b"\x89PNG", "image/png")
+
+
+def test_other_text_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("")
+    assert not any(
+        map(find_picture, ("", "hello", "/nope.png", str(tmp_path / "x.txt"), "a.png", f"{tmp_path}\nx.png"))
+    )
+
+
+def test_only_pictures_whose_marks_are_left_go_along() -> None:
+    shelf = PasteShelf()
+    one, two = shelf.add_picture("1.png", b"a", "image/png"), shelf.add_picture("2.png", b"b", "image/png")
+    assert [p["fileName"] for p in shelf.take_pictures(f"look at {two}")] == ["2.png"] and one != two
+
+
+async def test_the_clipboard_is_read_by_the_program_that_is_there(tmp_path: Path) -> None:
+    program = tmp_path / "xclip"
+    program.write_text("#!/bin/sh\nprintf '\\211PNG rest'\n")
+    program.chmod(0o755)
+    environ = {"DISPLAY": ":0", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert await read_clipboard_picture(environ) == b"\x89PNG rest"
+    assert await read_clipboard_picture({"PATH": str(tmp_path)}) == b""
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert await read_clipboard_picture(environ) == b""
