@@ -23,6 +23,10 @@ const made = await build({
 });
 // What runs inside a canvas: a file of its own, which the gateway serves with the canvas's policy.
 await build({ ...usual, entryPoints: [join(here, "src/inside/bridge.ts")], format: "iife", outfile: join(out, "canvas.js") });
+// What runs in a stage (diagrams, pages that models write): the same, and mermaid as its makers built it.
+const named = { outdir: out, entryNames: "[name]-[hash]", metafile: true };
+const inside = await build({ ...usual, ...named, entryPoints: [join(here, "src/inside/stage.ts")], format: "iife" });
+const drawer = await build({ ...named, entryPoints: { mermaid: join(here, "node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js") }, loader: { ".js": "copy" } });
 
 const files = Object.entries(made.metafile.outputs);
 const from = (source) => files.find(([, file]) => file.entryPoint?.endsWith(source));
@@ -37,6 +41,8 @@ reach(from("src/start.ts")[0]);
 const preload = [...soon].map((name) => `<link rel="modulepreload" href="/${basename(name)}">`).join("\n");
 const page = (await readFile(join(here, "src/index.html"), "utf8"))
   .replace("%style%", basename(from("src/style.css")[0])).replace("%script%", basename(from("src/main.ts")[0])).replace("%preload%", preload);
+const [drawn, mermaid] = [inside, drawer].map((one) => basename(Object.keys(one.metafile.outputs)[0]));
+await writeFile(join(out, "stage.html"), (await readFile(join(here, "src/stage.html"), "utf8")).replace("%stage%", drawn).replace("%mermaid%", mermaid));
 // What the page needs to open without the gateway; the rest is fetched when it is asked for.
 const shell = [...soon, from("src/main.ts")[0], from("src/style.css")[0]].map((name) => basename(name));
 await build({ ...usual, entryPoints: [join(here, "src/sw.ts")], format: "iife", outfile: join(out, "sw.js"), define: { FILES: JSON.stringify([...shell, "favicon.svg"]) } });

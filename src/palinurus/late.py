@@ -77,6 +77,7 @@ PARTS: dict[str, str] = {
     "canvas": "palinurus.tools.canvas.board:CanvasBoard",
     "canvas-tool": "palinurus.tools.canvas.tool:use_canvas",
     "canvas-http": "palinurus.gateway.canvas:serve_canvas",
+    "share-http": "palinurus.gateway.keep.shares:serve_share",
     "canvas-events": "palinurus.gateway.canvas:attach_canvas",
     # other machines that do something for the agent
     "nodes": "palinurus.services.nodes.board:NodeBoard",

@@ -24,6 +24,7 @@ LIMIT = 160_000  # bytes of the first screen, packed
 async def browser(server: GatewayServer, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
     (tmp_path / "index.html").write_text("<!doctype html><p>the page")
     (tmp_path / "app-0123ABCD.js").write_text("let x = 1;\n" * 100)
+    (tmp_path / "stage.html").write_text('<script src="/stage-0123ABCD.js"></script>')
     (tmp_path / "secret.key").write_text("no")
     server.page = WebPage(str(tmp_path))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}", auto_decompress=False) as session:
@@ -45,6 +46,16 @@ async def test_files_are_packed_lasting_and_not_sent_twice(browser: aiohttp.Clie
     again = await browser.get("/app-0123ABCD.js", headers={"If-None-Match": answer.headers["ETag"]})
     assert (again.status, await again.read()) == (304, b"")
     assert (await browser.head("/")).status == 200
+
+
+async def test_what_models_write_is_shown_on_a_page_of_no_origin(browser: aiohttp.ClientSession) -> None:
+    answer = await browser.get("/stage.html")
+    policy = answer.headers["Content-Security-Policy"]
+    assert answer.status == 200 and answer.headers["X-Frame-Options"] == "SAMEORIGIN"
+    assert policy.startswith("sandbox allow-scripts;") and "allow-same-origin" not in policy
+    for rule in ("default-src 'none'", "connect-src 'none'", "form-action 'none'", "frame-ancestors 'self'"):
+        assert rule in policy
+    assert "'self'" not in policy.partition("img-src")[2].partition(";")[0]
 
 
 @pytest.mark.parametrize("path", ["/app-FFFFFFFF.js", "/secret.key", "/..%2Fsecret.key", "/nothing", "/chat/a/b"])

@@ -39,6 +39,7 @@ REQUESTS = {  # a request for each route, where its pattern alone does not say i
     "hook": "/hooks/x", "channel": "/channels/a/b", "model": "/v1/models/openclaw", "avatar": "/avatar/main",
     "history": "/sessions/agent:main:main/history", "kill": "/sessions/agent:main:main/kill", "page": "/",
     "docs": "/docs/", "response": "/v1/responses/x", "input": "/v1/responses/x/input_items",
+    "share": f"/share/{'0' * 32}",
     "cancel": "/v1/responses/x/cancel", "conversation": "/v1/conversations/x", "items": "/v1/conversations/x/items",
     "push": "/push/news",
     "canvas": f"/__openclaw__/cap/{'0' * 64}/__openclaw__/canvas/",

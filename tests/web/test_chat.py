@@ -51,7 +51,7 @@ async def test_a_question_is_answered_with_markdown_tools_and_thoughts(page: Any
     assert "echo from-the-tool" in await head.inner_text()
     await head.click()
     assert "from-the-tool" in await page.locator(".tool-body .output").inner_text()
-    await page.click(".code-head button")
+    await page.click(".code-head .copy")
     assert await page.evaluate("navigator.clipboard.readText()") == "print('hi')  # note"
     await page.reload()  # the device's own token lets it in again, and nothing is lost or doubled
     await page.wait_for_selector(".md strong >> text=Done")
@@ -222,7 +222,7 @@ async def test_pictures_are_seen_and_other_files_go_along(page: Any, visit: Visi
         assert await texts(page, ".said") == ["what is this?"]
         await page.reload()
     async with page.expect_download() as saved:
-        await page.click(".file-chip >> text=notes.txt")
+        await page.click("[aria-label='Save notes.txt']")
     assert Path(await (await saved.value).path()).read_bytes() == b"remember the milk"
     asked = model.requests[0].messages[-1]
     assert len(asked.blocks) == 2 and "notes.txt (text/plain" in asked.text and "chart.pdf" in asked.text
@@ -265,8 +265,8 @@ async def test_sessions_are_listed_searched_renamed_and_marked_unread(page: Any,
         await page.wait_for_selector(".welcome")
         await write(page, "tell me about bees")
         await page.wait_for_selector(".session.active >> text=bees")
-        await page.click(".more button")
-        await page.click(".more [role=option] >> text=Rename")
+        await page.click(".chat-head .more button")
+        await page.click(".chat-head .more [role=option] >> text=Rename")
         await page.fill(".rename", "Bees & co")
         await page.press(".rename", "Enter")
         await page.wait_for_selector(".session.active .name >> text=Bees & co")

@@ -54,7 +54,7 @@ async def test_no_payload_runs_anywhere(page: Any, tmp_path: Path) -> None:
         await page.evaluate(f"all => Promise.all(all.map({patch}))", labels)
         await page.wait_for_selector(".session >> text=__hit")
         await page.click("a[href='/sessions']")
-        await page.wait_for_selector(".grid")
+        await page.wait_for_selector(".sessions-list")
         await page.go_back()
         await page.wait_for_selector(".row.assistant")
         for link in await page.locator(".md a").all():

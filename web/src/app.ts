@@ -1,6 +1,7 @@
 // <pal-app>: the frame: sidebar, the page in view, the state of the connection, quick switcher, keys.
 import { voice } from "./voice";
 import { html, nothing, Part, store } from "./base";
+import { decideByKey } from "./cards";
 import "./chat";
 import "./control";
 import { icon } from "./icons";
@@ -35,6 +36,7 @@ class App extends Part {
     const control = event.ctrlKey || event.metaKey;
     if (control && event.key.toLowerCase() === "k") void this.switch();
     else if (event.altKey && event.code === "KeyN") { event.preventDefault(); void store.create(); }
+    else if (event.altKey && !control && store.view === "chat" && decideByKey(event.code)) event.preventDefault();
     else if (control && event.key === "/") document.querySelector<HTMLElement>("pal-composer textarea")?.focus();
     else if (event.key === "Escape" && store.panel) { store.panel = null; store.changed(); }
     else if (event.key === "Escape" && voice.reading) voice.stop();
@@ -71,6 +73,7 @@ class App extends Part {
           if (e.key === "ArrowDown") this.at = Math.min(found.length - 1, this.at + 1);
           else if (e.key === "ArrowUp") this.at = Math.max(0, this.at - 1);
           else if (e.key === "Enter") run(this.at);
+          else if (e.key === "Escape") close(); // a search box would only be emptied by it
           else return;
           e.preventDefault();
         }}>
@@ -105,7 +108,7 @@ class App extends Part {
     return html`<a class="skip" href="#main" @click=${(e: Event) => { e.preventDefault(); (document.querySelector("pal-composer textarea, main") as HTMLElement | null)?.focus(); }}>${tr`Skip to the conversation`}</a>
       <div class="frame"><pal-sidebar></pal-sidebar><div class="scrim" @click=${() => document.body.classList.remove("side-open")}></div>
         <div class="content">${this.line()}${this.page()}</div></div>
-      <div class="toasts" role="status" aria-live="polite">${store.toasts.map((toast) => html`<p class=${toast.tone}>${toast.text}</p>`)}</div>
+      <div class="toasts" role="status" aria-live="polite">${store.toasts.map((toast) => html`<p class=${toast.tone}>${toast.text}${toast.act ? html` <button type="button" class="ghost small" @click=${() => { store.untoast(toast.id); toast.act!.run(); }}>${toast.act.label}</button>` : nothing}</p>`)}</div>
       ${this.switching ? this.switcher() : nothing}`;
   }
 }

@@ -2,12 +2,14 @@
 import { html, LitElement, nothing } from "lit";
 import { icon } from "./icons";
 import { store, type Approval } from "./store";
-import { json, took } from "./text";
+import { json, size, took } from "./text";
 import type { Tool } from "./transcript";
+import { mark, told, unframed } from "./trust";
 import { rich, tr } from "./words";
 
 const SHORT = 1_500; // characters of a change that is shown at once
-const LONGEST = 20_000; // characters of an output that are drawn
+const FOLDED = 4_000; // characters of an output that are shown at once
+const LONGEST = 400_000; // … and that are drawn at all
 const glyphs: [RegExp, string][] = [
   [/exec|process|bash|shell/, "terminal"], [/read|write|edit|patch|ls|grep|find|file/, "file"],
   [/web|browser|http|search/, "globe"], [/memory|recall/, "brain"], [/session|agent|spawn/, "people"],
@@ -30,11 +32,13 @@ export const diff = (text: string): unknown =>
   html`<pre tabindex="0" class="diff">${text.split("\n").map((line) => html`<span class=${/^\+(?!\+\+)/.test(line) ? "add" : /^-(?!--)/.test(line) ? "del" : ""}>${line}\n</span>`)}</pre>`;
 
 class ToolCard extends LitElement {
-  static properties = { tool: { attribute: false }, state: {}, output: {}, open: { state: true } };
+  static properties = { tool: { attribute: false }, state: {}, output: {}, source: {}, open: { state: true }, all: { state: true } };
   tool!: Tool;
   state = "";
   output = "";
+  source = "";
   open: boolean | null = null; // as nobody has said, short changes are shown
+  all = false; // however long the output is
   private timer = 0;
 
   createRenderRoot(): HTMLElement {
@@ -62,22 +66,24 @@ class ToolCard extends LitElement {
     const open = this.open || short || (tool.state === "running" && Boolean(tool.output) && !asked);
     return html`<section class="tool ${tool.state}" aria-label=${tr`Tool ${tool.name}, ${words}`}>
       <button type="button" class="tool-head" aria-expanded=${open} @click=${() => (this.open = !open)}>
-        ${icon(glyph)}<b>${tool.name}</b><code>${summary(tool.args)}</code>
+        ${icon(glyph)}<b>${tool.name}</b><code>${summary(tool.args)}</code>${mark(tool.source, tr`From outside:`)}
         <span class="tool-state">${tool.state === "running" ? html`<i class="spin" aria-hidden="true"></i>` : nothing}${tool.state === "failed" ? tr`failed` : nothing} ${time}</span>${icon("down")}
       </button>
       ${open ? this.inside(tool) : nothing}
-      ${tool.images.length ? html`<div class="pictures">${tool.images.map((src) => html`<img src=${src} alt=${tr`picture from ${tool.name}`}>`)}</div>` : nothing}
+      ${tool.images.length ? html`<div class="pictures">${tool.images.map((src) => html`<img class="zooms" tabindex="0" role="button" src=${src} alt=${tr`picture from ${tool.name}`}>`)}</div>` : nothing}
     </section>`;
   }
 
   private inside(tool: Tool): unknown {
-    const cut = tool.output.length > LONGEST;
-    const output = cut ? tool.output.slice(0, LONGEST) : tool.output;
+    const whole = unframed(tool.output);
+    const cut = whole.length > FOLDED && !this.all;
+    const output = cut ? whole.slice(0, FOLDED) : whole.slice(0, LONGEST);
     const args = tool.args && Object.keys(tool.args as object).length ? json(tool.args) : "";
     if (tool.diff) return html`<div class="tool-body">${diff(tool.diff.slice(0, LONGEST))}${tool.state === "failed" ? html`<pre tabindex="0" class="output">${output}</pre>` : nothing}</div>`;
-    return html`<div class="tool-body">
+    return html`<div class="tool-body">${told(tool)}
       ${args ? html`<h4>${tr`Arguments`}</h4><pre tabindex="0">${args}</pre>` : nothing}
-      ${output || tool.state !== "running" ? html`<h4>${tr`Output`}</h4><pre tabindex="0" class="output">${output || tr`(nothing)`}${cut ? "\n… cut" : ""}</pre>` : nothing}
+      ${output || tool.state !== "running" ? html`<h4>${tr`Output`}</h4><pre tabindex="0" class="output">${output || tr`(nothing)`}</pre>` : nothing}
+      ${whole.length > FOLDED ? html`<button type="button" class="ghost small" aria-expanded=${this.all} @click=${() => (this.all = !this.all)}>${this.all ? tr`Show less` : tr`Show all (${size(whole.length)})`}</button>` : nothing}
       ${output ? html`<button type="button" class="ghost small" @click=${() => navigator.clipboard.writeText(tool.output)}>${icon("copy")} ${tr`Copy output`}</button>` : nothing}
     </div>`;
   }
@@ -88,8 +94,23 @@ const decisions: Record<string, [string, string]> = {
   "allow-once": [tr`Allow once`, "primary"], "allow-always": [tr`Always allow`, "plain"], deny: [tr`Deny`, "danger"],
 };
 
+const KEYS: Record<string, string> = { "allow-once": "Alt A", deny: "Alt D" };
+const STEADY = 600; // ms that a question has been seen before a key answers it: nobody shall say yes to what just jumped in
+const seen = new Map<string, number>();
+
+/** Answer the question in view by a key. Whether there was one. */
+export function decideByKey(code: string): boolean {
+  const decision = { KeyA: "allow-once", KeyD: "deny" }[code];
+  const first = store.approvals.find((one) => one.request.sessionKey === store.key && !one.decision);
+  if (!decision || !first || !(first.request.allowedDecisions ?? ["allow-once", "deny"]).includes(decision)) return false;
+  if (Date.now() - (seen.get(first.id) ?? Date.now()) >= STEADY) void store.decide(first, decision);
+  return true;
+}
+
 export function approvalCard(approval: Approval): unknown {
   const ask = approval.request;
+  const first = approval === store.approvals.find((one) => one.request.sessionKey === store.key && !one.decision);
+  if (first && !seen.has(approval.id)) seen.set(approval.id, Date.now());
   const title = ask.title ?? (ask.command ? tr`Run this command?` : tr`Allow this?`);
   const facts: string[] = ask.facts ?? [];
   const warnings = new Set<string>([ask.warningText, ...(ask.commandAnalysis?.warningLines ?? [])].filter((line) => line && !facts.includes(line)));
@@ -102,7 +123,7 @@ export function approvalCard(approval: Approval): unknown {
     ${[...warnings].map((line) => html`<p class="warn">${line}</p>`)}
     <div class="actions">${(ask.allowedDecisions ?? ["allow-once", "deny"]).map((name: string) => {
           const [label, tone] = decisions[name] ?? [name, "plain"];
-          return html`<button type="button" class=${tone} @click=${() => store.decide(approval, name)}>${label}</button>`;
+          return html`<button type="button" class=${tone} @click=${() => store.decide(approval, name)}>${label}${first && KEYS[name] ? html` <kbd>${KEYS[name]}</kbd>` : nothing}</button>`;
         })}</div>
   </section>`;
 }

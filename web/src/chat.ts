@@ -2,11 +2,12 @@
 import { approvalCard } from "./cards";
 import "./canvas";
 import { children } from "./children";
-import { html, nothing, Part, skeleton, store } from "./base";
+import { html, nothing, Part, skeleton, store, type Payload } from "./base";
 import "./composer";
-import { hints, spoken } from "./files";
+import { hints, spoken } from "./attached";
 import { icon } from "./icons";
 import "./list";
+import { act, choices } from "./keep";
 import type { List } from "./list";
 import { drawn, replace, resend } from "./message";
 import { picture, title } from "./sidebar";
@@ -35,18 +36,23 @@ class Chat extends Part {
 
   updated(): void {
     this.entitle();
-    if (this.key === store.key) return;
-    this.key = store.key;
-    this.naming = false;
-    this.querySelector<List>("pal-list")?.forget();
+    if (this.key !== store.key) {
+      this.key = store.key;
+      this.naming = false;
+      this.querySelector<List>("pal-list")?.forget();
+    }
+    const sought = store.sought && store.talk.items.find((item) => item.entry === store.sought);
+    if (!sought || store.loading) return;
+    store.sought = "";
+    void this.querySelector<List>("pal-list")?.updateComplete.then(() => this.querySelector<List>("pal-list")?.show(sought.id));
   }
 
   private entitle(): void {
     document.title = `${title(store.info.key ? { ...store.info, ...this.row } : { key: store.key })} · Palinurus`;
   }
 
-  private get row() {
-    return store.sessions.find((one) => one.key === store.key) ?? { key: store.key };
+  private get row(): Payload {
+    return store.sessions.find((one) => one.key === store.key) ?? (store.info.key === store.key ? store.info : { key: store.key });
   }
 
   private async rename(event: Event): Promise<void> {
@@ -65,10 +71,11 @@ class Chat extends Part {
         const done = await store.ask("sessions.compact", { key });
         if (done) store.toast(done.message ?? tr`Compacted`);
       },
-      delete: () => confirm(tr`Delete this conversation? Its transcript is kept as an archive.`) && store.ask("sessions.delete", { key }),
       copy: () => navigator.clipboard.writeText(key),
+      compare: async () => (await import("./compare")).begin(),
     };
-    await acts[event.detail]?.();
+    if (acts[event.detail]) await acts[event.detail]!();
+    else await act(this.row, event.detail);
     this.requestUpdate();
     if (event.detail === "rename") {
       await this.updateComplete;
@@ -80,9 +87,9 @@ class Chat extends Part {
     const row = this.row;
     const info = store.info;
     const used = info.totalTokens && info.contextTokens ? Math.min(1, info.totalTokens / info.contextTokens) : 0;
-    const choices = [
-      { value: "rename", label: tr`Rename` }, { value: "compact", label: tr`Compact`, hint: tr`summarise older messages` }, { value: "reset", label: tr`Clear conversation`, hint: tr`keeps its name, starts empty` },
-      { value: "copy", label: tr`Copy session key` }, ...(row.key === store.main ? [] : [{ value: "delete", label: tr`Delete` }]),
+    const list = [
+      ...choices(row), { value: "compare", label: tr`Compare two models…` }, { value: "compact", label: tr`Compact`, hint: tr`summarise older messages` }, { value: "reset", label: tr`Clear conversation`, hint: tr`keeps its name, starts empty` },
+      { value: "copy", label: tr`Copy session key` },
     ];
     const parent = info.parentSessionKey ?? info.spawnedBy;
     return html`<header class="chat-head">
@@ -96,7 +103,7 @@ class Chat extends Part {
       ${info.estimatedCostUsd ? html`<span class="dim cost">${money(info.estimatedCostUsd)}</span>` : nothing}
       ${used ? html`<span class="meter" role="meter" aria-label=${tr`Context used`} aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)} title=${tr`${count(info.totalTokens)} of ${count(info.contextTokens)} tokens of context`}><i .style=${`width:${Math.round(used * 100)}%`}></i></span>` : nothing}
       ${store.canvas && store.canvasClosed ? html`<button type="button" class="plain small show-canvas" @click=${() => { store.canvasClosed = false; store.changed(); }}>${icon("canvas")} ${tr`Canvas`}</button>` : nothing}
-      <pal-menu class="more" label=${tr`Conversation`} shown="" glyph="more" .choices=${choices} @choose=${(e: CustomEvent) => void this.chosen(e)}></pal-menu>
+      <pal-menu class="more" label=${tr`Conversation`} shown="" glyph="more" .choices=${list} @choose=${(e: CustomEvent) => void this.chosen(e)}></pal-menu>
     </header>`;
   }
 
@@ -113,7 +120,13 @@ class Chat extends Part {
     const items = store.talk.all();
     const asks = store.approvals.filter((a) => a.request.sessionKey === store.key && !a.decision);
     const fresh = !items.length && !store.loading && !store.failed && store.client.link === "open";
-    return html`<main class="chat">
+    const zoom = (event: Event) => {
+      const image = event.target as HTMLImageElement;
+      if (!image.classList?.contains("zooms") || (event instanceof KeyboardEvent && event.key !== "Enter")) return;
+      event.preventDefault();
+      void import("./viewer").then((part) => part.viewPicture(image));
+    };
+    return html`<main class="chat" @click=${zoom} @keydown=${zoom}>
       ${this.head()}
       <div class="stage">
         ${store.failed ? html`<div class="welcome"><h2>${tr`This conversation could not be opened`}</h2><p role="alert">${store.failed}</p><button type="button" class="primary" @click=${() => void store.load()}>${tr`Try again`}</button></div>` : nothing}
@@ -125,7 +138,7 @@ class Chat extends Part {
         <pal-composer @sent=${() => this.querySelector<List>("pal-list")?.end()}></pal-composer></div>
       <div class="sr" role="status" aria-live="polite">${store.talk.running ? tr`The assistant is working` : ""}${store.canvas && !store.canvasClosed ? ` ${tr`A canvas is shown`}` : ""}</div>
       ${this.edited ? this.editor(this.edited) : nothing}
-    </main><pal-canvas></pal-canvas>${store.panel ? html`<pal-why .panel=${store.panel}></pal-why>` : nothing}`;
+    </main>${store.artifact ? html`<pal-artifact></pal-artifact>` : html`<pal-canvas></pal-canvas>`}${store.panel ? html`<pal-why .panel=${store.panel}></pal-why>` : nothing}`;
   }
 
   private editor(item: Item): unknown {

@@ -1,24 +1,29 @@
 // <pal-composer>: where people write. Files by drop, paste or button; slash commands; Enter sends, Escape stops.
-import { attachment, BIGGEST, data, picture, type Attachment } from "./files";
+import { data, picture, type Attachment } from "./attached";
+import { attachment, BIGGEST } from "./files";
 import { icon } from "./icons";
-import { html, nothing, Part, store, type Payload } from "./base";
+import { html, nothing, Part, store } from "./base";
+import { loadPrompts, offers, type Offer } from "./offers";
 import { pickers } from "./pickers";
 import { able, Recorder } from "./recorder";
 import { size, timer } from "./text";
 import { voice } from "./voice";
 import { tr } from "./words";
 
+const LONG = 6_000; // characters that are pasted as words; more becomes a file
 const TAP = 350; // ms: a shorter press is a tap
 
 class Composer extends Part {
-  static properties = { files: { state: true }, over: { state: true }, offers: { state: true }, at: { state: true }, wide: { state: true }, recorder: { state: true } };
+  static properties = { files: { state: true }, over: { state: true }, offers: { state: true }, at: { state: true }, wide: { state: true }, recorder: { state: true }, hearing: { state: true } };
   wide = false;
   files: Attachment[] = [];
   over = false;
-  offers: Payload[] = [];
+  offers: Offer[] = [];
   at = 0;
   recorder: Recorder | null = null;
+  hearing = false; // what was spoken is being written down
   private key = "";
+  private known = false; // the prompts have been asked for
   private picking = 0;
   private ticking = 0;
 
@@ -27,6 +32,10 @@ class Composer extends Part {
   }
 
   updated(): void {
+    if (store.client.hello && !this.known) {
+      this.known = true;
+      void loadPrompts();
+    }
     if (this.key !== store.key) {
       this.key = store.key;
       this.area.value = store.drafts[store.key] ?? "";
@@ -60,18 +69,17 @@ class Composer extends Part {
     if (text) voice.interrupt();
     store.draft(text);
     this.grow();
-    const found = /^\/(\S*)$/.exec(text);
-    const word = found?.[1]?.toLowerCase();
-    const fits = (command: Payload) => command.textAliases.some((alias: string) => alias.slice(1).startsWith(word!));
-    this.offers = word === undefined ? [] : store.commands.filter(fits).slice(0, 40);
     this.at = 0;
+    void offers(text.slice(0, this.area.selectionStart), text).then((found) => { if (this.area?.value === text) this.offers = found; });
     this.requestUpdate();
   }
 
-  private pick(command: Payload | undefined): void {
-    if (!command) return;
-    this.write(`/${command.name}${command.acceptsArgs ? " " : ""}`);
+  private pick(offer: Offer | undefined): void {
+    if (!offer) return;
     this.offers = [];
+    this.write(offer.text);
+    const blank = /\{\{[^{}]*\}\}/.exec(offer.text); // a prompt's first gap, to be filled in
+    if (blank) this.area.setSelectionRange(blank.index, blank.index + blank[0].length);
   }
 
   async add(list: Iterable<File>): Promise<void> {
@@ -163,7 +171,7 @@ class Composer extends Part {
       const last = this.offers.length - 1;
       const moves: Record<string, number> = { ArrowDown: Math.min(last, this.at + 1), ArrowUp: Math.max(0, this.at - 1) };
       if (event.key in moves) this.at = moves[event.key]!;
-      else if (event.key === "Tab" || (event.key === "Enter" && this.area.value !== `/${this.offers[this.at]?.name}`)) this.pick(this.offers[this.at]);
+      else if (event.key === "Tab" || (event.key === "Enter" && this.area.value.trimEnd() !== this.offers[this.at]?.text.trimEnd() && !this.said)) this.pick(this.offers[this.at]);
       else if (event.key === "Escape") this.offers = [];
       else if (event.key === "Enter") { this.offers = []; this.send(); }
       else return;
@@ -180,11 +188,48 @@ class Composer extends Part {
     }
   }
 
+  /** A command that is typed whole is done, whatever could follow. */
+  private get said(): boolean {
+    return store.commands.some((one) => one.textAliases.includes(this.area.value.trimEnd()));
+  }
+
   private pasted(event: ClipboardEvent): void {
     const files = [...(event.clipboardData?.files ?? [])];
+    const text = event.clipboardData?.getData("text/plain") ?? "";
+    if (!files.length && text.length > LONG) files.push(new File([text], "pasted.txt", { type: "text/plain" }));
     if (!files.length) return;
     event.preventDefault();
     void this.add(files);
+  }
+
+  /** Files are attached; words and addresses are written. */
+  private dropped(event: DragEvent): void {
+    event.preventDefault();
+    this.over = false;
+    const text = event.dataTransfer?.getData("text/plain") ?? "";
+    if (event.dataTransfer?.files.length) void this.add(event.dataTransfer.files);
+    else if (text) this.write([this.area.value, text].filter(Boolean).join(" "));
+  }
+
+  /** A pasted text that became a file, as words again. */
+  private unpack(at: number): void {
+    const file = this.files[at]!;
+    this.files = this.files.filter((_, n) => n !== at);
+    const text = new TextDecoder().decode(Uint8Array.from(atob(file.content), (char) => char.charCodeAt(0)));
+    this.write([this.area.value, text].filter(Boolean).join("\n\n"));
+  }
+
+  /** What was spoken, as words in the box. */
+  private async dictate(): Promise<void> {
+    const recorder = this.recorder;
+    if (!recorder) return;
+    this.recorder = null;
+    clearInterval(this.ticking);
+    this.hearing = true;
+    const { dictated } = await import("./dictation");
+    const text = await dictated(await recorder.end());
+    this.hearing = false;
+    if (text) this.write([this.area.value.trimEnd(), text].filter(Boolean).join(" "));
   }
 
   render(): unknown {
@@ -192,10 +237,11 @@ class Composer extends Part {
     const gone = store.client.link !== "open";
     return html`<form class="composer ${this.over ? "over" : ""}" @submit=${(e: Event) => { e.preventDefault(); this.send(); }}
         @dragover=${(e: DragEvent) => { e.preventDefault(); this.over = true; }} @dragleave=${() => (this.over = false)}
-        @drop=${(e: DragEvent) => { e.preventDefault(); this.over = false; void this.add(e.dataTransfer?.files ?? []); }}>
+        @drop=${(e: DragEvent) => this.dropped(e)}>
       ${this.offers.length ? this.slash() : nothing}
       ${this.files.length ? html`<ul class="files" aria-label=${tr`Attached files`}>${this.files.map((file, at) => html`<li>
           ${picture(file) ? html`<img src=${data(file)} alt="">` : file.mimeType.startsWith("audio/") ? html`<pal-file .file=${{ ...file, size: file.bytes }}></pal-file>` : icon("file")}<span>${file.voice ? "" : file.name}</span>
+          ${file.name === "pasted.txt" ? html`<button type="button" class="ghost small" @click=${() => this.unpack(at)}>${tr`As text`}</button>` : nothing}
           <button type="button" class="ghost icon-only" aria-label=${tr`Remove ${file.name}`} @click=${() => (this.files = this.files.filter((_, n) => n !== at))}>${icon("close")}</button></li>`)}</ul>` : nothing}
       <textarea rows="1" aria-label=${tr`Message`} placeholder=${running ? tr`Add something while the agent works` : tr`Message Palinurus…  (/ for commands)`} aria-autocomplete="list" aria-controls=${this.offers.length ? "slash" : nothing} aria-activedescendant=${this.offers.length ? `slash-${this.at}` : nothing}
         @input=${() => this.typed()} @keydown=${(e: KeyboardEvent) => this.down(e)} @paste=${(e: ClipboardEvent) => this.pasted(e)}></textarea>
@@ -203,6 +249,8 @@ class Composer extends Part {
         <label class="ghost icon-only attach" title=${tr`Attach files`}>${icon("clip")}<input type="file" multiple aria-label=${tr`Attach files`} @change=${(e: Event) => { const input = e.target as HTMLInputElement; void this.add([...(input.files ?? [])]); input.value = ""; }}></label>
         ${able() && (voice.talking || !this.recorder) ? this.microphone() : nothing}
         ${voice.able ? html`<button type="button" class="ghost icon-only talk" aria-pressed=${voice.talking} aria-label=${tr`Talk`} title=${tr`Talk: answers are read aloud as they come`} @click=${() => voice.talk(!voice.talking)}>${icon("wave")}</button>` : nothing}
+        <button type="button" class="ghost icon-only library" aria-label=${tr`Prompts`} title=${tr`Prompts: texts to use again`} @click=${() => void import("./prompts").then((part) => part.open(this.area.value, (text) => this.pick({ label: "", text, more: false })))}>${icon("book")}</button>
+        ${this.hearing ? html`<span class="recording" role="status"><i class="spin" aria-hidden="true"></i>${tr`Writing it down…`}</span>` : nothing}
         ${this.recorder ? this.recording(this.recorder) : pickers(this.wide, () => (this.wide = !this.wide))}
         <span class="grow"></span>
         ${running ? html`<button type="button" class="stop" aria-label=${tr`Stop`} title=${tr`Stop (Esc)`} @click=${() => store.stop()}>${icon("stop")}</button>` : nothing}
@@ -221,12 +269,12 @@ class Composer extends Part {
 
   private recording(recorder: Recorder): unknown {
     return html`<span class="recording" role="status"><i class="rec" aria-hidden="true"></i>${tr`Recording`} <b>${timer(recorder.elapsed)}</b></span>
-      <button type="button" class="ghost small" @click=${() => this.cancel()}>${tr`Cancel`}</button><button type="button" class="plain small" @click=${() => void this.finish(false)}>${tr`Done`}</button>`;
+      <button type="button" class="ghost small" @click=${() => this.cancel()}>${tr`Cancel`}</button><button type="button" class="plain small" title=${tr`Write down what you said`} @click=${() => void this.dictate()}>${tr`To text`}</button><button type="button" class="plain small" @click=${() => void this.finish(false)}>${tr`Done`}</button>`;
   }
 
   private slash(): unknown {
-    return html`<ul class="slash" id="slash" role="listbox" aria-label=${tr`Commands`}>${this.offers.map((command, at) => html`<li role="option" id="slash-${at}" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => this.pick(command)}>
-      <b>/${command.name}</b><small>${command.usage && command.usage !== `/${command.name}` ? command.usage : ""}</small><span>${command.description}</span></li>`)}</ul>`;
+    return html`<ul class="slash" id="slash" role="listbox" tabindex="0" aria-label=${tr`Commands`}>${this.offers.map((offer, at) => html`<li role="option" id="slash-${at}" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => this.pick(offer)}>
+      <b>${offer.label}</b><small>${offer.usage ?? ""}</small><span>${offer.about ?? ""}</span></li>`)}</ul>`;
   }
 }
 customElements.define("pal-composer", Composer);

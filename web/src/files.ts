@@ -1,33 +1,15 @@
 // Files that come with messages: made ready for sending, found again behind a message, played and saved.
 import { html, LitElement, nothing } from "lit";
 import { icon } from "./icons";
+import { hints, spoken, UNHEARD, type Attachment, type FileRef } from "./attached";
 import { store } from "./store";
 import { size } from "./text";
 import { tr } from "./words";
 
-export interface Attachment {
-  name: string;
-  mimeType: string;
-  content: string; // base64
-  bytes: number;
-  voice?: boolean; // spoken just now
-}
-
-/** A file of a message: at hand, or to be asked for. */
-export interface FileRef {
-  name: string;
-  mimeType: string;
-  size: number;
-  voice?: boolean;
-  content?: string;
-}
-
-const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const READ = 2 * 1024 * 1024; // texts up to here are shown
+const LONG = 1_800; // characters of a message that are shown at once
 const PLAYED = 8 * 1024 * 1024; // recordings up to here are fetched to be played at once
 export const BIGGEST = 17 * 1024 * 1024; // of one message: what the gateway takes in one frame, less base64's share
-
-export const picture = (file: { mimeType: string }): boolean => PICTURES.includes(file.mimeType);
-export const data = (file: { mimeType: string; content: string }): string => `data:${file.mimeType};base64,${file.content}`;
 
 export async function attachment(file: File, voice = false): Promise<Attachment | string> {
   if (file.size > BIGGEST) return tr`${file.name} is larger than ${size(BIGGEST)}`;
@@ -48,29 +30,6 @@ function blob(file: { mimeType: string; content: string }): Blob {
 }
 
 // --- what a message says about its files --------------------------------------------------------------------------
-
-const LINES: [RegExp, (found: RegExpExecArray) => string][] = [
-  [/^\[file .+ \([^()]+\) at .+\]$/, () => ""],
-  [/^\[voice note(?:, \d+ s)?\] ?(.*)$/, (found) => found[1]!],
-  [/^\[(?:voice note|recording .+?)(?:, \d+ s)?: (could not be [^;]*?)(?:; .*)?\]$/, (found) => `(${found[1]})`],
-];
-
-const UNHEARD = "(could not be "; // as above
-
-/** Whether the text looks as if files had come along. */
-export const hints = (text: string): boolean => /^\[(?:file |voice note|recording )/m.test(text);
-
-/** What the person said, without the lines that tell the model of files. */
-export function spoken(text: string): string {
-  const lines = text.split("\n").map((line) => {
-    for (const [pattern, made] of LINES) {
-      const found = pattern.exec(line);
-      if (found) return made(found);
-    }
-    return line;
-  });
-  return lines.join("\n").replace(/\n{3,}/g, "\n\n").trim();
-}
 
 const known = new Map<string, FileRef[]>();
 
@@ -144,6 +103,25 @@ class FileCard extends LitElement {
     return this.url;
   }
 
+  /** Whether it can be looked at here. */
+  private get seen(): "pdf" | "text" | null {
+    const { mimeType, name, size: bytes } = this.file;
+    if (mimeType === "application/pdf") return "pdf";
+    const text = /^text\/|json|xml|yaml|javascript/.test(mimeType) || /\.(?:md|txt|csv|tsv|log|ini|toml|py|rs|go|java|c|h|cpp|sh|sql)$/i.test(name);
+    return text && bytes <= READ ? "text" : null;
+  }
+
+  private async look(): Promise<void> {
+    const body = await content(this.file, this.item, this.at);
+    if (!body) return;
+    const { view } = await import("./viewer");
+    const bytes = Uint8Array.from(atob(body), (char) => char.charCodeAt(0));
+    const kind = this.seen === "pdf" && new TextDecoder("latin1").decode(bytes.subarray(0, 5)) === "%PDF-" ? "pdf" : "text";
+    // The one kind besides sound that keeps its type: a browser's PDF viewer runs nothing as this page.
+    if (kind === "pdf") view([{ kind, name: this.file.name, src: URL.createObjectURL(new Blob([bytes], { type: "application/pdf" })) }]);
+    else view([{ kind, name: this.file.name, text: new TextDecoder().decode(bytes), language: this.file.name.split(".").pop() ?? "" }]);
+  }
+
   private async save(): Promise<void> {
     const url = await this.ready();
     if (!url) return;
@@ -157,6 +135,7 @@ class FileCard extends LitElement {
     const { name, size: bytes, voice } = this.file;
     const label = voice ? tr`Voice note` : name;
     if (this.sound && this.url) return html`<figure class="sound"><audio controls preload="metadata" src=${this.url} aria-label=${label}></audio>${voice ? nothing : html`<figcaption>${name}</figcaption>`}</figure>`;
+    if (this.seen) return html`<span class="file-pair"><button type="button" class="file-chip" title=${tr`Open ${label}`} @click=${() => void this.look()}>${icon("file")}<span>${label}</span><small>${size(bytes)}</small></button><button type="button" class="ghost icon-only" aria-label=${tr`Save ${label}`} title=${tr`Save ${label}`} @click=${() => void this.save()}>${icon("save")}</button></span>`;
     return html`<button type="button" class="file-chip" title=${tr`Save ${label}`} @click=${() => void this.save()}>${icon(this.sound ? "mic" : "file")}<span>${label}</span><small>${size(bytes)}</small></button>`;
   }
 }
@@ -164,7 +143,8 @@ customElements.define("pal-file", FileCard);
 
 /** <pal-said>: what a person wrote, with the files that came along. */
 class Said extends LitElement {
-  static properties = { text: {}, item: {}, files: { attribute: false }, found: { state: true } };
+  static properties = { text: {}, item: {}, files: { attribute: false }, found: { state: true }, whole: { state: true } };
+  whole = false; // a long one, shown to its end
   text = "";
   item = "";
   files: FileRef[] = [];
@@ -192,8 +172,10 @@ class Said extends LitElement {
     const lines = confirmed ? spoken(this.text).split("\n") : [];
     const notes = lines.filter((line) => line.startsWith(UNHEARD));
     const said = confirmed ? lines.filter((line) => !line.startsWith(UNHEARD)).join("\n").trim() : this.text;
+    const long = said.length > LONG * 1.3;
     return html`${files.length ? html`<div class="sent-files">${files.map((file, at) => html`<pal-file .file=${file} .item=${this.item} .at=${at}></pal-file>`)}</div>` : nothing}
-      ${said ? html`<div class="said">${said}</div>` : nothing}${notes.map((line) => html`<p class="dim heard">${line.slice(1, -1)}</p>`)}`;
+      ${said ? html`<div class="said">${long && !this.whole ? `${said.slice(0, LONG).trimEnd()}…` : said}</div>` : nothing}
+      ${long ? html`<button type="button" class="ghost small more-said" aria-expanded=${this.whole} @click=${() => (this.whole = !this.whole)}>${this.whole ? tr`Show less` : tr`Show all (${size(said.length)})`}</button>` : nothing}${notes.map((line) => html`<p class="dim heard">${line.slice(1, -1)}</p>`)}`;
   }
 
   private get hinted(): boolean {

@@ -13,7 +13,7 @@ const families: Record<string, Family> = {
   css: { block: ["/*", "*/"], words: "important media supports keyframes from to" },
 };
 const names: Record<string, string> = {
-  javascript: "js", js: "js", jsx: "js", ts: "js", typescript: "js", tsx: "js", json: "data", jsonc: "js", json5: "js",
+  javascript: "js", js: "js", jsx: "js", ts: "js", typescript: "js", tsx: "js", json: "data", jsonc: "js", json5: "js", mermaid: "js", scala: "c", dart: "c", lua: "sql", r: "py", perl: "py", powershell: "sh", ps1: "sh", vue: "html", svelte: "html", less: "css", graphql: "py", nix: "py", hcl: "data", tf: "data", env: "data", properties: "data", zig: "c", csharp: "c", cjs: "js", mjs: "js",
   python: "py", py: "py", rb: "py", ruby: "py", sh: "sh", bash: "sh", zsh: "sh", shell: "sh", console: "sh",
   dockerfile: "sh", make: "sh", makefile: "sh", sql: "sql", yaml: "data", yml: "data", toml: "data", ini: "data",
   c: "c", cpp: "c", "c++": "c", cs: "c", java: "c", go: "c", rust: "c", rs: "c", kotlin: "c", swift: "c", php: "c",
@@ -43,9 +43,22 @@ function pattern(family: Family, name: string): RegExp {
   return regex;
 }
 
+/** Lines that were added and taken away. */
+function changed(code: string): DocumentFragment {
+  const out = document.createDocumentFragment();
+  for (const [at, line] of code.split("\n").entries()) {
+    const span = document.createElement("span");
+    span.className = /^\+(?!\+\+)/.test(line) ? "hl-add" : /^-(?!--)/.test(line) ? "hl-del" : /^@@/.test(line) ? "hl-hunk" : "";
+    span.textContent = line;
+    out.append(at ? "\n" : "", span);
+  }
+  return out;
+}
+
 /** The code as text nodes and spans. */
 export function highlight(code: string, language: string): DocumentFragment {
   const out = document.createDocumentFragment();
+  if (/^(?:diff|patch)$/i.test(language)) return changed(code);
   const name = names[language.toLowerCase()];
   const family = name ? families[name] : undefined;
   if (!name || !family || code.length > LONGEST) {

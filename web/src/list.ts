@@ -3,6 +3,7 @@
 import { html, LitElement, nothing } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { icon } from "./icons";
+import { dated } from "./text";
 import type { Item } from "./transcript";
 import { tr } from "./words";
 
@@ -173,13 +174,40 @@ export class List extends LitElement {
     if (event.key === "End" && event.target === this.box) this.end();
   }
 
+  private named(item: Item): string {
+    return item.kind === "user" ? tr`You` : item.kind === "assistant" ? tr`Assistant` : tr`Note`;
+  }
+
+  /** The date, where a day begins. */
+  private day(item: Item, at: number): unknown {
+    const before = this.items[at - 1];
+    if (!item.at || item.kind !== "user" || (before && new Date(before.at).toDateString() === new Date(item.at).toDateString())) return nothing;
+    if (!before && new Date(item.at).toDateString() === new Date().toDateString()) return nothing;
+    return html`<h2 class="day">${dated(item.at)}</h2>`;
+  }
+
+  /** Bring an item into view. */
+  async show(id: string): Promise<void> {
+    const at = this.items.findIndex((item) => item.id === id);
+    if (at < 0) return;
+    this.stick = false;
+    this.away = true;
+    this.anchor = { id, top: 60 };
+    this.requestUpdate();
+    await this.updateComplete;
+    const node = this.box?.querySelector<HTMLElement>(`:scope > .row[data-id="${CSS.escape(id)}"]`);
+    node?.scrollIntoView({ block: "center" });
+    node?.classList.add("found");
+    setTimeout(() => node?.classList.remove("found"), 2500);
+  }
+
   render(): unknown {
     const rows = this.items.slice(this.from, this.to);
     return html`<div class="log" role="log" aria-label=${tr`Conversation`} aria-live="off" aria-busy=${this.busy} tabindex="0"
         @scroll=${() => this.scrolled()} @keydown=${(e: KeyboardEvent) => this.key(e)}
         @wheel=${(e: WheelEvent) => { if (e.deltaY < 0) this.stick = false; }} @touchmove=${() => { this.stick = false; }}>
       <div class="pad-top"></div>
-      ${repeat(rows, (item) => item.id, (item) => html`<article class="row ${item.kind}" data-id=${item.id} aria-label=${item.kind === "user" ? tr`You` : item.kind === "assistant" ? tr`Assistant` : tr`Note`}>${this.drawn(item)}</article>`)}
+      ${repeat(rows, (item) => item.id, (item, at) => html`<article class="row ${item.kind}" data-id=${item.id} aria-label=${this.named(item)}>${this.day(item, this.from + at)}${this.drawn(item)}</article>`)}
       <div class="pad-end"></div></div>
       ${this.away ? html`<button type="button" class="to-end" @click=${() => this.end()} aria-label=${tr`Go to the newest message`}>${icon("down")}</button>` : nothing}`;
   }

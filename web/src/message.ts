@@ -3,12 +3,14 @@ import { html, nothing } from "lit";
 import { icon } from "./icons";
 import "./cards";
 import type { Payload } from "./client";
-import { again, hints, spoken } from "./files";
+import { hints, spoken } from "./attached";
+import { again } from "./files";
 import "./markdown";
 import { store } from "./store";
-import { clock, count, money } from "./text";
+import { clock, count, money, upper } from "./text";
 import type { Block, Item } from "./transcript";
 import "./aloud";
+import { mark, read } from "./trust";
 import { tr } from "./words";
 
 const waits = { sending: tr`Sending…`, waiting: tr`Waiting`, taken: tr`Added to this reply`, failed: tr`Not sent` };
@@ -20,7 +22,7 @@ const thought = (text: string, live: boolean): unknown =>
   html`<details class="thinking" ?open=${live}><summary>${icon("brain")} ${live ? tr`Thinking…` : tr`Thought`}</summary><pal-md .text=${text}></pal-md></details>`;
 
 function block(one: Block, live: boolean): unknown {
-  if (one.type === "tool") return html`<pal-tool .tool=${one.tool} .state=${one.tool.state} .output=${one.tool.output}></pal-tool>`;
+  if (one.type === "tool") return html`<pal-tool .tool=${one.tool} .state=${one.tool.state} .output=${one.tool.output} .source=${one.tool.source ?? ""}></pal-tool>`;
   if (one.type === "thinking") return thought(one.text, live);
   return html`<pal-md class="md ${live ? "streaming" : ""}" .text=${one.text}></pal-md>`;
 }
@@ -60,6 +62,11 @@ function retry(item: Item, more: Payload = {}): void {
   if (asked) void replace(asked, hints(asked.text) ? spoken(asked.text) : asked.text, more);
 }
 
+/** Once more, with what was chosen: another model, or another level of thinking. */
+function differently(item: Item, chosen: string): void {
+  retry(item, chosen.startsWith("level:") ? { thinking: chosen.slice("level:".length) } : { model: chosen });
+}
+
 /** What can be done about a run that failed. */
 function mend(item: Item): unknown {
   if (item !== store.talk.all().findLast((one) => !one.wait) || store.talk.running) return nothing;
@@ -79,7 +86,9 @@ function versions(item: Item): unknown {
 
 function buttons(item: Item): unknown {
   const usage = item.usage;
-  const models = store.models.map((m) => ({ value: `${m.provider}/${m.id}`, label: m.name, hint: `${m.provider}/${m.id}` }));
+  const models = store.models.map((m) => ({ value: `${m.provider}/${m.id}`, label: m.name, hint: `${m.provider}/${m.id}`, group: tr`Model` }));
+  const levels: { id: string; label: string }[] = store.info.thinkingLevels ?? store.info.defaults?.thinkingLevels ?? [];
+  const others = [...models, ...levels.map((level) => ({ value: `level:${level.id}`, label: upper(level.label), group: tr`Thinking` }))];
   const can = (method: string) => store.client.has(method);
   const facts = [
     item.model, usage?.totalTokens ? tr`${count(usage.totalTokens)} tokens` : "", usage?.cost?.total ? money(usage.cost.total) : "", item.at ? clock(item.at) : "",
@@ -91,9 +100,9 @@ function buttons(item: Item): unknown {
     ${can("chat.why") && item.item ? act("why", tr`Why this answer`, () => { store.panel = { kind: "why", item: item.item!, entry: item.entry }; store.changed(); }) : nothing}
     ${can("runs.trace") && item.item ? act("list", tr`Timeline`, () => { store.panel = { kind: "trace", item: item.item! }; store.changed(); }) : nothing}
     ${can("sessions.rewind") && question(item) ? act("retry", tr`Try again`, () => retry(item)) : nothing}
-    ${can("sessions.rewind") && models.length > 1 && question(item)
-      ? html`<pal-menu class="retry" label=${tr`Try again with another model`} shown="" glyph="spark" .choices=${models} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => retry(item, { model: e.detail })}></pal-menu>` : nothing}
-    <span class="facts">${facts.join(" · ")}</span>
+    ${can("sessions.rewind") && others.length > 1 && question(item)
+      ? html`<pal-menu class="retry" label=${tr`Try again differently`} shown="" glyph="spark" .choices=${others} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => differently(item, e.detail)}></pal-menu>` : nothing}
+    ${mark(read(item), tr`Written after reading from outside:`)}<span class="facts">${facts.join(" · ")}</span>
   </footer>`;
 }
 
@@ -111,7 +120,8 @@ async function back(item: Item, write = false): Promise<void> {
 function user(item: Item, edit: (item: Item) => void): unknown {
   if (item.text.startsWith("[Canvas] The person used ")) return pressed(item);
   return html`<div class="bubble ${item.wait ?? ""}">
-      ${item.images.length ? html`<div class="pictures">${item.images.map((src) => html`<img src=${src} alt=${tr`attached picture`}>`)}</div>` : nothing}
+      ${item.images.length ? html`<div class="pictures">${item.images.map((src) => html`<img class="zooms" tabindex="0" role="button" src=${src} alt=${tr`attached picture`}>`)}</div>` : nothing}
+      ${mark(item.source, tr`Not written by you:`)}
       <pal-said .text=${item.text} .item=${item.item ?? ""} .files=${item.files ?? []}></pal-said>
     </div>
     <footer class="bar">

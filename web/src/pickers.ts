@@ -53,6 +53,6 @@ export function pickers(open: boolean, toggle: () => void): unknown {
     <span class="extra-picks ${open ? "open" : ""}">
     ${simple(row, "fastMode", tr`Fast`, "bolt", words("on", "off", "auto"))}
     ${simple(row, "verboseLevel", tr`Verbose`, "list", words("on", "full", "off"))}
-    ${simple(row, "reasoningLevel", tr`Reasoning`, "brain", words("on", "stream", "off"))}</span>
+    ${simple(row, "reasoningLevel", tr`Reasoning`, "chat", words("on", "stream", "off"))}</span>
   </div>`;
 }

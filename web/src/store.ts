@@ -1,6 +1,6 @@
 // What the page knows: the connection, the sessions, the open conversation, questions that wait. Views read it.
 import { Client, Refusal, type Payload } from "./client";
-import { data, picture, type Attachment } from "./files";
+import { data, picture, type Attachment } from "./attached";
 import { drop, list, put } from "./kept";
 import { BASE } from "./place";
 import { uuid } from "./text";
@@ -15,9 +15,16 @@ export interface Approval {
   decision?: string;
 }
 
+export interface ToastAct {
+  label: string;
+  run: () => void;
+  ms?: number; // how long it is offered
+}
+
 export interface Toast {
   id: number;
   text: string;
+  act?: ToastAct;
   tone: "info" | "error";
 }
 
@@ -47,6 +54,12 @@ export class Store {
   sessions: Payload[] = [];
   sessionsLoaded = false;
   older = 0; // sessions that are not listed yet
+  tags: Record<string, number> = {}; // which there are, and how many conversations have them
+  origins: Record<string, number> = {};
+  archived = 0; // how many are put away
+  wanted: { tag?: string; channel?: string; archived?: "only" } = {}; // which conversations are listed
+  hidden = new Set<string>(); // those about to be deleted
+  sought = ""; // an entry to show when the conversation is there
   private listed = 200;
   key = "";
   view = "chat";
@@ -67,8 +80,10 @@ export class Store {
   panel: { kind: "why" | "trace" | "changes"; item: string; entry?: string } | null = null;
   canvas: { revision: number; title: string; path: string; kind: string } | null = null; // what the agent shows here
   canvasClosed = false; // by the person, until something new is shown
+  artifact: { title: string; html: string } | null = null; // a page out of a message, shown beside it
   oncanvas = new EventTarget(); // news of it
   outgoing = new Map<string, Outgoing>();
+  beside = new Map<string, Transcript>(); // conversations that are followed besides the open one, by key
   joins = 0;
   guard: () => boolean = () => true; // whether the page in view may be left
   demo = false; // nobody chose a model yet
@@ -111,13 +126,15 @@ export class Store {
     });
   }
 
-  toast(text: string, tone: Toast["tone"] = "info"): void {
+  toast(text: string, tone: Toast["tone"] = "info", act?: ToastAct): void {
     const id = Math.random();
-    this.toasts = [...this.toasts.slice(-3), { id, text, tone }];
-    setTimeout(() => {
-      this.toasts = this.toasts.filter((toast) => toast.id !== id);
-      this.changed();
-    }, tone === "error" ? 8000 : 3000);
+    this.toasts = [...this.toasts.slice(-3), { id, text, tone, act }];
+    setTimeout(() => this.untoast(id), act?.ms ?? (tone === "error" || act ? 8000 : 3000));
+    this.changed();
+  }
+
+  untoast(id: number): void {
+    this.toasts = this.toasts.filter((toast) => toast.id !== id);
     this.changed();
   }
 
@@ -137,8 +154,9 @@ export class Store {
     return this.client.hello?.snapshot?.sessionDefaults?.mainSessionKey ?? "agent:main:main";
   }
 
-  go(view: string, key = ""): void {
+  go(view: string, key = "", entry = ""): void {
     if (!this.guard()) return;
+    this.sought = entry;
     const path = `${BASE}/${view === "chat" ? `chat/${encodeURIComponent(key || this.key || this.main)}` : view}`;
     if (path !== location.pathname) history.pushState(null, "", path);
     this.route();
@@ -164,6 +182,7 @@ export class Store {
     this.failed = "";
     this.canvas = null;
     this.canvasClosed = false;
+    this.artifact = null;
     for (const out of this.outgoing.values()) this.show(out);
     this.looked(key);
     if (this.client.link !== "open") return;
@@ -230,6 +249,16 @@ export class Store {
     }
   }
 
+  /** Load older messages until the entry that is looked for is among them; the list then shows it. */
+  async seek(): Promise<void> {
+    const wanted = this.sought;
+    while (wanted && wanted === this.sought && !this.talk.items.some((item) => item.entry === wanted)) {
+      if (this.loading || this.held) await new Promise((done) => setTimeout(done, 50));
+      else if (!this.more || !(await this.back())) break;
+    }
+    this.changed();
+  }
+
   // --- joining --------------------------------------------------------------------------------------------------
 
   private async joined(resumed: boolean): Promise<void> {
@@ -270,13 +299,24 @@ export class Store {
 
   async list(): Promise<void> {
     const turn = ++this.lists;
-    const params = { limit: this.listed, includeDerivedTitles: true, includeLastMessage: true };
+    const params = { limit: this.listed, includeDerivedTitles: true, includeLastMessage: true, pinnedFirst: true, includeFacets: true, ...this.wanted };
     const answer = await this.client.request<Payload>("sessions.list", params).catch(() => null);
     if (!answer || turn !== this.lists) return;
     this.sessions = answer.sessions;
+    this.tags = answer.tags ?? {};
+    this.origins = answer.channels ?? {};
+    this.archived = answer.archivedCount ?? 0;
     this.older = (answer.totalCount ?? 0) - this.sessions.length;
     this.sessionsLoaded = true;
     for (const row of this.sessions) this.seen[row.key] ??= row.updatedAt ?? 0;
+    this.changed();
+  }
+
+  /** List others than before. */
+  filter(change: Store["wanted"]): void {
+    this.wanted = change;
+    this.listed = 200;
+    void this.list();
     this.changed();
   }
 
@@ -296,6 +336,8 @@ export class Store {
 
   private take(event: string, payload: Payload): void {
     const here = payload.sessionKey === this.key;
+    const beside = this.beside.get(payload.sessionKey);
+    if (beside) this.follow(beside, event, payload);
     if (event === "session.message" && here) this.talk.commit(payload.message);
     else if ((event === "agent" || event === "session.tool") && here) this.talk.agent(payload);
     else if (event === "agent" && payload.stream === "item") this.does(payload);
@@ -307,6 +349,13 @@ export class Store {
     else if (event.startsWith("device.pair.")) void this.pending();
     else if (event === "canvas" && here) this.oncanvas.dispatchEvent(new CustomEvent("canvas", { detail: payload }));
     this.changed();
+  }
+
+  /** A conversation that is shown beside the open one: two models that are compared. */
+  private follow(talk: Transcript, event: string, payload: Payload): void {
+    if (event === "session.message") talk.commit(payload.message);
+    else if (event === "agent" || event === "session.tool") talk.agent(payload);
+    else if (event === "chat" && payload.state !== "delta") talk.end(payload);
   }
 
   private said(payload: Payload, here: boolean): void {
@@ -350,8 +399,10 @@ export class Store {
     if (!payload.session) return;
     const old = this.sessions.find((row) => row.key === key);
     // The gateway's rows hold no titles; a level that was cleared is missing, so the rest is taken whole.
-    const row = { ...payload.session, hasActiveRun: payload.hasActiveRun, derivedTitle: old?.derivedTitle, lastMessagePreview: old?.lastMessagePreview };
-    this.sessions = [row, ...this.sessions.filter((one) => one.key !== key)].sort((a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
+    const row = { ...payload.session, hasActiveRun: payload.hasActiveRun, derivedTitle: old?.derivedTitle, lastMessagePreview: old?.lastMessagePreview, from: old?.from };
+    const rest = this.sessions.filter((one) => one.key !== key);
+    const listed = old || (!this.wanted.tag && !this.wanted.channel && !this.wanted.archived); // else the gateway knows whether it belongs here
+    this.sessions = (listed ? [row, ...rest] : rest).sort((a, b) => Number(b.pinned ?? 0) - Number(a.pinned ?? 0) || (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
     if (key === this.key) {
       this.info = { ...row, defaults: this.info.defaults };
       this.looked(key);

@@ -60,3 +60,12 @@ export function day(ms: number): string {
 /** A random id. Browsers give `randomUUID` only to https and localhost. */
 export const uuid = (): string =>
   crypto.randomUUID?.() ?? "10000000-1000-4000-8000-100000000000".replace(/[018]/g, (c) => (Number(c) ^ (crypto.getRandomValues(new Uint8Array(1))[0]! & (15 >> (Number(c) / 4)))).toString(16));
+
+/** The date between messages: today, yesterday, else with the weekday. */
+export function dated(ms: number): string {
+  const then = new Date(ms);
+  const days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(ms).setHours(0, 0, 0, 0)) / 86_400_000);
+  if (days === 0) return tr`Today`;
+  if (days === 1) return tr`Yesterday`;
+  return then.toLocaleDateString(language(), { weekday: "long", day: "numeric", month: "long", ...(then.getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" }) });
+}

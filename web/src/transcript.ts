@@ -1,6 +1,6 @@
 // One conversation as the page shows it: what is on disk, what is being said, what waits. Events in, items out; no I/O.
 import type { Payload } from "./client";
-import { hints, type Attachment, type FileRef } from "./files";
+import { hints, type Attachment, type FileRef } from "./attached";
 import { plain, uuid } from "./text";
 import { tr } from "./words";
 
@@ -11,6 +11,7 @@ export interface Tool {
   output: string;
   images: string[];
   diff?: string; // what it changed in a file
+  source?: string; // where words in its output came from
   state: "running" | "done" | "failed";
   started: number;
   ended: number;
@@ -39,6 +40,7 @@ export interface Item {
   seq?: number;
   wait?: Wait;
   versions?: string[]; // what was said in its place, itself among it
+  source?: string; // who wrote it, where that is not the owner
   last?: boolean; // the last of a turn: carries the buttons
 }
 
@@ -178,7 +180,7 @@ export class Transcript {
     }
     // What files came along stands in the text; around a person's words there may be more that is not theirs.
     const shown = message.spoken && !hints(text) ? message.spoken : text;
-    this.items.push({ ...(base as Item), kind: "user", blocks: [], text: shown, images: pictures(message.content), versions: message.versions });
+    this.items.push({ ...(base as Item), kind: "user", blocks: [], text: shown, images: pictures(message.content), versions: message.versions, source: message.source });
     if (message.failed) this.items.push({ id: `failed:${base.id}`, kind: "note", blocks: [], text: message.failed, images: [], at: base.at, tone: "error" });
     const same = (p: Pending) => text.includes(p.said) && p.item.wait !== "failed";
     const at = this.pending.findIndex(same);
@@ -221,6 +223,7 @@ export class Transcript {
     tool.output = plain(message.content);
     tool.images = pictures(message.content);
     tool.diff = message.details?.diff;
+    tool.source = message.source;
     tool.state = message.isError ? "failed" : "done";
     tool.ended ||= message.timestamp ?? 0;
   }

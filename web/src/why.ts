@@ -2,7 +2,7 @@
 import { html, LitElement, nothing } from "lit";
 import type { Payload } from "./client";
 import { diff } from "./cards";
-import { hints, spoken } from "./files";
+import { hints, spoken } from "./attached";
 import { icon } from "./icons";
 import "./menu";
 import { resend } from "./message";

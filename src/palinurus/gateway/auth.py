@@ -25,7 +25,8 @@ LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "pass
 SURE = 32  # characters of a token that nobody guesses; the one we make has 43
 _BEARER = {"WWW-Authenticate": "Bearer"}
 _REFUSED = HttpFault(401, "Unauthorized", "unauthorized", code="invalid_api_key", headers=_BEARER, close=True)
-CANVAS = "/__openclaw__/cap/"  # only canvases are served there
+# Pages of no origin ask from there: canvases, and the scripts of the stage, which anybody may read.
+CANVAS = ("/__openclaw__/cap/", "/stage-", "/mermaid-")
 
 
 class TokenHolder(msgspec.Struct, frozen=True):

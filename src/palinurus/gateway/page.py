@@ -107,13 +107,19 @@ def read_workspace_media(source: str, settings: Settings) -> tuple[bytes, str] |
 VIEWS = (  # as in web/src/control.ts
     "overview|usage|channels|sessions|agents|models|skills|integrations|memory|cron|access|config|logs|debug|setup|fleet"
 )
-OTHER_FILES = r"favicon\.svg|icon-\d+\.png|manifest\.webmanifest|sw\.js"
+OTHER_FILES = r"favicon\.svg|icon-\d+\.png|manifest\.webmanifest|sw\.js|stage\.html"
 PAGE_PATHS = compile_late(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|{OTHER_FILES})")
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
-    "connect-src 'self'; frame-src 'self'; worker-src 'self'; manifest-src 'self'; frame-ancestors 'none'; "
+    "connect-src 'self'; frame-src 'self' blob:; worker-src 'self'; manifest-src 'self'; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'none'; "
     "require-trusted-types-for 'script'; trusted-types lit-html dompurify palinurus"
+)
+# stage.html shows what a model wrote: it is of no origin, reaches nobody, and only our own page may frame it.
+STAGE_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'unsafe-inline'; img-src data: blob:; media-src data: blob:; font-src data:; connect-src 'none'; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"} | {
     ".png": "image/png",
@@ -144,7 +150,7 @@ class PageFile(msgspec.Struct, frozen=True):
 
 
 class WebPage:
-    """The built page. Read on the first request; a new build is seen after a restart."""
+    """The built page. Each file is read on its first request; a new build is seen after a restart."""
 
     def __init__(self, folder: str = PAGE_FOLDER, base: str = "", look: PageLook = USUAL) -> None:
         """`base`: the path that it stands under, without a slash at the end."""
@@ -152,19 +158,20 @@ class WebPage:
         self._look = look
         self._folder = folder
         self.site = SITE_FOLDER
-        self._files: dict[str, PageFile] | None = None
+        self._files: dict[str, PageFile] = {}
 
-    def answer(self, visit: RouteRequest) -> Response:
+    async def answer(self, visit: RouteRequest) -> Response:
         """The `file` of the path, or the page itself; 304 to a browser that has it, 404 for what is not there."""
-        if self._files is None:
-            self._files = _read(self._folder, self._base, self._look)
-        found, asked = self._files.get(visit.match["file"] or "index.html"), visit.request.headers
+        name, asked = visit.match["file"] or "index.html", visit.request.headers
+        found, staged = self._files.get(name), name == "stage.html"
+        if found is None:  # in a thread: packing what draws diagrams takes a while
+            found = await asyncio.to_thread(self._find, name)
         if found is None:
             return http.reply_bytes(b"there is no such file", "text/plain", 404)
         headers = {
             **http.HEADERS,
-            "Content-Security-Policy": PAGE_POLICY,
-            "X-Frame-Options": "DENY",
+            "Content-Security-Policy": STAGE_POLICY if staged else PAGE_POLICY,
+            "X-Frame-Options": "SAMEORIGIN" if staged else "DENY",
             "ETag": found.tag,
             "Cache-Control": "public, max-age=31536000, immutable" if found.lasting else "no-cache",
             "Vary": "Accept-Encoding",
@@ -175,6 +182,15 @@ class WebPage:
         if packed:
             headers["Content-Encoding"] = "gzip"
         return Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)
+
+    def _find(self, name: str) -> PageFile | None:
+        """Read when it is first asked for: what draws diagrams is larger than all the rest, and few need it."""
+        if name not in self._files:
+            body = _read(os.path.join(self._folder, name), self._base, self._look)
+            if body is None:
+                return None  # not kept: anybody may ask for names that are not there
+            self._files[name] = _file(name, body)
+        return self._files[name]
 
     async def answer_docs(self, visit: RouteRequest) -> Response:
         """The site that `make docs` has built, from disk: nobody reads it often enough to keep it in memory."""
@@ -189,26 +205,21 @@ class WebPage:
         return http.reply_bytes(body, kind, Content_Security_Policy=DOCS_POLICY, Cache_Control="no-cache")
 
 
-def _read(folder: str, base: str, look: PageLook) -> dict[str, PageFile]:
+def _read(path: str, base: str, look: PageLook) -> bytes | None:
+    """A file of the page, made for where it stands."""
+    name = os.path.basename(path)
     try:
-        names = sorted(os.listdir(folder))
+        with open(path, "rb") as file:  # our own
+            body = file.read()
     except OSError:
-        names = []
-    found = {"index.html": _file("index.html", MISSING)}
-    for name in names:
-        if os.path.splitext(name)[1] in TYPES:
-            with open(os.path.join(folder, name), "rb") as file:  # our own
-                body = file.read()
-            if base and name == "index.html":
-                body = body.replace(b'="/', f'="{base}/'.encode())  # the page itself looks where its script is from
-            if name == "index.html":
-                told = {"assistant": look.name, "avatar": look.avatar, "seam": look.color}
-                words = "".join(
-                    f'<meta name="{key}" content="{html.escape(text)}">' for key, text in told.items() if text
-                )
-                body = body.replace(b"</head>", f"{words}</head>".encode())
-            found[name] = _file(name, body)
-    return found
+        return MISSING if name == "index.html" else None
+    if base and name.endswith(".html"):
+        body = body.replace(b'="/', f'="{base}/'.encode())  # the page itself looks where its script is from
+    if name == "index.html":
+        told = {"assistant": look.name, "avatar": look.avatar, "seam": look.color}
+        words = "".join(f'<meta name="{key}" content="{html.escape(text)}">' for key, text in told.items() if text)
+        body = body.replace(b"</head>", f"{words}</head>".encode())
+    return body
 
 
 def _file(name: str, body: bytes) -> PageFile:

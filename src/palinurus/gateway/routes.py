@@ -102,7 +102,10 @@ _LATER: dict[str, RouteHandler] = {  # loaded when somebody asks
 }
 CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
-PAGE_ROUTES = frozenset(("config", "avatar", "media", "canvas", "docs", "page", "push"))  # also under the base path
+SHARE_PATHS = compile_late(r"/share/(?P<token>[\w-]{32})")
+PAGE_ROUTES = frozenset(
+    ("config", "avatar", "media", "canvas", "share", "docs", "page", "push")
+)  # also under the base path
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/health|/healthz"), "health", None, _health),
     HttpRoute("GET", compile_late(r"/ready|/readyz"), "ready", None, _ready),
@@ -132,6 +135,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/__openclaw__/assistant-media"), "media", READ, page.serve_workspace_media),
     HttpRoute("POST", compile_late(r"/sessions/(?P<key>[^/]+)/kill"), "kill", ADMIN, _kill),
     HttpRoute("GET", compile_late(CANVAS), "canvas", None, lambda visit: late.load_part("canvas-http")(visit)),
+    HttpRoute("GET", SHARE_PATHS, "share", None, lambda visit: late.load_part("share-http")(visit)),
     HttpRoute("GET", compile_late(r"/push/news"), "push", None, lambda visit: late.load_part("push-news")(visit)),
     HttpRoute("GET", DOCS_PATHS, "docs", None, lambda visit: visit.gateway.page.answer_docs(visit)),
     HttpRoute("GET", PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),

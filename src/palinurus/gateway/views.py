@@ -196,6 +196,8 @@ def _user(message: UserMessage, cut: Callable[[str], str]) -> dict[str, Any]:
     plain = len(blocks) == 1 and blocks[0]["type"] == "text"
     made = {"role": "user", "content": blocks[0]["text"] if plain else blocks, "timestamp": message.timestamp}
     spoken = read_spoken(message)  # ours: whose words these are
+    if message.source:
+        made["source"] = message.source
     if spoken.program:
         return {**made, "program": spoken.program}
     return {**made, "spoken": cut(spoken.words)} if spoken.words != message.text else made
@@ -235,6 +237,8 @@ def _result(message: ToolResult, cut: Callable[[str], str]) -> dict[str, Any]:
         "isError": message.isError,
         "timestamp": message.timestamp,
     }
+    if message.source:
+        made["source"] = message.source  # ours: where words in it came from
     return {**made, "details": message.details} if message.details is not None else made
 
 

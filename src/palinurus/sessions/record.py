@@ -28,6 +28,9 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     lastInteractionAt: int | None = None
     # who and where
     label: str | None = None
+    pinned: bool | None = None
+    archivedAt: int | None = None  # put away; whatever happens in it afterwards brings it back
+    tags: tuple[str, ...] | None = None
     displayName: str | None = None
     channel: str | None = None
     chatType: str | None = None
@@ -133,6 +136,11 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         if not name.endswith(".jsonl") or not _SAFE.fullmatch(name):
             name = f"{self.sessionId}.jsonl"
         return f"agents/{agent}/sessions/{name}"
+
+    @property
+    def archived(self) -> bool:
+        """Is it put away?"""
+        return self.archivedAt is not None and self.archivedAt >= self.updatedAt
 
     def row(self, key: SessionKey) -> SessionRow:
         """As the store takes it."""

@@ -11,8 +11,9 @@ from palinurus.sessions.record import SessionRecord
 
 # Shown as the row has them, left out where it does not.
 _SHOWN = (
-    "label", "displayName", "channel", "groupId", "subject", "systemSent", "abortedLastRun", "thinkingLevel",
-    "fastMode", "verboseLevel", "traceLevel", "reasoningLevel", "elevatedLevel", "permissionMode", "sendPolicy",
+    "label", "pinned", "tags", "displayName", "channel", "groupId", "subject", "systemSent", "abortedLastRun",
+    "thinkingLevel", "fastMode", "verboseLevel", "traceLevel", "reasoningLevel", "elevatedLevel", "permissionMode",
+    "sendPolicy",
     "responseUsage", "queueMode", "groupActivation", "estimatedCostUsd", "status", "startedAt", "endedAt", "runtimeMs",
     "parentSessionKey", "spawnedBy", "spawnDepth", "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
     "compactionCount", "sessionStartedAt", "lastInteractionAt", "folder",
@@ -65,6 +66,8 @@ def make_session_row(
         shown["deliveryContext"] = _delivery(record)
     if path:
         shown["transcriptPath"] = path
+    if record.archived:
+        shown["archived"] = True
     known = {name: value for name in _SHOWN if (value := getattr(record, name)) is not None}
     return {**{name: value for name, value in shown.items() if value is not None or name == "updatedAt"}, **known}
 

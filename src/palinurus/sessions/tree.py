@@ -164,7 +164,7 @@ def fork_transcript(transcript: Transcript, entry_id: str | None, ident: str, no
 
     Raises NotFound.
     """
-    path = _path(transcript, entry_id)
+    path = list_path_to(transcript, entry_id)
     source = transcript.header
     header = TranscriptHeader(
         version=TRANSCRIPT_VERSION,
@@ -193,7 +193,8 @@ def _moved(transcript: Transcript, path: list[TranscriptEntry], now: int) -> lis
     ]
 
 
-def _path(transcript: Transcript, entry_id: str | None) -> list[TranscriptEntry]:
+def list_path_to(transcript: Transcript, entry_id: str | None) -> list[TranscriptEntry]:
+    """From the root to an entry. Raises as `_position` does."""
     if entry_id is None:
         return []
     at, parents = _position(transcript, entry_id), transcript.parents()

@@ -340,7 +340,7 @@ class Store(SharedStore, Protocol):
 
     async def touch(self, row: SessionRow) -> None:
         """Merge the fields of `row.data` into the session's row (JSON merge patch), if it still is that session. One
-        that was deleted does not come back."""
+        that was deleted does not come back; `updated` never goes back."""
         ...
 
     async def write(self, lines: Sequence[TranscriptLine], *, idle: str = "") -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from palinurus.cli.tui.complete import (
@@ -9,7 +7,6 @@ from palinurus.cli.tui.complete import (
     complete_mention,
     find_mention,
     gather_completion_words,
-    list_files,
 )
 
 COMMANDS = [{"name": "think", "description": "thinking level"}, {"name": "model"}, {"name": "models"}]
@@ -46,12 +43,3 @@ def test_files_are_found_by_their_letters_the_nearest_first() -> None:
 )
 def test_what_is_a_mention(text: str, word: str | None) -> None:
     assert find_mention(text) == word
-
-
-def test_files_of_a_folder_without_hidden_ones_and_links(tmp_path: Path) -> None:
-    for name in ("a.txt", "src/b.py", ".git/config", "node_modules/x/y.js"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    (tmp_path / "out").symlink_to("/etc")
-    assert sorted(list_files(str(tmp_path))) == ["a.txt", "src/b.py"]
-    assert list_files(str(tmp_path / "missing")) == []

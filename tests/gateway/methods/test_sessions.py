@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.whole import KEY, gathered, named, place
+from gateway.whole import KEY, Place, gathered, named, place
 from palinurus.gateway.rpc import READ, WRITE, MethodError
 from palinurus.testing.model import ScriptedModel, say
 
@@ -95,3 +96,35 @@ async def test_what_was_said_is_found_and_requests_without_a_session_are_not_lis
     (hit,) = found["hits"]
     assert hit["key"] == "agent:main:main" and hit["role"] == "assistant" and "halcyon" in hit["text"]
     assert nothing["hits"] == [] and listed == ["agent:main:main"] and sorted(every) == sorted([*listed, stateless])
+
+
+async def test_keeping_a_conversation_moves_nothing_and_outlives_the_gateway(tmp_path: Path) -> None:
+    """Renaming moved a conversation to the top. What happens in one that was put away brings it back."""
+    model = ScriptedModel([say("ok")], repeat=True)
+    keys = ["agent:main:dashboard:a", "agent:main:dashboard:b", "agent:main:dashboard:c"]
+
+    async def listed(here: Place, **how: Any) -> list[str]:
+        return [row["key"][-1] for row in (await here.call("sessions.list", **how))["sessions"]]
+
+    async with place(tmp_path / "h", model) as here:
+        for number, key in enumerate(keys):
+            await here.say("hello", f"k{number}", key)
+        assert await listed(here) == ["c", "b", "a"]
+        await here.call("sessions.patch", key=keys[0], label="Ann", pinned=True, tags=["work", " work ", "tax  2026"])
+        await here.call("sessions.patch", key=keys[1], archived=True)
+        assert await listed(here) == ["c", "a"] and await listed(here, archived="only") == ["b"]
+        assert await listed(here, archived="all") == ["c", "b", "a"]
+        assert "at most" in (await here.refused("sessions.patch", key=keys[0], tags=list("abcdefghijklm"))).message
+    async with place(tmp_path / "h", model) as here:
+        assert await listed(here, pinnedFirst=True) == ["a", "c"] and await listed(here, tag="tax 2026") == ["a"]
+        told = await here.call("sessions.list", includeFacets=True)
+        assert told["tags"] == {"tax 2026": 1, "work": 1} and told["archivedCount"] == 1
+        assert told["channels"] == {"web": 3} and await listed(here, channel="telegram") == []
+        (row,) = (await here.call("sessions.list", tag="work"))["sessions"]
+        assert (row["label"], row["pinned"], row["tags"]) == ("Ann", True, ["work", "tax 2026"]) and row[
+            "from"
+        ] == "web"
+        await here.say("once more", "k9", keys[1])
+        assert await listed(here) == ["b", "c", "a"] and await listed(here, archived="only") == []
+        await here.call("sessions.patch", key=keys[0], pinned=False, tags=None, label=None)
+        assert await listed(here, pinnedFirst=True) == ["b", "c", "a"] and await listed(here, tag="work") == []

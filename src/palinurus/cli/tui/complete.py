@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.beneath import FolderWalk
+from palinurus.workspace.mentions import find_files
 
 SHOWN = 8
 
@@ -90,29 +90,6 @@ def complete_line(text: str, what: CompletionWords) -> list[LineCompletion]:
 
 # Files of the workspace after an @, which becomes the path itself: tools take that as it is, and a picture goes along.
 
-MOST_FILES = 5000
-UNLISTED = frozenset({"node_modules", "__pycache__", "venv", "target"})  # nobody names these; neither hidden ones
-
-
-def list_files(folder: str) -> list[str]:
-    """The ways to files below `folder`; links are not followed. Nothing where it cannot be read."""
-    found: list[str] = []
-    walk = FolderWalk(os.path.realpath(folder))
-    try:
-        for prefix, _, entries in walk:
-            for entry in entries:
-                if entry.name.startswith(".") or entry.name in UNLISTED:
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    walk.enter(prefix + entry.name)
-                elif entry.is_file(follow_symlinks=False):
-                    found.append(prefix + entry.name)
-            if len(found) >= MOST_FILES:
-                break
-    except OSError:
-        pass  # there is no such folder on this machine
-    return found
-
 
 def find_mention(text: str) -> str | None:
     """What follows the @ that the text ends with; None if it ends otherwise."""
@@ -122,16 +99,6 @@ def find_mention(text: str) -> str | None:
 
 def complete_mention(text: str, files: Sequence[str]) -> list[LineCompletion]:
     """Files whose path has the letters of the last word in their order; the nearest first."""
-    wanted = (find_mention(text) or "").lower()
-    ranked = sorted((rank, len(path), path) for path in files if (rank := _rank(path.lower(), wanted)) is not None)
+    wanted = find_mention(text) or ""
     before = text[: text.rindex("@")]
-    return [LineCompletion(f"{before}./{path} ", path) for _, _, path in ranked[:SHOWN]]
-
-
-def _rank(path: str, wanted: str) -> int | None:
-    """0: the name begins so, 1: the name has it, 2: the path has it, 3: the letters come in this order; None: no."""
-    name = path.rpartition("/")[2]
-    if wanted in path:
-        return 0 if name.startswith(wanted) else 1 if wanted in name else 2
-    letters = iter(path)
-    return 3 if all(char in letters for char in wanted) else None
+    return [LineCompletion(f"{before}./{path} ", path) for path in find_files(files, wanted, SHOWN)]

@@ -18,11 +18,11 @@ from palinurus.cli.tui.complete import (
     complete_line,
     complete_mention,
     find_mention,
-    list_files,
 )
 from palinurus.cli.tui.history import InputHistory
 from palinurus.cli.tui.paste import PasteShelf, find_picture, load_picture
 from palinurus.cli.tui.vi import ViState, press_vi
+from palinurus.workspace.mentions import list_files
 
 NEWLINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 # Keys that mean something to the screen whatever stands in the box.

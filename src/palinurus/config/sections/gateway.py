@@ -244,6 +244,9 @@ class GatewaySettings(Section, frozen=True):
     tools: InvokeRules = option(InvokeRules(), "Tools that are called without a run.")
     nodes: NodeSettings = option(NodeSettings(), "Other machines that do something for the agent.")
     page: bool = option(True, "Serve the web page.", "controlUi.enabled", closed=False)
+    sharing: bool = option(
+        True, "Let the owner make links under which others read one conversation.", "controlUi.sharing", closed=False
+    )
     page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
     tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
     remote: RemoteGateway = option(RemoteGateway(), "The gateway elsewhere, where gateway.mode is remote.")

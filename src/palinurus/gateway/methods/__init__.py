@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from palinurus.gateway.keep import prompts, shares
 from palinurus.gateway.manage import forms, push, skillstore
 from palinurus.gateway.mcp import signins
 from palinurus.gateway.methods import (
@@ -36,5 +37,6 @@ _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
     *(forms, skillstore, push),
     *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes, canvas, fleet, signins),
+    *(shares, prompts),
 )
 METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -5,24 +5,20 @@ into its row, so a run that ends at the same moment loses nothing.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from palinurus.core.levels import spellings, thinking
-from palinurus.core.policy import modes
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import ModelSpec
 from palinurus.gateway.context import SessionKeyParams
+from palinurus.gateway.keep.patches import make_record_changes
 from palinurus.gateway.methods import chat
 from palinurus.gateway.methods.sessions import Label
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
-from palinurus.inbox.commands.command import CommandContext
-from palinurus.services.facts import SessionFacts, change_record, find_meant_model, gather_facts
+from palinurus.services.facts import change_record, gather_facts
 from palinurus.sessions import lifecycle
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
@@ -30,13 +26,16 @@ from palinurus.store.port import SessionRow
 from palinurus.workspace.folders import explain_barred, explain_mismatch
 
 Text = str | None | UnsetType
-_NO_MODEL = (
-    "providerOverride", "modelOverride", "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource",
-)  # fmt: skip
+Tag = Annotated[str, Meta(min_length=1, max_length=40)]
+# Where a conversation is kept is no news of it: it stays where it stands among the others.
+_KEEPING = frozenset({"label", "pinned", "archived", "tags"})
 
 
 class SessionPatchParams(SessionKeyParams, frozen=True):
     label: Label | UnsetType | None = UNSET
+    pinned: bool | UnsetType | None = UNSET  # ours, as the next two
+    archived: bool | UnsetType | None = UNSET
+    tags: list[Tag] | UnsetType | None = UNSET
     thinking_level: Text = UNSET
     fast_mode: bool | str | UnsetType | None = UNSET
     verbose_level: Text = UNSET
@@ -110,109 +109,25 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
             if other.key != key and other.record is not None and other.record.label == asked.label:
                 raise MethodError(f"label already in use: {asked.label}")
     wanted = {n: v for n in asked.__struct_fields__[2:] if (v := getattr(asked, n)) is not UNSET}
-    made = _record_changes(gather_facts(here.program, key, record), here.program, wanted)
+    made = make_record_changes(gather_facts(here.program, key, record), here.program, wanted)
+    if made.get("archivedAt"):
+        made["archivedAt"] = now
+    still = seen.record is not None and wanted.keys() <= _KEEPING
     after = change_record(record, made, now)
+    if still:
+        after = msgspec.structs.replace(after, updatedAt=record.updatedAt, lastInteractionAt=record.lastInteractionAt)
     if seen.record is None:
         if not await here.program.store.save_session(after.row(key), expect=None):
             return await patch_session(call, asked)  # somebody else has begun it meanwhile
     else:
-        data = msgspec.json.encode({**made, "updatedAt": now})
-        await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data=data))
+        data = msgspec.json.encode(made if still else {**made, "updatedAt": now})
+        await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, after.updatedAt, data=data))
     here.program.changed(str(key), after)
     here.broadcaster.announce_change(str(key), "patch")
     row = here.reader.row(SessionSnapshot(key, after, seen.agent))
     resolved = {n: row[n] for n in ("modelProvider", "model", "agentRuntime")}
     entry = {**msgspec.json.decode(after.encode()), **resolved}
     return {"ok": True, "path": "state.db", "key": str(key), "entry": entry, "resolved": resolved}
-
-
-# --- what sessions.patch means for a record: one row per field; the texts are those that clients show and match ----
-
-
-def _record_changes(now: SessionFacts, program: CommandContext, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The record's fields to change; None clears one. Raises MethodError with nothing done."""
-    made: dict[str, Any] = {}
-    if "model" in wanted:
-        made |= _model(now, program, wanted["model"])
-        if made.get("modelOverride") is not None:
-            found = program.catalog.find(f"{made['providerOverride']}/{made['modelOverride']}", now.agent)
-            now = gather_facts(program, now.key, now.record, found if isinstance(found, ModelSpec) else None)
-        stored = now.record.thinkingLevel
-        if stored is not None and "thinking_level" not in wanted:
-            made["thinkingLevel"] = thinking.remap_level(stored, now.offered)
-    for name, value in wanted.items():
-        row = _ROWS.get(name)
-        if row is not None:
-            field, meaning = row
-            made[field] = None if value is None else meaning(now, value)
-    return made
-
-
-def _model(now: SessionFacts, program: CommandContext, value: str | None) -> dict[str, Any]:
-    if value is None or spellings.is_clear_word(value):
-        return dict.fromkeys(_NO_MODEL)
-    found = find_meant_model(program.catalog, now.agent, value)
-    if isinstance(found, str):
-        raise MethodError(f"invalid model: {found}")
-    return {
-        **dict.fromkeys(_NO_MODEL),
-        "providerOverride": found.ref.provider,
-        "modelOverride": found.ref.model,
-        "modelOverrideSource": "user",
-    }
-
-
-def _thinking(now: SessionFacts, value: str) -> str:
-    level = thinking.parse_level(value, now.offered)
-    offered = "|".join(thinking.list_level_ids(now.offered))
-    if level is None:
-        raise MethodError(f"invalid thinkingLevel (use {offered})")
-    if not thinking.is_offered(level, now.offered):
-        raise MethodError(f'thinkingLevel "{level}" is not supported for {now.model.ref} (use {offered})')
-    return level
-
-
-def _fast(now: SessionFacts, value: bool | str) -> bool | str:
-    if isinstance(value, bool):
-        return value
-    word = spellings.parse_fast(value)
-    if word is None:
-        raise MethodError("invalid fastMode (use true|false|auto)")
-    return {"on": True, "off": False}.get(word, word)
-
-
-def _word(field: str, meaning: Callable[[object], str | None], offered: str) -> Callable[[SessionFacts, str], str]:
-    def check(now: SessionFacts, value: str) -> str:
-        word = meaning(value)
-        if word is None:
-            raise MethodError(f"invalid {field} (use {offered})")
-        return word
-
-    return check
-
-
-def _one_of(field: str, *offered: str) -> Callable[[SessionFacts, str], str]:
-    return _word(field, lambda value: value if value in offered else None, "|".join(offered))
-
-
-_ROWS: dict[str, tuple[str, Callable[[SessionFacts, Any], Any]]] = {
-    "label": ("label", lambda now, value: value.strip()),
-    "thinking_level": ("thinkingLevel", _thinking),
-    "fast_mode": ("fastMode", _fast),
-    "verbose_level": ("verboseLevel", _word("verboseLevel", spellings.parse_verbose, "on|off|full")),
-    "trace_level": ("traceLevel", _word("traceLevel", spellings.parse_trace, "on|off|raw")),
-    "reasoning_level": ("reasoningLevel", _word("reasoningLevel", spellings.parse_reasoning, "on|off|stream")),
-    "response_usage": ("responseUsage", _one_of("responseUsage", "off", "tokens", "full", "on")),
-    "elevated_level": ("elevatedLevel", _word("elevatedLevel", spellings.parse_elevated, "on|off|ask|full")),
-    "permission_mode": ("permissionMode", _word("permissionMode", modes.parse_mode, "|".join(modes.MODES))),
-    "exec_host": ("execHost", _one_of("execHost", "auto", "sandbox", "gateway", "node")),
-    "exec_security": ("execSecurity", _one_of("execSecurity", "deny", "allowlist", "full")),
-    "exec_ask": ("execAsk", _one_of("execAsk", "off", "on-miss", "always")),
-    "exec_node": ("execNode", lambda now, value: value),
-    "send_policy": ("sendPolicy", _one_of("sendPolicy", "allow", "deny")),
-    "group_activation": ("groupActivation", _one_of("groupActivation", "mention", "always")),
-    "queue_mode": ("queueMode", _one_of("queueMode", "steer", "followup", "collect", "interrupt", "queue")),
-}
 
 
 # --- whole sessions ----------------------------------------------------------------------------------------------

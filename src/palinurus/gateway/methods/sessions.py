@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from collections import Counter
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -31,6 +32,11 @@ class SessionListParams(MethodParams, frozen=True):
     agent_id: NonEmpty | None = None
     search: str = ""
     include_requests: bool = False  # those of HTTP requests that named no session, too
+    archived: Literal["no", "only", "all"] = "no"  # ours, as all that follows
+    tag: str | None = None
+    channel: str | None = None  # as `name_origin` says it
+    pinned_first: bool = False
+    include_facets: bool = False  # which tags and channels there are
 
 
 class SessionSearchParams(MethodParams, frozen=True):
@@ -68,11 +74,14 @@ class SessionGetParams(SessionKeyParams, frozen=True):
 async def list_sessions(call: MethodCall, asked: SessionListParams) -> dict[str, Any]:
     """Newest first, a page of them."""
     here = call.context
-    found = [seen for seen in await here.reader.load_all(asked.agent_id) if _wanted(here, seen, asked)]
+    every = await here.reader.load_all(asked.agent_id)
+    found = [seen for seen in every if _wanted(here, seen, asked)]
+    if asked.pinned_first:
+        found.sort(key=lambda seen: not (seen.record and seen.record.pinned))
     page, after = cut_page(found, asked.offset, asked.limit)
     rows = []
     for seen in page:
-        row = here.reader.row(seen)
+        row = {**here.reader.row(seen), "from": name_origin(seen)}
         if asked.include_derived_titles or asked.include_last_message:
             await _described(here, seen, row, asked)
         rows.append(row)
@@ -88,6 +97,28 @@ async def list_sessions(call: MethodCall, asked: SessionListParams) -> dict[str,
         "hasMore": after is not None,
         "defaults": here.reader.defaults(default),
         "sessions": rows,
+        **(_count_facets(every) if asked.include_facets else {}),
+    }
+
+
+def name_origin(seen: SessionSnapshot) -> str:
+    """Where a conversation takes place: a channel, or web, api, cron, hook, subagent, acp."""
+    key, record = seen.key, seen.record
+    if key.rest.startswith("openai:"):
+        return "api"
+    if key.kind in ("cron", "hook", "subagent", "acp"):
+        return key.kind
+    channel = (record.lastChannel or record.channel) if record is not None else None
+    return "web" if channel in (None, "", "webchat") else str(channel)
+
+
+def _count_facets(every: list[SessionSnapshot]) -> dict[str, Any]:
+    """How many conversations each tag and each origin has, and how many are put away."""
+    records = [seen.record for seen in every if seen.record is not None]
+    return {
+        "tags": dict(sorted(Counter(tag for record in records for tag in record.tags or ()).items())),
+        "channels": dict(Counter(name_origin(seen) for seen in every).most_common()),
+        "archivedCount": sum(1 for record in records if record.archived),
     }
 
 
@@ -101,7 +132,13 @@ def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams
         return False
     if asked.spawned_by is not None and record.spawnedBy != asked.spawned_by:
         return False
-    if not asked.include_requests and seen.key.unnamed:
+    if not asked.include_requests and asked.channel != "api" and seen.key.unnamed:
+        return False
+    if asked.archived != "all" and record.archived != (asked.archived == "only"):
+        return False
+    if asked.tag is not None and asked.tag not in (record.tags or ()):
+        return False
+    if asked.channel is not None and name_origin(seen) != asked.channel:
         return False
     names = (str(seen.key), record.label, record.displayName, record.subject, record.sessionId)
     return not needle or any(needle in (name or "").lower() for name in names)

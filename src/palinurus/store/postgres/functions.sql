@@ -71,7 +71,7 @@ CREATE FUNCTION put_session(s jsonb, blobs bytea[]) RETURNS void LANGUAGE sql AS
 $$;
 
 CREATE FUNCTION patch_session(s jsonb, blobs bytea[]) RETURNS void LANGUAGE sql AS $$
-  UPDATE sessions SET updated = (s ->> 3)::bigint, data = convert_to(merge_patch(
+  UPDATE sessions SET updated = greatest(updated, (s ->> 3)::bigint), data = convert_to(merge_patch(
     convert_from(data, 'UTF8')::jsonb, convert_from(blobs[(s ->> 4)::int], 'UTF8')::jsonb)::text, 'UTF8')
   WHERE key = s ->> 0 AND session_id = s ->> 2
 $$;

@@ -259,7 +259,8 @@ def save_session(tx: StoreTransaction, row: port.SessionRow, expect: bytes | Non
 def touch_session(tx: StoreTransaction, row: port.SessionRow) -> None:
     """What a run adds to its session's row. Meanwhile people may have changed the rest, or begun another session."""
     tx.conn.execute(
-        "UPDATE sessions SET updated = ?, data = CAST(json_patch(CAST(data AS TEXT), CAST(? AS TEXT)) AS BLOB)"
+        "UPDATE sessions SET updated = max(updated, ?),"
+        " data = CAST(json_patch(CAST(data AS TEXT), CAST(? AS TEXT)) AS BLOB)"
         " WHERE key = ? AND session_id = ?",
         (row.updated, row.data, row.key, row.session_id),
     )

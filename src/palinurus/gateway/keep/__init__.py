@@ -1,0 +1,1 @@
+"""What people keep of conversations and for them: links for others, exports, prompts of their own."""

@@ -1,0 +1,87 @@
+// What can be done with conversations as things that are kept: pin, name, tag, put away, take away, hand on. Used by the
+// sidebar, the conversation's own menu and the page of all sessions.
+import type { Payload } from "./client";
+import type { Choice } from "./menu";
+import { store } from "./store";
+import { plural, tr } from "./words";
+
+const UNDO = 7_000; // ms in which a deletion can be taken back: until then nothing is deleted
+
+const patched = (keys: string[], change: Payload): Promise<unknown> => Promise.all(keys.map((key) => store.ask("sessions.patch", { key, ...change })));
+
+async function patch(keys: string[], change: Payload): Promise<void> {
+  await patched(keys, change);
+  await store.list();
+}
+
+export const pin = (row: Payload): Promise<void> => patch([row.key], { pinned: !row.pinned });
+export const tag = (keys: string[], tags: string[]): Promise<void> => patch(keys, { tags: tags.length ? tags : null });
+
+/** Put away, or bring back; either can be taken back. */
+export async function archive(keys: string[], away = true): Promise<void> {
+  await patch(keys, { archived: away });
+  const text = away ? plural(keys.length, "1 conversation archived", "{n} conversations archived") : plural(keys.length, "1 conversation is back", "{n} conversations are back");
+  store.toast(text, "info", { label: tr`Undo`, run: () => void patch(keys, { archived: !away }) });
+}
+
+/** Take conversations out of sight at once, and delete them when nobody has taken it back. */
+export function remove(keys: string[]): void {
+  const gone = keys.filter((key) => key !== store.main);
+  if (!gone.length) return;
+  for (const key of gone) store.hidden.add(key);
+  if (gone.includes(store.key) && store.view === "chat") store.go("chat", store.main);
+  const end = async () => {
+    removeEventListener("pagehide", now);
+    clearTimeout(timer);
+    await Promise.all(gone.map((key) => store.ask("sessions.delete", { key })));
+    for (const key of gone) store.hidden.delete(key);
+    await store.list();
+  };
+  const now = () => void end(); // whoever leaves has not taken it back
+  const timer = window.setTimeout(now, UNDO);
+  addEventListener("pagehide", now);
+  const back = () => {
+    clearTimeout(timer);
+    removeEventListener("pagehide", now);
+    for (const key of gone) store.hidden.delete(key);
+    store.changed();
+  };
+  store.toast(plural(gone.length, "1 conversation deleted", "{n} conversations deleted"), "info", { label: tr`Undo`, run: back, ms: UNDO });
+  store.changed();
+}
+
+export async function exported(key: string, format: string): Promise<void> {
+  const made = await store.ask("sessions.export", { key, format });
+  if (!made) return;
+  const { save } = await import("./blocks");
+  save(made.text, made.name, made.mimeType);
+}
+
+/** The conversation on paper, or as a PDF: all of it, not only what is drawn. */
+export async function print(): Promise<void> {
+  while (await store.back()) await new Promise((done) => setTimeout(done));
+  const { printed } = await import("./print");
+  await printed();
+}
+
+/** What a conversation's menu offers. */
+export function choices(row: Payload): Choice[] {
+  const can = (method: string) => store.client.has(method);
+  return [
+    { value: "pin", label: row.pinned ? tr`Unpin` : tr`Pin` }, { value: "rename", label: tr`Rename` }, { value: "tags", label: tr`Tags…`, hint: row.tags?.join(", ") },
+    ...(can("shares.create") ? [{ value: "share", label: tr`Share…`, hint: tr`a link for others, read-only` }] : []),
+    ...(can("sessions.export") ? [{ value: "export", label: tr`Export…`, hint: tr`Markdown, HTML, JSON, PDF` }] : []),
+    { value: "archive", label: row.archived ? tr`Bring back` : tr`Archive` },
+    ...(row.key === store.main ? [] : [{ value: "delete", label: tr`Delete` }]),
+  ];
+}
+
+/** Do what was chosen; false: it is somebody else's matter. */
+export async function act(row: Payload, chosen: string): Promise<boolean> {
+  if (chosen === "pin") await pin(row);
+  else if (chosen === "archive") await archive([row.key], !row.archived);
+  else if (chosen === "delete") remove([row.key]);
+  else if (["tags", "share", "export", "rename"].includes(chosen)) (await import("./keeping")).ask(chosen, [row]);
+  else return false;
+  return true;
+}
