@@ -39,6 +39,34 @@ def written(home: Path) -> dict[str, Any]:
     return dict(load_config(str(home), {"TELEGRAM_BOT_TOKEN": "x"}).raw.get("channels") or {})
 
 
+def test_values_are_written_as_what_they_are(home: Path) -> None:
+    """W14: everything was written as text, and then passed over in silence."""
+    typed = ["port=20530", "tls=false", 'channels=["#den"]', "host=127.0.0.1", "nick=bot", "historyLimit=3"]
+    typed.append('allowFrom=["ann"]')
+    assert run_channels(["add", "irc", *(word for one in typed for word in ("--set", one))]) == 0
+    assert written(home)["irc"] == {
+        "port": 20530, "tls": False, "channels": ["#den"], "host": "127.0.0.1", "nick": "bot", "historyLimit": 3,
+        "allowFrom": ["ann"], "enabled": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("prt=1", "did you mean 'port'?"),
+        ("nonsense=1", "it has "),
+        ("port=abc", "a number"),
+        ("tls=maybe", "true or false"),
+        ("dmPolicy=maybe", "pairing"),
+        ("historyLimit=many", "historyLimit"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(home: Path, typed: str, told: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        run_channels(["add", "irc", "--set", "host=h", "--set", "nick=n", "--set", typed])
+    assert told in f"{refused.value.message} {refused.value.fix}" and written(home) == {}
+
+
 def test_adding_and_removing(home: Path, printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_channels([]) == 0 and "no channels yet" in printed()
     assert run_channels(["add", "telegram", "--set", "botToken=123:abc"]) == 0

@@ -111,17 +111,26 @@ class ChannelKit(msgspec.Struct, frozen=True):
 
     def texts(self, key: str) -> list[str]:
         """A list of the account's section; [] if there is none."""
-        found = self.own.get(key)
+        found = self._typed(key, (list, dict), "must be a list")  # by name: settings of single groups
         return [str(one) for one in found] if isinstance(found, list) else []
 
     def flag(self, key: str, usual: bool) -> bool:
-        found = self.own.get(key)
-        return found if isinstance(found, bool) else usual
+        """True or false, or the usual."""
+        found = self._typed(key, bool, "must be true or false")
+        return usual if found is None else bool(found)
 
     def number(self, key: str, usual: float, least: float = 0.01) -> float:
         """A number from `least` on, or the usual one."""
+        found = self._typed(key, (int, float), "must be a number")
+        return float(found) if found is not None and found >= least else usual
+
+    def _typed(self, key: str, kind: type | tuple[type, ...], what: str) -> Any:
+        """None if it is not there. Raises ConfigError for anything else than `kind`: a value that is passed over in
+        silence is worse than a channel that says why it is off."""
         found = self.own.get(key)
-        return float(found) if isinstance(found, int | float) and found is not True and found >= least else usual
+        if found is not None and (not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool)):
+            raise self.wrong(key, what=what)
+        return found
 
     def section(self, key: str) -> Mapping[str, Any]:
         """A mapping in the account's section; {} if there is none."""

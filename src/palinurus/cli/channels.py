@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
+import json
 import os
 import sys
 import uuid
@@ -24,11 +25,15 @@ from palinurus.cli.reach.gateway import call_gateway, reach_gateway
 from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
+from palinurus.config.declare import list_declared
+from palinurus.config.findings import suggest_nearest
+from palinurus.config.kinds import KindReport
 from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret
+from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.settings import Settings
-from palinurus.core.channelneeds import NEEDS, ChannelNeed
+from palinurus.core.channelneeds import NEEDS, OWN_KEYS, SAID, ChannelNeed, find_own_kind, read_own_value
 from palinurus.core.types.channel import ChannelAbilities
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
 from palinurus.patterns import compile_late
@@ -120,7 +125,7 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     if name not in CHANNELS:
         raise NotFound(f"there is no channel {asked.channel!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
     section: dict[str, Any] = dict((loaded.raw.get("channels") or {}).get(name) or {})
-    given = dict(read_pair(text, "KEY=VALUE", 20) for text in asked.set)
+    given = {key: _read_value(name, key, text) for key, text in (read_pair(one, "KEY=VALUE", 20) for one in asked.set)}
     own = {**section, **given}
     for need in NEEDS.get(name, ()):
         if asked.account or not own.get(need.key):
@@ -138,6 +143,36 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(f"its library is missing: `pal extras add {entry.extra}`")
     print("strangers who write get a code; `pal pairing approve CODE` lets them in, the first one as the owner")
     return 0
+
+
+def _read_value(channel: str, key: str, text: str) -> Any:
+    """What was typed, as the kind of thing that the key is. Raises BadRequest for a key that nobody reads, and for a
+    value that would be passed over."""
+    if (own := find_own_kind(channel, key)) is not None:
+        if (value := read_own_value(own, text)) is None:
+            raise BadRequest(f"channels.{channel}.{key} is {SAID[own]}", fix=f"--set {key}=…")
+        return value
+    shared = list_declared(ChannelSection)
+    if (declared := shared.step(key)) is None:
+        known = sorted({*shared.list_keys(), *" ".join(OWN_KEYS.get(channel, {}).values()).split()})
+        raise BadRequest(
+            f"{channel} has no key {key!r}", fix=suggest_nearest(key, known) or f"it has {', '.join(known)}"
+        )
+    for value in (*_decode(text), text):
+        report = KindReport([], [])
+        declared.check(value, ("channels", channel, key), report)
+        if not report.wrong:
+            return value
+    raise BadRequest(
+        f"channels.{channel}.{key}: {report.wrong[0].message}", fix=f"`pal config explain channels.{channel}.{key}`"
+    )
+
+
+def _decode(text: str) -> list[Any]:
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return []
 
 
 def _answer(need: ChannelNeed, channel: str, *, use_env: bool) -> str:

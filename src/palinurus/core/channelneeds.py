@@ -1,8 +1,15 @@
-"""What each chat channel cannot do without: asked for by `pal channels add` and by the page. All else has a default."""
+"""What each chat channel cannot do without: asked for by `pal channels add` and by the page. All else has a default.
+And the keys that only it has (`OWN_KEYS`), with their kinds; what all channels share is declared in the config.
+"""
 
 from __future__ import annotations
 
+import json
+from typing import Any, Literal, TypeAlias
+
 import msgspec
+
+OwnKind: TypeAlias = Literal["text", "flag", "number", "texts", "object"]
 
 
 class ChannelNeed(msgspec.Struct, frozen=True):
@@ -42,3 +49,57 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
     ),
     "spool": (ChannelNeed("dir", "a folder for messages, such as ~/spool"),),
 }
+
+OWN_KEYS: dict[str, dict[OwnKind, str]] = {
+    "telegram": {
+        "text": "botToken tokenFile webhookUrl webhookSecret apiRoot proxy", "flag": "linkPreview",
+        "object": "customCommands",
+    },
+    "discord": {"text": "token apiBase"},
+    "slack": {
+        "text": "botToken appToken signingSecret apiBase mode replyToMode", "flag": "unfurlLinks unfurlMedia",
+    },
+    "matrix": {"text": "homeserver accessToken password userId deviceName autoJoin proxy"},
+    "signal": {"text": "account accountUuid httpUrl httpHost", "flag": "sendReadReceipts", "number": "httpPort"},
+    "whatsapp": {"flag": "sendReadReceipts"},
+    "irc": {
+        "text": "host nick username realname password tlsCaFile", "flag": "tls", "number": "port paceMs",
+        "texts": "channels", "object": "nickserv",
+    },
+    "email": {
+        "text": "address name password authservId folder sentFolder subject imapHost smtpHost",
+        "flag": "copyToSelf saveSent", "number": "pollSeconds", "texts": "aliases", "object": "imap smtp",
+    },
+    "webhook": {"text": "url secret", "texts": "acts"},
+    "spool": {"text": "dir", "number": "pollSeconds"},
+}  # fmt: skip
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+SAID: dict[OwnKind, str] = {
+    "text": "a text",
+    "flag": "true or false",
+    "number": "a number",
+    "texts": 'a list, ["a", "b"] or a,b',
+    "object": "an object, {…}",
+}
+
+
+def find_own_kind(channel: str, key: str) -> OwnKind | None:
+    """The kind of a key that only this channel has."""
+    return next((kind for kind, names in OWN_KEYS.get(channel, {}).items() if key in names.split()), None)
+
+
+def read_own_value(kind: OwnKind, text: str) -> Any:
+    """What somebody typed as the value of a key, None if it is not of that kind. `${NAME}` stands for any."""
+    if kind == "text" or text.startswith("${"):
+        return text
+    if kind == "flag":
+        return _WORDS.get(text.strip().lower())
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = [one.strip() for one in text.split(",") if one.strip()] if kind == "texts" else None
+    if kind == "texts":
+        found = found if isinstance(found, list) else [found]
+        return [str(one) for one in found]
+    fits = isinstance(found, dict | list) if kind == "object" else isinstance(found, int | float)
+    return found if fits and not isinstance(found, bool) else None

@@ -42,8 +42,7 @@ def make_irc_channel(kit: ChannelKit) -> IrcChannel:
     plan, tls, host = _plan(kit), kit.flag("tls", True), kit.text("host")
     if not tls and host not in LOCAL_HOSTS and (plan.secret or plan.password):
         raise kit.wrong("tls", what=READABLE_PASSWORD, hint="leave tls on, or remove the password")
-    port = kit.own.get("port")
-    where = IrcAddress(host, port if isinstance(port, int) else 6697 if tls else 6667, tls, kit.text("tlsCaFile"))
+    where = IrcAddress(host, int(kit.number("port", 6697 if tls else 6667, 1)), tls, kit.text("tlsCaFile"))
     return IrcChannel(kit, plan, where)
 
 
