@@ -193,8 +193,6 @@ def _bounded(result: ToolResult, limit: int) -> ToolResult:
     kept = find_result_handle(text)
     short = shorten_result(indent_json(text), limit)
     if kept and not find_result_handle(short):  # the mark of the first cut was cut away
-        short = (
-            f"{shorten_result(text, limit - _MARK)}\n[The rest is kept; see it with {make_read_hint(kept)}]"
-        )
+        short = f"{shorten_result(text, limit - _MARK)}\n[The rest is kept; see it with {make_read_hint(kept)}]"
     images = [block for block in result.content if isinstance(block, ImageBlock)]
     return msgspec.structs.replace(result, content=(TextBlock(short), *images))
