@@ -114,6 +114,13 @@ def test_every_channel_that_needs_something_says_what() -> None:
     assert all(need.key and need.about for needs in NEEDS.values() for need in needs)
 
 
+def test_add_alone_says_what_there_is(home: Path, printed: Printed) -> None:
+    assert run_channels(["add"]) == 0
+    shown = printed()
+    assert "telegram  the token that @BotFather gave" in shown and "pal channels add NAME" in shown
+    assert [line.split()[0] for line in shown.splitlines()[:-1]] == sorted(channels.CHANNELS)
+
+
 def test_without_a_gateway_no_channel_runs(home: Path, printed: Printed) -> None:
     assert run_channels(["status"]) == 1 and "does not run" in printed()
 
@@ -142,6 +149,8 @@ async def test_beside_a_gateway(tmp_path: Path, printed: Printed, monkeypatch: p
         assert json.loads(printed())["channelOrder"] == ["fake"]
         assert await asyncio.to_thread(run_channels, ["test", "fake", "chat", "--text", "ahoy"]) == 0
         assert "receipt: fake-1" in printed() and channel.texts == ["ahoy"]
+        assert await asyncio.to_thread(run_channels, ["test", "fake", "chat", "--json"]) == 0
+        assert json.loads(printed())["state"] == "sent"
         channel.faults = ["refused"]
         assert await asyncio.to_thread(run_channels, ["test", "fake", "nowhere"]) == 1
         assert "does not exist" in printed()

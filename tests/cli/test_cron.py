@@ -64,6 +64,10 @@ def test_jobs_are_kept_without_a_gateway(home: Path, capsys: pytest.CaptureFixtu
     assert "next: 2" in pal(capsys, "resume", "news") and "It runs next at" in pal(capsys, "why", job["id"][:6])
     assert pal(capsys, "runs", "news") == "it has not run\n"
     assert "none is running" in pal(capsys, "run", "news", code=69)
+    made = json.loads(pal(capsys, "add", "--at", "30m", "--event", "Milk", "--json"))
+    told = json.loads(pal(capsys, "why", "Milk", "--json"))
+    assert made["name"] == "Milk" and told == {"job": made, "runs": []}
+    assert json.loads(pal(capsys, "edit", "Milk", "--name", "Cream", "--json"))["name"] == "Cream"
     assert pal(capsys, "rm", "Tea").startswith("removed ") and "Tea" not in pal(capsys, "list")
 
 

@@ -149,6 +149,25 @@ def test_the_faces_are_looked_at(sound: Path, capsys: pytest.CaptureFixture[str]
     assert "chat: full screen" in out and "web page: " in out
 
 
+def test_channels_and_servers_that_cannot_work_are_named(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Issue 27, finding 23."""
+    (sound / "palinurus.json").write_text(
+        f"""{{agents: {{defaults: {{model: "builtin/demo"}}}}, gateway: {{port: {reserve_port()}}},
+        channels: {{irc: {{enabled: true, nick: "pal"}}, spool: {{enabled: true, dir: "{sound}/spool"}},
+        webhook: {{enabled: false, url: "https://h.example", secret: "s3cret-of-it"}}}},
+        mcp: {{servers: {{gone: {{command: "no-such-program"}}, sh: {{command: "sh"}},
+        off: {{command: "nothing", enabled: false}}}}}}}}"""
+    )
+    run_doctor([])
+    out = capsys.readouterr().out
+    assert "warn  channel irc/default: " in out and "host" in out
+    assert (
+        "ok    channel spool/default: set up; no gateway runs" in out and "ok    channel webhook: switched off" in out
+    )
+    assert "warn  MCP server gone: no-such-program is not there" in out and "s3cret" not in out
+    assert "ok    MCP server sh: set up" in out and "ok    MCP server off: switched off" in out
+
+
 @pytest.mark.seed(251)
 def test_what_the_files_weigh_on_disk_and_in_the_prompt(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (sound / "workspace" / "SOUL.md").write_text("short")

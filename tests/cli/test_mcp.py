@@ -17,7 +17,9 @@ COMMAND = (TINY["command"], *TINY["args"])
 
 def test_a_server_is_added_listed_and_removed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_mcp(["add", "my files", "--env", "TOKEN=${HOME}", "--", "npx", "-y", "@x/files", "--deep"]) == 0
-    assert run_mcp(["add", "far", "--url", "https://h.example/mcp?k=s3cret", "--header", "X-Key=a=b"]) == 0
+    assert "takes it over by itself" in capsys.readouterr().out
+    assert run_mcp(["add", "far", "--json", "--url", "https://h.example/mcp?k=s3cret", "--header", "X-Key=a=b"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "far"
     written = json.loads((home / "palinurus.json").read_text())["mcp"]["servers"]
     assert written == {
         "my files": {"command": "npx", "args": ["-y", "@x/files", "--deep"], "env": {"TOKEN": "${HOME}"}},

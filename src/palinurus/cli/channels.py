@@ -121,9 +121,11 @@ def _show_abilities(abilities: ChannelAbilities) -> dict[str, Any]:
 
 
 def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
-    name = asked.channel.lower()
+    name = (asked.channel or _choose()).lower()
+    if not name:
+        return 0
     if name not in CHANNELS:
-        raise NotFound(f"there is no channel {asked.channel!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
+        raise NotFound(f"there is no channel {name!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
     section: dict[str, Any] = dict((loaded.raw.get("channels") or {}).get(name) or {})
     given = {key: _read_value(name, key, text) for key, text in (read_pair(one, "KEY=VALUE", 20) for one in asked.set)}
     own = {**section, **given}
@@ -143,6 +145,21 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(f"its library is missing: `pal extras add {entry.extra}`")
     print("strangers who write get a code; `pal pairing approve CODE` lets them in, the first one as the owner")
     return 0
+
+
+def _choose() -> str:
+    """What there is, and which one a person at the terminal wants; "" for none."""
+    for name, entry in sorted(CHANNELS.items()):
+        needs = "; ".join(need.about for need in NEEDS.get(name, ())) or "a sign-in"
+        ready = not entry.needs or find_spec(entry.needs) is not None
+        print(f"{name:<9} {needs}" + ("" if ready else f" (first `pal extras add {entry.extra}`)"))
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print("`pal channels add NAME` adds one")
+        return ""
+    try:
+        return input("which one? ").strip()
+    except EOFError:
+        return ""
 
 
 def _read_value(channel: str, key: str, text: str) -> Any:
@@ -254,6 +271,9 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         "idempotencyKey": uuid.uuid4().hex,
     }
     done = call_gateway(loaded.settings, "send", params)
+    if asked.json:
+        print(to_json(done))
+        return 0 if done["state"] == "sent" else 1
     if done["state"] == "sent":
         print(strip_controls(f"sent; the platform's receipt: {done['receipt']}"))
         return 0
@@ -286,9 +306,9 @@ VERBS = {
     ),
     "add": Verb(
         _add,
-        "add a channel, or an account of one",
+        "add a channel, or an account of one; alone: what there is",
         (
-            _CHANNEL,
+            make_arg("channel", nargs="?", default="", help="which one"),
             make_arg("--set", action="append", default=[], metavar="KEY=VALUE", help="better KEY='${NAME}'"),
             make_arg("--use-env", action="store_true", help="secrets stay in the environment: ${NAME}"),
             _ACCOUNT,
@@ -309,6 +329,7 @@ VERBS = {
             make_arg("target", help="the chat or person, by the platform's id"),
             make_arg("--text", default="This is a test of Palinurus.", help="what to say"),
             make_arg("--thread", default=""),
+            JSON,
             _ACCOUNT,
         ),
     ),

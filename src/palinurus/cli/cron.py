@@ -151,14 +151,15 @@ async def _add(ask: Ask, options: argparse.Namespace) -> str:
     if not (options.message or options.event):
         raise BadRequest("what? --message or --event", fix="`pal cron add --help`")
     job = await ask("cron.add", asked)
-    return f"added {format_job(job)}"
+    return to_json(job, pretty=True) if options.json else f"added {format_job(job)}"
 
 
 async def _edit(ask: Ask, options: argparse.Namespace) -> str:
     patch = build_job_body(options, SystemClock().now())
     if not patch:
         raise BadRequest("nothing is to change", fix="`pal cron edit --help`")
-    return f"changed {format_job(await _patched(ask, options.id, patch))}"
+    job = await _patched(ask, options.id, patch)
+    return to_json(job, pretty=True) if options.json else f"changed {format_job(job)}"
 
 
 async def _list(ask: Ask, options: argparse.Namespace) -> str:
@@ -197,6 +198,8 @@ async def _runs(ask: Ask, options: argparse.Namespace) -> str:
 async def _why(ask: Ask, options: argparse.Namespace) -> str:
     job = await ask("cron.get", {"id": options.id})
     state, entries = job["state"], await _entries(ask, job["id"], 5)
+    if options.json:
+        return to_json({"job": job, "runs": entries}, pretty=True)
     lines = [format_job(job)]
     if not job["enabled"]:
         lines.append("It does not run: it is paused, or was for one time that is over (`pal cron resume`).")
@@ -261,6 +264,7 @@ _FIELDS = (
     make_arg("--light", action="store_true", help="for --message: with the small prompt"),
     make_arg("--silent", action="store_true", help="the answer is sent to nobody"),
     make_arg("--keep", action="store_true", help="with --at: keep the job after it ran"),
+    JSON,
 )
 VERBS = {
     "list": Verb(_list, "all jobs, the next one first", (JSON,)),
@@ -270,7 +274,7 @@ VERBS = {
     "pause": Verb(_pause, "it does not run until `pal cron resume`", (_JOB,)),
     "resume": Verb(_resume, "it runs again, from its next time on", (_JOB,)),
     "rm": Verb(_rm, "forget it", (_JOB,)),
-    "why": Verb(_why, "when it runs next, and why it did or did not run", (_JOB,)),
+    "why": Verb(_why, "when it runs next, and why it did or did not run", (_JOB, JSON)),
     "runs": Verb(
         _runs,
         "what became of it",

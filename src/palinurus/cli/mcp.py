@@ -58,6 +58,8 @@ FIXES: tuple[tuple[str, str], ...] = (
     ("the connection was closed", "it ended by itself: run the command by hand and read what it says"),
 )
 
+AGAIN = "a gateway that runs takes it over by itself; a turn that is not over in 30 s goes on afterwards"
+
 
 def run_mcp(argv: list[str]) -> int:
     """0; 1 if `test` found the server not working. Raises BadRequest, NotFound, ConfigError, PalinurusError."""
@@ -183,8 +185,11 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     body |= {"transport": asked.transport} if asked.transport else {}
     body |= {"cwd": os.path.abspath(asked.cwd)} if asked.cwd else {}
     done = set_config_key(loaded.settings.home, os.environ, _key(asked.name), body)
+    if asked.json:
+        print(to_json({"name": asked.name, "file": done.file, "line": done.line}))
+        return 0
     print(strip_controls(f"{asked.name} is added ({done.file}:{done.line}); `pal mcp test {asked.name}` tries it"))
-    print("a gateway that runs now must be started again")
+    print(AGAIN)
     return 0
 
 
@@ -198,7 +203,8 @@ def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     if asked.name not in loaded.settings.mcp.servers:
         raise NotFound(f"there is no MCP server {asked.name!r}", fix="`pal mcp list`")
     unset_config_key(loaded.settings.home, os.environ, _key(asked.name))
-    print(strip_controls(f"{asked.name} is removed; a gateway that runs now must be started again"))
+    print(strip_controls(f"{asked.name} is removed"))
+    print(AGAIN)
     return 0
 
 
@@ -275,6 +281,7 @@ VERBS = {
             make_arg("--env", action="append", default=[], metavar="NAME=VALUE", help="better NAME='${NAME}'"),
             make_arg("--header", action="append", default=[], metavar="NAME=VALUE"),
             make_arg("--cwd", default=""),
+            JSON,
         ),
     ),
     "trust": Verb(_trust, "take its tools as they are now: those that changed wait for this", (_NAMED,)),

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cli.place import SRC
 from palinurus.cli.gateway import daemon
 from palinurus.cli.gateway.daemon import ServiceSite
+from palinurus.cli.gateway.running import find_running_gateway
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError
 from ports import reserve_port
@@ -88,16 +89,20 @@ def test_a_life_in_the_background(tmp_path: Path, capsys: pytest.CaptureFixture[
     here = site(tmp_path, Manager(systemctl=127))
     (Path(here.home) / "palinurus.json").write_text(f'{{"gateway": {{"port": {reserve_port()}}}}}')
     assert daemon.show_service_status(here) == 3
+    assert daemon.describe_service(here)["running"] is False
     assert daemon.start_service(here) == 0
     try:
-        place = daemon.find_running_gateway(here.home)
+        place = find_running_gateway(here.home)
         assert place is not None
+        told = daemon.describe_service(here)
+        assert told["running"] and told["pid"] == place.pid and told["address"].startswith("http")
+        assert told["logs"] == here.log and told["home"] == here.home
         assert daemon.show_service_status(here) == 0 and daemon.start_service(here) == 0
         assert "already running" in capsys.readouterr().out
         assert "is running" in Path(here.log).read_text() and os.stat(here.log).st_mode & 0o077 == 0
         assert daemon.restart_service(here) == 0
-        again = daemon.find_running_gateway(here.home)
+        again = find_running_gateway(here.home)
         assert again is not None and again.pid != place.pid
     finally:
         assert daemon.stop_service(here) == 0
-    assert daemon.find_running_gateway(here.home) is None and daemon.stop_service(here) == 0
+    assert find_running_gateway(here.home) is None and daemon.stop_service(here) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import threading
@@ -31,6 +32,8 @@ def test_the_link_carries_the_token_in_its_fragment_only(
         token.announce_location(str(tmp_path), place)
         assert dashboard.run_dashboard(["--no-open"]) == 0
         assert capsys.readouterr().out == f"http://127.0.0.1:{server.port}/#token={secret}\n"
+        assert dashboard.run_dashboard(["--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"url": f"http://127.0.0.1:{server.port}/#token={secret}"}
         token.announce_location(str(tmp_path), msgspec.structs.replace(place, proof="0" * 64))
         with pytest.raises(GatewayUnreachable, match="cannot prove"):  # another program at our port gets no link
             dashboard.run_dashboard(["--no-open"])

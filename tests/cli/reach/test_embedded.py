@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.cli.args import load_settings
-from palinurus.cli.gateway.daemon import find_running_gateway
+from palinurus.cli.gateway.running import find_running_gateway
 from palinurus.cli.reach.client import CliMessage, CliOutcome, HttpAgentClient, connect_agent
 from palinurus.cli.reach.embedded import EmbeddedGateway, start_embedded_gateway
 from palinurus.cli.reach.gateway import SharedChat, find_connection_source, reach_program

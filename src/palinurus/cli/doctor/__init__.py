@@ -14,6 +14,7 @@ from palinurus.cli.args import CommandParser, ask_person, to_json
 from palinurus.cli.doctor import checks
 from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
 from palinurus.cli.doctor.fleet import check_fleet
+from palinurus.cli.doctor.outside import check_channels, check_mcp_servers
 from palinurus.cli.main import PARTS
 from palinurus.cli.main import load_part as part
 from palinurus.cli.reach.http import is_gateway_running
@@ -51,6 +52,8 @@ CHECKS: tuple[Callable[[DoctorCase], Iterator[DoctorFinding]], ...] = (
     checks.check_workspace,
     checks.check_prompt_files,
     checks.check_plugins,
+    check_channels,
+    check_mcp_servers,
     checks.check_jobs,
     checks.check_web_page,
     checks.check_screen,

@@ -15,18 +15,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 from xml.sax.saxutils import escape
 
 import msgspec
 
-from palinurus.cli.args import CommandParser
-from palinurus.cli.reach.http import GatewayEndpoint
+from palinurus.cli.args import CommandParser, to_json
+from palinurus.cli.gateway.running import find_running_gateway, format_address, is_process_alive
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.errors import GatewayUnreachable, PalinurusError
 from palinurus.files import read_plain_file, write_whole_file
-from palinurus.gateway import token
 
 STOP_SECONDS = 75  # running turns get 30 s; the rest is for closing files on a slow disk
 START_SECONDS = 20.0
@@ -105,10 +104,15 @@ def run_service(argv: list[str]) -> int:
     parser.add_argument("verb", choices=(*VERBS, "logs"), help=about)
     parser.add_argument("--lines", "-n", type=int, default=100, help="logs: how many lines")
     parser.add_argument("--follow", "-f", action="store_true", help="logs: go on")
+    parser.add_argument("--json", action="store_true", help="status: print JSON")
     args = parser.parse_args(argv)
     site = ServiceSite(dict(os.environ), sys.platform, call_manager, SystemClock())
     if args.verb == "logs":
         return _logs(site, args.lines, args.follow)
+    if args.json and args.verb == "status":
+        told = describe_service(site)
+        print(to_json(told))
+        return 0 if told["running"] else 3
     return VERBS[args.verb](site)
 
 
@@ -180,7 +184,7 @@ def uninstall_service(site: ServiceSite) -> int:
 def start_service(site: ServiceSite) -> int:
     """Start it and wait until it listens."""
     if (place := find_running_gateway(site.home)) is not None:
-        print(f"already running: {_address(place)}")
+        print(f"already running: {format_address(place)} (process {place.pid})")
         return 0
     kind, why = detect_manager(site)
     if kind == "systemd" and os.path.exists(site.unit):
@@ -195,7 +199,7 @@ def start_service(site: ServiceSite) -> int:
         raise GatewayUnreachable(
             "the gateway did not come up", fix="`pal gateway logs`, or run `pal gateway` to see why"
         )
-    print(f"running: {_address(place)}" + (f"\n  {why}" if why else ""))
+    print(f"running: {format_address(place)} (process {place.pid})" + (f"\n  {why}" if why else ""))
     return 0
 
 
@@ -213,7 +217,7 @@ def stop_service(site: ServiceSite) -> int:
     else:
         os.kill(place.pid, signal.SIGTERM)
     pid = place.pid if place is not None else 0
-    if pid and _wait(site, lambda: True if not _lives(pid) else None, STOP_SECONDS) is None:
+    if pid and _wait(site, lambda: True if not is_process_alive(pid) else None, STOP_SECONDS) is None:
         raise PalinurusError(
             f"process {pid} does not end", fix=f"`kill {pid}` once more hands running turns back at once"
         )
@@ -226,22 +230,36 @@ def restart_service(site: ServiceSite) -> int:
     return stop_service(site) or start_service(site)
 
 
-def show_service_status(site: ServiceSite) -> int:
-    """What runs, and who keeps it running. 0 if it runs, 3 if not."""
+def describe_service(site: ServiceSite) -> dict[str, Any]:
+    """What runs, and who keeps it running."""
     kind, why = detect_manager(site)
     file = {"systemd": site.unit, "launchd": site.plist}.get(kind, "")
     installed = bool(file) and os.path.exists(file)
     place = find_running_gateway(site.home)
-    if place is None:
-        print("gateway   not running\n          fix: `pal gateway start`")
-    else:
-        print(f"gateway   {_address(place)}")
-    print(f"service   {kind}: {file if installed else 'not installed (`pal gateway install`)'}")
-    if why:
-        print(f"          {why}")
-    where = f"journalctl --user -u {site.unit_name}" if kind == "systemd" and installed else site.log
-    print(f"home      {site.home}\nlogs      {where}")
-    return 0 if place is not None else 3
+    return {
+        "running": place is not None,
+        "address": format_address(place) if place is not None else "",
+        "pid": place.pid if place is not None else None,
+        "service": kind,
+        "file": file if installed else "",
+        "note": why,
+        "home": site.home,
+        "logs": f"journalctl --user -u {site.unit_name}" if kind == "systemd" and installed else site.log,
+    }
+
+
+def show_service_status(site: ServiceSite) -> int:
+    """The same for people. 0 if it runs, 3 if not."""
+    told = describe_service(site)
+    runs = f"{told['address']} (process {told['pid']})"
+    print(f"gateway   {runs if told['running'] else 'not running'}")
+    if not told["running"]:
+        print("          fix: `pal gateway start`")
+    print(f"service   {told['service']}: {told['file'] or 'not installed (`pal gateway install`)'}")
+    if told["note"]:
+        print(f"          {told['note']}")
+    print(f"home      {told['home']}\nlogs      {told['logs']}")
+    return 0 if told["running"] else 3
 
 
 def _logs(site: ServiceSite, count: int, follow: bool) -> int:
@@ -315,31 +333,6 @@ def render_launchd_plist(site: ServiceSite) -> str:
 
 
 # --- inside ---------------------------------------------------------------------------------------------------
-
-
-def find_running_gateway(home: str) -> token.GatewayLocation | None:
-    """Where the gateway of this home is, if its process lives."""
-    place = token.find_location(home)
-    return place if place is not None and not place.chat and _lives(place.pid) else None
-
-
-def _address(place: token.GatewayLocation) -> str:
-    return f"{GatewayEndpoint(place.host, place.port, '', place.fingerprint).url}/ (process {place.pid})"
-
-
-def _lives(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as handle:
-            return handle.read().rpartition(b")")[2].split()[0] != b"Z"  # ended, but nobody has asked how
-    except OSError:
-        pass
-    if os.path.isdir("/proc/self"):
-        return False
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
 
 
 def _background(site: ServiceSite) -> None:

@@ -9,8 +9,8 @@ import os
 import sys
 import webbrowser
 
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.gateway.daemon import find_running_gateway
+from palinurus.cli.args import CommandParser, load_settings, to_json
+from palinurus.cli.gateway.running import find_running_gateway
 from palinurus.cli.reach.http import GatewayEndpoint, is_gateway_alive
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable
@@ -21,12 +21,13 @@ def run_dashboard(argv: list[str]) -> int:
     """Print the link. Raises GatewayUnreachable when no gateway of this home runs, BadRequest without a page."""
     parser = CommandParser("dashboard", "Print the link to the web page, and open it in a browser.")
     parser.add_argument("--no-open", action="store_true", help="only print it")
+    parser.add_argument("--json", action="store_true", help="print JSON, and open nothing")
     args = parser.parse_args(argv)
     settings = load_settings(dict(os.environ)).settings
     found = build_dashboard_link(settings)
-    print(found)
+    print(to_json({"url": found}) if args.json else found)
     screen = sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-    if screen and sys.stdout.isatty() and not args.no_open:
+    if screen and sys.stdout.isatty() and not (args.no_open or args.json):
         webbrowser.open(found)
     return 0
 

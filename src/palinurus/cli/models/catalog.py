@@ -34,10 +34,12 @@ def run_models_probe(argv: list[str]) -> int:
     """0 if the model calls tools. Raises NotFound for a model nobody knows."""
     parser = CommandParser("models probe", "Ask a model once to use a tool, and remember whether it can.")
     parser.add_argument("model", help="provider/model")
+    parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
     environ = dict(os.environ)
     found = asyncio.run(_probe(options.model, environ))
-    print(f"{options.model}: tool calls: {found.calls}" + (f" ({found.problem})" if found.problem else ""))
+    line = f"{options.model}: tool calls: {found.calls}" + (f" ({found.problem})" if found.problem else "")
+    print(to_json({"model": options.model, "calls": found.calls, "problem": found.problem}) if options.json else line)
     return 0 if found.calls in ("structured", "text") else 1
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from palinurus.cli.args import CommandParser
+from palinurus.cli.args import CommandParser, to_json
 from palinurus.config import paths
 from palinurus.errors import BadRequest
 from palinurus.providers.local.fetch import FetchProgress, fetch_weights
@@ -25,6 +25,7 @@ def run_models_pull(argv: list[str]) -> int:
     names = "; ".join(f"{w.name} ({w.title}, {_size(w.size)})" for w in WEIGHTS.values())
     parser = CommandParser("models pull", f"Fetch a model that runs on this machine: {names}.")
     parser.add_argument("name", nargs="?", default=DEFAULT_WEIGHTS, help=f"which one (default: {DEFAULT_WEIGHTS})")
+    parser.add_argument("--json", action="store_true", help="print JSON once it is there; progress on standard error")
     options = parser.parse_args(argv)
     weights = find_weights(options.name)
     os.umask(0o077)
@@ -33,9 +34,14 @@ def run_models_pull(argv: list[str]) -> int:
     show = make_progress_drawer(sys.stderr, weights, time.monotonic)
     path = fetch_weights(home, weights, (sys.executable,), show)
     took = time.monotonic() - began
+    runtime = importlib.util.find_spec("xllamacpp") is not None
+    if options.json:
+        told = {"model": f"local/{weights.name}", "path": path, "bytes": weights.size, "runtime": runtime}
+        print(to_json({**told, "seconds": round(took, 1)}))
+        return 0
     print(f"{weights.title} ({weights.licence}) is at {path}, size and SHA-256 are right; {took:.0f} s")
     print(f'use it: pal agent --model local/{weights.name} -m "Say hello in five words"')
-    if importlib.util.find_spec("xllamacpp") is None:
+    if not runtime:
         print("its runtime is missing: `pal extras add local`")
     return 0
 

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from palinurus.cli.args import JSON, Verb, parse_verb, to_json
-from palinurus.cli.gateway.daemon import find_running_gateway
+from palinurus.cli.gateway.running import find_running_gateway
 from palinurus.config import paths
 from palinurus.config.load import read_config
 

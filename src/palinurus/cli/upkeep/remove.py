@@ -21,10 +21,10 @@ from palinurus.cli.gateway.daemon import (
     NODE,
     ServiceSite,
     call_manager,
-    find_running_gateway,
     stop_service,
     uninstall_service,
 )
+from palinurus.cli.gateway.running import find_running_gateway
 from palinurus.cli.upkeep import versions
 from palinurus.cli.upkeep.completion import WRITERS, locate_completion
 from palinurus.clock import SystemClock

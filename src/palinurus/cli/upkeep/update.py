@@ -25,10 +25,10 @@ from palinurus.cli.args import CommandParser, ask_person, load_settings, to_json
 from palinurus.cli.gateway.daemon import (
     ServiceSite,
     call_manager,
-    find_running_gateway,
     start_service,
     stop_service,
 )
+from palinurus.cli.gateway.running import find_running_gateway
 from palinurus.cli.reach.gateway import call_gateway
 from palinurus.cli.upkeep import versions
 from palinurus.cli.upkeep.probe import VersionFault, copy_state, fit_schema, prove_way_back, run_version, try_version
