@@ -105,6 +105,8 @@ def test_what_is_missing_or_wrong_is_said(home: Path, capsys: pytest.CaptureFixt
     assert "when? --at" in pal(capsys, "add", "--message", "x", code=64)
     assert "what? --message" in pal(capsys, "add", "--every", "1h", code=64)
     assert "not a duration" in pal(capsys, "add", "--every", "soon", "--event", "x", code=64)
+    told = pal(capsys, "add", "--at", "tomorrow", "--event", "x", code=64)
+    assert "is no time" in told and "20m" in told and "2026-02-01T09:00" in told
     assert "five fields" in pal(capsys, "add", "--cron", "9", "--event", "x", code=64)
     assert "no job is called" in pal(capsys, "rm", "nobody", code=66)
 

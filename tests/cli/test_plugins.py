@@ -26,6 +26,7 @@ def test_a_new_plugin_works_and_its_tests_pass(
     assert {p.name for p in folder.iterdir()} == {"palinurus.plugin.json", "plugin.py", "test_plugin.py", "skills"}
     assert not any("NAME" in p.read_text() or "TOOL" in p.read_text() for p in folder.rglob("*") if p.is_file())
     done = pal("plugins", "test", "light-house")
+    assert "Executing <Task" not in done.stderr and "ResourceWarning" not in done.stderr
     assert done.returncode == 0 and "Ran 3 tests" in done.stderr, done.stderr
     assert run_plugins(["enable", "light-house"]) == 0
     capsys.readouterr()

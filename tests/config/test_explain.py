@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from palinurus.config.check import list_keys_below
 from palinurus.config.explain import KeyExplanation, explain_key, needs_restart
 from palinurus.config.load import load_config
 from palinurus.errors import BadRequest, NotFound
@@ -72,6 +73,14 @@ def test_an_unknown_key(tmp_path: Path, key: str, fix: str) -> None:
     with pytest.raises(NotFound) as caught:
         told(tmp_path, "{}", key)
     assert caught.value.fix == fix
+
+
+def test_all_keys_are_named_where_none_is_near(tmp_path: Path) -> None:
+    with pytest.raises(NotFound) as caught:
+        told(tmp_path, "{}", "tools.exec.qqqqqqq")
+    assert "…" not in caught.value.fix and caught.value.fix.removeprefix("keys here: ").split(", ") == list(
+        list_keys_below(("tools", "exec"))
+    )
 
 
 def test_what_is_no_key(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from palinurus.core.text import (
     cut_line,
     cut_middle,
     format_bytes,
+    format_count,
     format_dollars,
     format_span,
     format_tokens,
@@ -53,3 +54,7 @@ def test_numbers(written: str, shown: str) -> None:
 def test_moments() -> None:
     assert to_datetime(0).isoformat() == "1970-01-01T00:00:00+00:00"
     assert to_datetime(0, timezone(timedelta(hours=2))).hour == 2
+
+
+def test_one_and_many() -> None:
+    assert [format_count(n, "server") for n in (0, 1, 2)] == ["0 servers", "1 server", "2 servers"]

@@ -72,7 +72,9 @@ def _parser() -> CommandParser:
     parser.add_argument("--schema", default="", metavar="FILE", help="the reply is JSON that fits this JSON schema")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--local", action="store_true", help="run in this process, not through a gateway")
-    parser.add_argument("--timeout", type=float, default=0.0, help="seconds after which the turn is stopped")
+    parser.add_argument(
+        "--timeout", type=float, default=0.0, help="seconds after which the turn is stopped; 0 is never"
+    )
     return parser
 
 

@@ -105,14 +105,25 @@ def build_job_body(options: argparse.Namespace, now: int) -> dict[str, Any]:
 def _schedule(options: argparse.Namespace, now: int) -> dict[str, Any]:
     if options.at:
         ahead = durations.parse_duration(options.at.removeprefix("in ").removeprefix("+"), "m")
-        plain_number = options.at.isdecimal()
-        return {"kind": "at", "at": options.at if ahead is None or plain_number else now + int(ahead * 1000)}
+        if ahead is None and not _is_date(options.at):
+            raise BadRequest(
+                f"--at {options.at[:40]!r} is no time", fix="write 2026-02-01T09:00, or 20m, 2h, 1d from now"
+            )
+        return {"kind": "at", "at": options.at if ahead is None or options.at.isdecimal() else now + int(ahead * 1000)}
     if options.every:
         return {"kind": "every", "everyMs": int(_seconds(options.every) * 1000)}
     if options.cron:
         made = {"kind": "cron", "expr": options.cron, **({"tz": options.tz} if options.tz else {})}
         return {**made, "staggerMs": int(_seconds(options.stagger) * 1000)} if options.stagger else made
     return {}
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        return False
+    return True
 
 
 def _seconds(text: str) -> float:

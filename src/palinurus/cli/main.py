@@ -279,6 +279,8 @@ def _run(where: str, args: list[str], line: list[str]) -> int:
             return code
         return _say(getattr(exc, "message", str(exc)), getattr(exc, "fix", ""), getattr(exc, "exit_code", 1))
     except KeyboardInterrupt:
+        if sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write("\n")  # the terminal shows ^C; the shell's prompt begins a line
         return 130
     except BrokenPipeError:
         # The reader has gone (`pal … | head`); what Python still wants to flush goes nowhere.

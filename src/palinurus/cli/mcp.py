@@ -36,6 +36,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import set_config_key, unset_config_key
 from palinurus.config.sections.mcp import McpServerSettings, McpSettings
+from palinurus.core.text import format_count
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.gateway.rpc import READ, WRITE, ClientDescription
@@ -82,7 +83,7 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(
             strip_controls(f"{'+' if one.enabled else '-'} {one.name:<{width}}  {one.wires[0]:<5}  {one.place}{held}")
         )
-    print(f"{len(servers)} servers; `pal mcp test NAME` connects to one")
+    print(f"{format_count(len(servers), 'server')}; `pal mcp test NAME` connects to one")
     return 0
 
 
@@ -250,7 +251,9 @@ def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(strip_controls(f"{one.name}  {one.place}" + ("" if kept else "  not signed in")))
         for line in describe_signed_in([kept] if kept else [], SystemClock().now()):
             print(strip_controls(f"  {line}"))
-    print(f"{len(found)} servers elsewhere; `pal mcp login NAME` signs in, `pal mcp test NAME` connects to one")
+    print(
+        f"{format_count(len(found), 'server')} elsewhere; `pal mcp login NAME` signs in, `pal mcp test NAME` connects to one"
+    )
     return 0
 
 

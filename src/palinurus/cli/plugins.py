@@ -22,6 +22,7 @@ from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import set_config_key
 from palinurus.config.sections.plugins import PluginEntry
 from palinurus.config.settings import Settings
+from palinurus.core.text import format_count
 from palinurus.errors import BadRequest, ConfigError, NotFound
 from palinurus.patterns import compile_late
 from palinurus.plugins import scripts
@@ -137,7 +138,7 @@ def _doctor(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     else:
         lines = [f"+ {ident}  {brings}" for ident, brings in good.items()]
         lines += [f"! {ident}  {problem}" for ident, problem in told]
-        print("\n".join([*map(strip_controls, lines), f"{len(told)} problems"]))
+        print("\n".join([*map(strip_controls, lines), format_count(len(told), "problem")]))
     return 1 if told else 0
 
 
@@ -203,11 +204,16 @@ def _copied(source: str, target: str, name: str) -> None:
         handle.write(text.replace("NAME", name).replace("TOOL", f"{name.replace('-', '_')}_greet"))
 
 
+# unittest runs its loops in debug mode, in which asyncio tells of every step that took a tenth of a second.
+_TESTS = "import logging, unittest; logging.getLogger('asyncio').setLevel(logging.ERROR); unittest.main(module=None)"
+
+
 def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     folder = os.path.abspath(asked.name) if os.path.isdir(asked.name) else _one(loaded.settings, asked.name).folder
     if not any(name.startswith("test") and name.endswith(".py") for name in os.listdir(folder)):
         raise NotFound(f"{folder} has no tests", fix="write a test_….py; `pal plugins new` shows one")
-    line = [sys.executable, "-m", "unittest", "discover", "-s", folder, "-t", folder, "-p", "test*.py"]
+    quiet = ("-W", "default", "-W", "ignore::ResourceWarning")  # ours would be told of, not the plugin's alone
+    line = [sys.executable, *quiet, "-c", _TESTS, "discover", "-s", folder, "-t", folder, "-p", "test*.py"]
     done = subprocess.run(line, cwd=folder, check=False)
     shutil.rmtree(os.path.join(folder, "__pycache__"), ignore_errors=True)
     return 1 if done.returncode else 0

@@ -134,8 +134,7 @@ def resolve_key(loaded: LoadedConfig, key: str) -> Path:
 
 
 def _sample(path: Path) -> str:
-    names = list_keys_below(path)
-    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "") if names else "none"
+    return ", ".join(list_keys_below(path)) or "none"
 
 
 def _where(loaded: LoadedConfig, path: Path) -> str:

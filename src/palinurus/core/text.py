@@ -58,6 +58,11 @@ def format_tokens(count: float) -> str:
     return f"{count:.0f}"
 
 
+def format_count(number: int, word: str) -> str:
+    """So many of a thing whose plural has an s."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def format_bytes(count: float) -> str:
     """17 B, 4.2 KB, 310 MB; steps of 1024."""
     for unit in _UNITS:

@@ -39,6 +39,22 @@ def test_text(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "AGENTS.md" in told.out and told.err == ""
 
 
+def test_it_works_in_this_folder_like_pal_agent(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "app.py").write_text("print(1)")
+    monkeypatch.chdir(folder)
+    assert "app.py" not in ask(capsys, "list files")["result"]  # nobody allowed it yet
+    assert "app.py" in ask(capsys, "list files", "--here")["result"]
+    assert "app.py" in ask(capsys, "list files")["result"]  # from now on
+    assert "app.py" not in ask(capsys, "list files", "--home-workspace")["result"]
+    monkeypatch.chdir(tmp_path)
+    assert "app.py" in ask(capsys, "list files", "-C", str(folder))["result"]
+    assert "app.py" in ask(capsys, "list files", "--continue")["result"]  # the session has its folder
+
+
 def test_json_has_what_the_sdk_reads(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = ask(capsys, "list files")
     assert (told["type"], told["subtype"], told["is_error"], told["num_turns"]) == ("result", "success", False, 2)

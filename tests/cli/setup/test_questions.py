@@ -74,7 +74,9 @@ def test_a_wrong_key_says_why_and_asks_again(fresh: Path, server: ModelServer) -
 
 def test_a_key_that_cannot_be_tried_can_be_kept(fresh: Path, server: ModelServer) -> None:
     server.add(respond_status(401, "no"))
-    first(fresh, Script(["anthropic", KEY, ""])).model()
+    script = Script(["anthropic", KEY, ""])
+    first(fresh, script).model()
+    assert "(Enter: take anthropic/claude" in script.heard
     assert load_config(str(fresh), dict(os.environ)).settings.providers["anthropic"].api_key.reveal() == KEY
 
 
@@ -99,3 +101,6 @@ def test_the_other_two_questions(fresh: Path) -> None:
     asked = first(fresh, script)
     assert asked.workspace("/default") == "~/work" and "[/default]" in script.heard
     assert asked.begin() and not asked.begin() and asked.begin()
+    assert "2. Where" in script.heard and "3. Begin?" in script.heard
+    alone = Script(["n"])
+    assert not first(fresh, alone).begin() and "2. Begin?" in alone.heard  # a workspace that is there is not asked for

@@ -32,12 +32,12 @@ def check_channels(case: DoctorCase) -> Iterator[DoctorFinding]:
                 yield DoctorFinding("warn", f"channel {name}/{account}: {problem[0]}", problem[1])
                 continue
             told = _ask(case, "channels.status").get("channelAccounts", {}).get(name, ())
-            row = next((one for one in told if one["accountId"] == account), {})
+            row: dict[str, Any] = next((one for one in told if one["accountId"] == account), {})
             state = row.get("healthState", "set up" if case.running else "set up; no gateway runs")
             bad = bool(row) and state not in _WELL
             why = f": {row['lastError']}" if bad and row.get("lastError") else ""
-            level, fix = ("warn", "`pal logs`, `pal channels status`") if bad else ("ok", "")
-            yield DoctorFinding(level, f"channel {name}/{account}: {state}{why}", fix)
+            fix = "`pal logs`, `pal channels status`" if bad else ""
+            yield DoctorFinding("warn" if bad else "ok", f"channel {name}/{account}: {state}{why}", fix)
     for name in sorted(set(case.loaded.raw.get("channels") or {}) & set(CHANNELS) - set(settings.accounts)):
         yield DoctorFinding("ok", f"channel {name}: switched off")
 
@@ -71,7 +71,7 @@ def check_mcp_servers(case: DoctorCase) -> Iterator[DoctorFinding]:
             yield DoctorFinding("warn", f"{what}: {one.command} is not there", "install it, or write its whole path")
         else:
             rows = _ask(case, "mcp.list").get("servers", ())
-            row = next((row for row in rows if row["name"] == one.name), {})
+            row: dict[str, Any] = next((row for row in rows if row["name"] == one.name), {})
             late = f" ({row['problem']})" if row.get("problem") else ""
             state = row.get("state", "set up")
             bad = bool(late) or state == "starting"

@@ -13,6 +13,7 @@ from palinurus.cli.args import parse_since, read_session_key, to_json
 from palinurus.cli.render import strip_controls
 from palinurus.cli.sessions.access import SessionOnDisk, find_session, warn_unreadable
 from palinurus.clock import SystemClock
+from palinurus.core.text import format_count
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import BadRequest, NotFound, StateBroken, StateUnwritable
@@ -113,7 +114,12 @@ def show_session(home: str, asked: argparse.Namespace) -> None:
     if asked.json:
         print(to_json(shown))
     else:
-        print(strip_controls(f"{place.key}: {len(messages)} messages" + (f", the last {len(shown)}:" if shown else "")))
+        print(
+            strip_controls(
+                f"{place.key}: {format_count(len(messages), 'message')}"
+                + (f", the last {len(shown)}:" if shown else "")
+            )
+        )
         for message in shown:
             print(_said(message))
     warn_unreadable(transcript)

@@ -151,6 +151,7 @@ class SetupQuestions:
         self._home = home
         self._environ = environ
         self._person = person
+        self._asked = 1  # the first question always comes, the second does not
 
     def model(self) -> list[str]:
         """Who answers; what was written, without values that are secret. Enter keeps what there is."""
@@ -168,7 +169,7 @@ class SetupQuestions:
         )
         kept: SetupCandidate | None = None
         while True:
-            more = " (Enter: take it all the same)" if kept is not None else ""
+            more = f" (Enter: take {kept.ref} all the same)" if kept is not None else ""
             text = self._ask(f"   model{more}: ")
             if not text:
                 return self._write(kept) if kept is not None else []
@@ -203,12 +204,13 @@ class SetupQuestions:
 
     def workspace(self, default: str) -> str:
         """Where the agent works; "" for where it would anyway."""
-        return self._ask(f"2. Where shall the agent keep its files? [{default}]: ")
+        self._asked += 1
+        return self._ask(f"{self._asked}. Where shall the agent keep its files? [{default}]: ")
 
     def begin(self) -> bool:
         """Whether to chat now."""
         self._person.say("   Chat apps can be connected at any time: `pal channels add`.")
-        return self._ask("3. Begin? [Y/n]: ").lower() in ("", "y", "yes")
+        return self._ask(f"{self._asked + 1}. Begin? [Y/n]: ").lower() in ("", "y", "yes")
 
     def agrees(self, question: str) -> bool:
         """Whether the answer is a yes; Enter is one, nobody there is none."""
