@@ -144,9 +144,11 @@ def test_list(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     run_sessions(["import", str(transcript(tmp_path / "x.jsonl")), "--session", KEY])
     capsys.readouterr()
     run_sessions(["list"])
-    assert KEY in capsys.readouterr().out
+    (line,) = capsys.readouterr().out.splitlines()
+    assert KEY in line and line.endswith("tokens  text 0")
     run_sessions(["--json"])
     (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["derivedTitle"] == "text 0"
     assert (entry["key"], entry["kind"], entry["sessionId"], entry["model"]) == (KEY, "other", SID, "big")
     assert entry["transcriptPath"] == str(home / "agents" / "main" / "sessions" / f"{SID}.jsonl")
 

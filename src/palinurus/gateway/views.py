@@ -26,7 +26,6 @@ from palinurus.sessions.transcript import Transcript
 
 BYTES = 6 * 1024 * 1024  # of one history
 CUT = "\n...(truncated)..."
-TITLE = 80  # characters of a derived title
 PREVIEW = 160
 
 
@@ -247,18 +246,6 @@ _SHOWN: dict[type, Callable[[Any, Callable[[str], str]], dict[str, Any]]] = {
     AssistantMessage: _assistant,
     ToolResult: _result,
 }
-
-
-def derive_title(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
-    """The first thing somebody asked, short; "" if nobody did."""
-    told = ""  # where no person ever spoke
-    for entry in shown:
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
-            spoken = read_spoken(entry.message)
-            if spoken.words:
-                return cut_line(spoken.words, TITLE)
-            told = told or spoken.program
-    return cut_line(told, TITLE)
 
 
 def preview_last_message(shown: Sequence[MessageEntry | CompactionEntry]) -> str:

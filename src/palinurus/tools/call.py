@@ -171,7 +171,8 @@ def _named(tool_call: ToolCall, ctx: ToolContext) -> dict[str, Any]:
 async def _result(tool_call: ToolCall, output: ToolOutput, ctx: ToolContext) -> ToolResult:
     secrets = ctx.settings.secrets
     told = tuple(TextBlock(secrets.blank(b.text)) if isinstance(b, TextBlock) else b for b in output.content)
-    content = await fit_content(told, ctx.settings.result_chars, ctx.settings.results) or (TextBlock("(no output)"),)
+    room = min(ctx.settings.result_chars, output.chars or ctx.settings.result_chars)
+    content = await fit_content(told, room, ctx.settings.results) or (TextBlock("(no output)"),)
     return ToolResult(
         tool_call.id,
         tool_call.name,

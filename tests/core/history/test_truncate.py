@@ -59,13 +59,14 @@ def test_results_of_one_answer_share_their_room() -> None:
     assert [share_result_chars(64_000, n) for n in (1, 2, 4, 8, 64)] == [64_000, 64_000, 32_000, 16_000, 2_000]
 
 
-def test_a_plain_text_keeps_its_head() -> None:
+def test_a_plain_text_keeps_its_head_and_the_last_lines() -> None:
     text = "\n".join(f"line {n} of many" for n in range(5000))
     short = shorten_result(text, 4000, KEPT)
-    head, _, mark = short.partition("\n[…")
+    head, _, rest = short.partition("\n[…")
+    mark, _, tail = rest.partition("…]\n")
     assert text.startswith(head) and text[len(head)] == "\n"  # whole lines
     assert make_read_hint(KEPT, head.count("\n") + 1) in mark
-    assert short.endswith("…]")
+    assert tail.startswith("line ") and text.endswith(f"\n{tail}") and 100 < len(tail) < 400
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import resource
 import sys
 from pathlib import Path
@@ -213,6 +214,19 @@ async def test_nothing_outlives_its_command(do: Any, workspace: Path, leave: str
     assert result.text.startswith("before\nafter\n") and not result.isError
     assert "was ended with it (1 processes)" in result.text and "background: true" in result.text
     assert not runs(int((workspace / "pid").read_text()))
+
+
+async def test_long_output_has_its_end_and_what_is_left_out_can_be_read(do: Any, ctx: Any, tmp_path: Path) -> None:
+    """Issue 27, finding 17: also where it ends well and its end says nothing in particular."""
+    ctx.set(result_chars=64_000, results=f"{tmp_path}/s.jsonl.result-")
+    result = await do("exec", command="seq 1 100000")
+    assert result.text.startswith("1\n2\n3\n") and result.text.endswith("\n99999\n100000")
+    assert 30_000 < len(result.text) <= 32_000  # a command does not take all that a result may
+    hint = re.search(r'read path="(result:\w+)" offset=(\d+)', result.text)
+    assert hint is not None and f"\n{hint[2]}\n[…" in result.text
+    for first in (int(hint[2]), 50_000, 90_000):
+        page = await do("read", path=hint[1], offset=first, limit=3)
+        assert page.text.startswith(f"{first}\n{first + 1}\n{first + 2}\n")
 
 
 async def test_a_line_of_three_hundred_megabytes(do: Any) -> None:

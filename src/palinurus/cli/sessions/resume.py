@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from palinurus.cli.render import strip_controls
@@ -11,6 +12,7 @@ from palinurus.errors import BadRequest, NotFound, StateBroken
 from palinurus.sessions import search
 from palinurus.sessions.entries import to_iso
 from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.titles import read_title
 from palinurus.store.factory import open_reader
 from palinurus.store.port import SessionRow
 from palinurus.workspace.folders import KINDS
@@ -87,8 +89,8 @@ def _pick(
         for number, key in enumerate(offered[:OFFERED], 1):
             record, row = rows[str(key)]
             where = f"  in {record.folder}" if record.folder else ""
-            title = cut_line(record.label or record.displayName or "", 60)
-            line = f"{number:3}  {to_iso(row.updated)[:16]}  {key}{where}  {title}"
+            title = record.label or record.displayName or read_title(os.path.join(home, record.path(key.agent)))
+            line = f"{number:3}  {to_iso(row.updated)[:16]}  {key}{where}  {cut_line(title, 60)}"
             print(strip_controls(line).rstrip(), file=sys.stderr)
         try:
             said = input("number, or words to look for: ").strip()

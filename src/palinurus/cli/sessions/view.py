@@ -22,6 +22,7 @@ from palinurus.sessions import search as searches
 from palinurus.sessions import tree as trees
 from palinurus.sessions.entries import to_iso, to_millis
 from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.titles import read_title
 from palinurus.sessions.transcript import read_transcript
 from palinurus.store.factory import open_reader
 from palinurus.store.port import SessionRow
@@ -79,7 +80,8 @@ def list_sessions(home: str, asked: argparse.Namespace) -> None:
         model = "/".join(str(entry[k]) for k in ("modelProvider", "model") if entry.get(k)) or "-"
         tokens = entry.get("totalTokens") or 0
         at = to_iso(entry["updatedAt"] or 0)[:16]
-        shown = f"{at}  {entry['key']}  {model}  {tokens} tokens  {entry.get('label') or entry.get('error') or ''}"
+        title = next((entry[k] for k in ("label", "error", "displayName", "derivedTitle") if entry.get(k)), "")
+        shown = f"{at}  {entry['key']}  {model}  {tokens} tokens  {title}"
         print(strip_controls(shown).rstrip())
 
 
@@ -95,7 +97,10 @@ def _entry(home: str, row: SessionRow) -> dict[str, Any]:
             "sessionId": row.session_id,
             "error": exc.message,
         }
-    shown = rows.make_session_row(record, key, path=os.path.join(home, record.path(key.agent)))
+    file = os.path.join(home, record.path(key.agent))
+    shown = rows.make_session_row(record, key, path=file)
+    title = "" if record.label else read_title(file)
+    shown |= {"derivedTitle": title} if title else {}
     return {**shown, "kind": rows.name_session_kind(key), "updatedAt": row.updated}
 
 

@@ -1,4 +1,5 @@
-"""How much of a tool's result the model sees: head, tail where it matters, and a mark that says how to get the rest.
+"""How much of a tool's result the model sees: head, the last lines (more of them where they tell
+something), and a mark that says how to get the rest.
 
 Pure. A shortened text is never longer than its limit, mark included, so shortening twice changes nothing. Lines are
 counted as `read` pages them: one that is very wide counts as several.
@@ -23,7 +24,7 @@ TOGETHER = 2  # results of one answer share so many times the room of one
 PAGE_WIDTH = 2000  # characters of a line as `read` pages results
 HANDLE_PREFIX = "result:"
 _MARK = 200  # characters of the longest mark
-_TAIL_SHARE, _TAIL_MOST = 0.3, 4000
+_TAILS = {True: (0.3, 4000), False: (0.1, 1000)}  # does the end tell something -> its share, characters at most
 _MAX_JSON = 2_000_000
 _PROBE = 4096
 _CONTROL = compile_late(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
@@ -82,7 +83,8 @@ def shorten_result(text: str, limit: int, kept: str = "") -> str:
     if len(bare.text) <= limit - _MARK:
         return f"{bare.text}\n{_mark(bare.gone, kept, 1)}"
     room = limit - _MARK
-    tail = min(int(room * _TAIL_SHARE), _TAIL_MOST) if _matters(bare.text) else 0
+    share, most = _TAILS[_matters(bare.text)]
+    tail = min(int(room * share), most)
     head_end = _line_end(bare.text, room - tail)
     tail_start = _line_start(bare.text, len(bare.text) - tail)
     gone = len(text) - head_end - (len(bare.text) - tail_start)
@@ -167,7 +169,7 @@ def _matters(text: str) -> bool:
 
 def _mark(gone: int, kept: str, line: int | None) -> str:
     if kept:
-        return f"[… {gone} characters left out here. All of it is kept; see more with {make_read_hint(kept, line)} …]"
+        return f"[… {gone} characters left out here, and kept: see them with {make_read_hint(kept, line)} …]"
     return f"[… {gone} characters left out here; ask for a smaller part …]"
 
 
@@ -191,6 +193,6 @@ def _bounded(result: ToolResult, limit: int) -> ToolResult:
     kept = find_result_handle(text)
     short = shorten_result(indent_json(text), limit)
     if kept and not find_result_handle(short):  # the mark of the first cut was cut away
-        short = f"{shorten_result(text, limit - _MARK)}\n[All of it is kept; see more with {make_read_hint(kept)}]"
+        short = f"{shorten_result(text, limit - _MARK)}\n[The rest is kept; see it with {make_read_hint(kept)}]"
     images = [block for block in result.content if isinstance(block, ImageBlock)]
     return msgspec.structs.replace(result, content=(TextBlock(short), *images))

@@ -48,6 +48,7 @@ class ToolOutput(msgspec.Struct, frozen=True):
     is_error: bool = False
     terminate: bool = False
     source: str = ""  # where untrusted content in it came from ("web", "file", "memory", …); "" = our own words
+    chars: int = 0  # how much text of it the model is shown at most; 0 = as much as of any other
 
 
 def make_output(text: str, details: Any = None, *, error: bool = False) -> ToolOutput:

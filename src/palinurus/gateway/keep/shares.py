@@ -28,6 +28,7 @@ from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionReader
 from palinurus.sessions.entries import MessageEntry, TranscriptEntry
+from palinurus.sessions.titles import derive_title
 from palinurus.sessions.tree import list_path_to
 from palinurus.store.port import Store
 from palinurus.store.records import Records
@@ -78,7 +79,7 @@ async def create_share(call: MethodCall, asked: ShareCreateParams) -> dict[str, 
     records, now = _records(program.store), program.clock.now()
     if len(await _drop_old(records, now)) >= MOST:
         raise MethodError(f"there are {MOST} links already; take some back first")
-    title = asked.title.strip() or seen.record.label or views.derive_title(views.list_visible_entries(transcript))
+    title = asked.title.strip() or seen.record.label or derive_title(views.list_visible_entries(transcript))
     token = secrets.token_urlsafe(24)
     made = SharedConversation(
         id=secrets.token_hex(6),

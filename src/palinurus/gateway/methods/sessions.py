@@ -14,6 +14,7 @@ from palinurus.gateway.context import MethodContext, SessionKeyParams, cut_page
 from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.sessions import search as searches
+from palinurus.sessions.titles import derive_title
 
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
 
@@ -163,7 +164,7 @@ async def _described(here: MethodContext, seen: SessionSnapshot, row: dict[str, 
     transcript = await here.reader.transcript(seen)
     shown = views.list_visible_entries(transcript) if transcript is not None else []
     if asked.include_derived_titles and not row.get("label"):
-        row["derivedTitle"] = views.derive_title(shown) or row["key"]
+        row["derivedTitle"] = derive_title(shown) or row["key"]
     if asked.include_last_message and (text := views.preview_last_message(shown)):
         row["lastMessagePreview"] = text
 

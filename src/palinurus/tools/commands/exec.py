@@ -40,6 +40,7 @@ SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
 MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
 UPDATE = 0.25  # seconds between progress updates
 TAIL = 2000
+SHOWN = 32_000  # characters of output shown to the model, or half of what a result may have; the rest can be read
 NO_TERMINAL = "Warning: there is no terminal here; ran without one"
 HELD = "A background process still holds the output; what it prints from now on is not seen."
 LEFT = (
@@ -166,7 +167,8 @@ async def _run(
     assert held.outcome is not None
     facts = {"durationMs": held.outcome.ms, "cwd": place.cwd}
     note = explain_refusal(cell, held.outcome.code, held.kept.tail(TAIL))
-    return _output(held.kept, held.outcome, limit, facts, warnings=(*warnings, note))
+    output = _output(held.kept, held.outcome, limit, facts, warnings=(*warnings, note))
+    return msgspec.structs.replace(output, chars=max(SHOWN, ctx.settings.result_chars // 2))
 
 
 def _show_program(

@@ -7,7 +7,7 @@ from palinurus.patterns import compile_late
 MAX_UNREAD = 30_000  # bytes; older ones go first
 _OPEN = compile_late(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,200}|[PX^_][^\x1b]{0,200})?\Z")
 _REACH = 256
-MAX_KEPT = 200_000  # bytes
+MAX_KEPT = 1_000_000  # bytes
 _HEAD = 50_000
 _TAIL = MAX_KEPT - _HEAD
 _ESCAPES = compile_late(
@@ -83,7 +83,7 @@ class OutputBuffer:
             data = data[room:]
         if data:
             self._tail += data[-_TAIL:]
-            if len(self._tail) > 2 * _TAIL:
+            if len(self._tail) > _TAIL + _TAIL // 4:
                 del self._tail[:-_TAIL]
 
     def text(self) -> str:
@@ -95,7 +95,8 @@ class OutputBuffer:
         if gone <= 0:
             return clean_output((head + tail).decode("utf-8", "replace"))
         ending = _whole(tail).decode("utf-8", "replace")
-        return f"{clean_output(_cut_end(head))}\n[… {gone} bytes left out …]\n{clean_output(ending)}"
+        mark = f"[… {gone} bytes left out, and not kept: send long output to a file …]"
+        return f"{clean_output(_cut_end(head))}\n{mark}\n{clean_output(ending)}"
 
     def tail(self, size: int = 2000) -> str:
         """The last `size` characters or fewer."""
@@ -118,7 +119,9 @@ def clean_output(text: str) -> str:
     """Without escape sequences and control characters; line ends as \\n."""
     if text.isprintable():
         return text
-    return _CONTROLS.sub("", _LINE_END.sub("\n", _ESCAPES.sub("", text)))
+    text = _ESCAPES.sub("", text) if "\x1b" in text else text
+    text = _LINE_END.sub("\n", text) if "\r" in text else text
+    return _CONTROLS.sub("", text)
 
 
 def _whole(data: bytes) -> bytes:
