@@ -166,6 +166,9 @@ mcp test none
 mcp add mine -- true
 mcp remove mine
 mcp trust none
+mcp login none
+mcp logout none
+mcp status
 mcp serve
 memory search word
 memory get MEMORY.md
@@ -235,6 +238,7 @@ config unset agents.defaults.model
 config explain agents.defaults.model
 config validate
 config path
+config list
 acp
 trace none
 """.strip().splitlines()
