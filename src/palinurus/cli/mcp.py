@@ -251,9 +251,8 @@ def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(strip_controls(f"{one.name}  {one.place}" + ("" if kept else "  not signed in")))
         for line in describe_signed_in([kept] if kept else [], SystemClock().now()):
             print(strip_controls(f"  {line}"))
-    print(
-        f"{format_count(len(found), 'server')} elsewhere; `pal mcp login NAME` signs in, `pal mcp test NAME` connects to one"
-    )
+    count = format_count(len(found), "server")
+    print(f"{count} elsewhere; `pal mcp login NAME` signs in, `pal mcp test NAME` connects to one")
     return 0
 
 
