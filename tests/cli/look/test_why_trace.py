@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from palinurus.cli.look.why import run_trace
+from palinurus.cli.look.why import list_steps, run_trace
+from palinurus.core.types.card import CallCard
 from palinurus.errors import NotFound
 from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, Settlement, TraceStep
@@ -38,6 +40,16 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     await store.mark_delivered("r1", "receipt-55", clock.now())
     await store.close()
     return tmp_path
+
+
+def test_when_the_first_word_came_stands_before_its_call() -> None:
+    """Issue 27, finding 26."""
+    card = msgspec.json.encode(CallCard(1, 1000, "fake/m", "", "off", "", first=420)).decode()
+    for order in (("card", "model"), ("model", "card")):
+        steps = [TraceStep("i", 1900, what, card if what == "card" else "m: 1 in") for what in order]
+        first, call = list_steps(steps)
+        assert (first.at, first.what, call.what) == (1420, "first word", "model") and "420 ms" in first.detail
+    assert list_steps([TraceStep("i", 5, "card", card.replace(',"first":420', ""))]) == []
 
 
 def test_the_timeline_reads_from_accept_to_receipt(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

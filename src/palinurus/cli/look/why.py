@@ -6,6 +6,7 @@ gateway and without one.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from palinurus.cli.args import CommandParser, read_session_key, to_json
 from palinurus.cli.main import PARTS, load_part, main
 from palinurus.cli.render import strip_controls
 from palinurus.config.paths import find_home
-from palinurus.core.types.card import CARD
+from palinurus.core.types.card import CARD, read_cards
 from palinurus.errors import BadRequest, NotFound
 from palinurus.services.why import TOPICS, RunFacts, collect_run_facts, describe_run, format_why
 from palinurus.sessions.record import SessionRecord
@@ -34,9 +35,24 @@ def run_trace(argv: list[str]) -> int:
             raise NotFound("no message has been accepted yet", fix='pal agent -m "hello"')
         if row is None:
             raise NotFound(f"no message, or more than one, has an id that begins with {args.id!r}", fix=_recent(reader))
-        steps = [step for step in reader.trace(row.id) if step.what != CARD]  # what they say: pal why
+        steps = list_steps(reader.trace(row.id))
     print(to_json(describe_trace(row, steps)) if args.json else format_trace(row, steps))
     return 0
+
+
+def list_steps(written: Sequence[TraceStep]) -> list[TraceStep]:
+    """What is shown: of a call's card only when its first word came, before the call (`pal why` has all)."""
+    steps: list[TraceStep] = []
+    for step in written:
+        if step.what != CARD:
+            steps.append(step)
+            continue
+        for card in read_cards([step.detail]):
+            if card.first is not None:
+                place = len(steps) - bool(steps and steps[-1].what == "model")
+                told = f"of call {card.number}, {card.first} ms after it was asked for"
+                steps.insert(place, TraceStep(step.item, card.at + card.first, "first word", told))
+    return steps
 
 
 def describe_trace(row: InboxRow, steps: list[TraceStep]) -> dict[str, Any]:
