@@ -12,6 +12,7 @@ from palinurus.channels.spool import SpoolChannel
 from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
+from palinurus.errors import ConfigError
 from palinurus.testing.platform import make_channel_kit
 
 
@@ -36,7 +37,13 @@ async def test_a_file_that_is_no_message_is_set_aside_and_stops_no_other(tmp_pat
         running.cancel()
 
 
-@pytest.mark.parametrize("poll", ["soon", None, -1, 0, [], True])
+@pytest.mark.parametrize("poll", ["soon", [], True])
+def test_a_pace_that_is_no_number_is_told(tmp_path: Path, poll: object) -> None:
+    with pytest.raises(ConfigError, match="pollSeconds: must be a number"):
+        SpoolChannel(make_channel_kit("spool", str(tmp_path), {"dir": str(tmp_path), "pollSeconds": poll}))
+
+
+@pytest.mark.parametrize("poll", [None, -1, 0])
 def test_a_pace_that_is_none_is_not_set(tmp_path: Path, poll: object) -> None:
     own = {"dir": str(tmp_path), "pollSeconds": poll}
     assert SpoolChannel(make_channel_kit("spool", str(tmp_path), own))._look == 0.2

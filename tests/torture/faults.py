@@ -180,9 +180,9 @@ FAULTS: tuple[TakenBack, ...] = (
         "cli/gateway/test_serve_faults.py sighup",
     ),
     TakenBack(
-        17, "a token that is taken out of the config", "cli/gateway/serve.py",
-        "return settings.gateway.token.reveal() or token.ensure_token(settings.home)",
-        "return settings.gateway.token.reveal()",
+        17, "a token that is taken out of the config", "gateway/token.py",
+        "return settings.token.reveal() or ensure_token(home)",
+        "return settings.token.reveal()",
         "cli/gateway/test_serve_faults.py taken_out",
     ),
     TakenBack(

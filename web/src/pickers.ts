@@ -40,7 +40,7 @@ function simple(row: Payload, field: string, label: string, glyph: string, choic
   const value = raw === undefined || raw === null ? NONE : raw === true ? "on" : raw === false ? "off" : String(raw);
   const all = [{ value: NONE, label: tr`Default` }, ...choices];
   const shown = value === NONE ? label : `${label}: ${value}`;
-  return html`<pal-menu class="pick-${label.toLowerCase()}" label=${label} glyph=${glyph} .shown=${shown} .choices=${all} .value=${value}
+  return html`<pal-menu class="pick-${field.replace(/(Mode|Level)$/, "")}" label=${label} glyph=${glyph} .shown=${shown} .choices=${all} .value=${value}
     @choose=${(e: CustomEvent) => void store.patch({ [field]: e.detail === NONE ? null : field === "fastMode" && e.detail !== "auto" ? e.detail === "on" : e.detail })}></pal-menu>`;
 }
 

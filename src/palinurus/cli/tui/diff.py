@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from textual.content import Content
 
 from palinurus.cli.tui.told import DIFF_STYLES
+from palinurus.patterns import compile_late
 
 WIDE = 160  # columns of a screen that has room for two
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = compile_late(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def draw_diff(diff: str, width: int) -> list[Content]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-_WORD = re.compile(r"\w+|[^\w\s]+")
+from palinurus.patterns import compile_late
+
+_WORD = compile_late(r"\w+|[^\w\s]+")
 
 
 class ViState(Struct, frozen=True):

@@ -94,10 +94,11 @@ _RULES = """You work on a person's files. Each turn you write one JSON object, a
 {actions}
 {answer}  (words to the person)
 You get the result of an action, then write the next one. When you have what was asked for, or nothing has to be done, \
-answer. Say in the answer what the result says; never invent one.
+answer. Say in the answer what the result says; never invent one. What has to do with no file you answer at once.
 Examples:
 {examples}
-what is 2+3? -> {{"do":"answer","text":"2+3 is 5."}}"""
+what is 2+3? -> {{"do":"answer","text":"2+3 is 5."}}
+what is "cat" in German? -> {{"do":"answer","text":"\"Katze\"."}}"""
 
 
 def shape_actions(request: ModelRequest) -> ModelRequest:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
-from http.client import responses
+from http import HTTPStatus
 
 import httpx2
 
@@ -18,6 +18,7 @@ from palinurus.core.types.tool import ToolFailure
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp import port
 
+_PHRASES = {one.value: one.phrase for one in HTTPStatus}
 _HINTS = {
     403: "it does not let us in: is the credential right?",
     404: "is the address right? (`pal mcp list`)",
@@ -116,7 +117,7 @@ class SignedTransport(httpx2.AsyncBaseTransport):
             scope = clean_label(said.get("scope", ""), 200)
             self._tokens.note_scope(self._server, scope)
             hint = f"it wants more rights than the sign-in has ({scope}): `pal mcp login {name}` asks for them"
-        words = f"{status} {responses.get(status, '')}".strip()
+        words = f"{status} {_PHRASES.get(status, '')}".strip()
         self._watch.why = f"it answers HTTP {words}{f'; {hint}' if hint else ''}"
 
     async def aclose(self) -> None:
