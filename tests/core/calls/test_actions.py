@@ -107,7 +107,7 @@ def test_the_past_is_told_in_actions() -> None:
     assert [m.text for m in shaped] == [
         "what is in a.txt?",
         '{"do":"read","path":"a.txt"}',
-        "Result of read:\nmilk\n\nThe person asked: what is in a.txt?\nNext action, or the answer.",
+        "Result of read:\nmilk\n\nIs all of this done: 'what is in a.txt?'? Then answer, else the next action.",
         '{"do":"answer","text":"It says milk."}',
         "thanks",
     ]

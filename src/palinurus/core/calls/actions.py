@@ -183,7 +183,7 @@ def _tell_result(result: ToolResult, question: str) -> str:
         half = _RESULT_CHARS // 2
         text = f"{text[:half]}\n… {over} characters left out …\n{text[-half:]}"
     head = f"{result.toolName} failed" if result.isError else f"Result of {result.toolName}"
-    return f"{head}:\n{text}\n\nThe person asked: {question[:_QUESTION_CHARS]}\nNext action, or the answer."
+    return f"{head}:\n{text}\n\nIs all of this done: {question[:_QUESTION_CHARS]!r}? Then answer, else the next action."
 
 
 def _retell_answer(message: AssistantMessage) -> list[Message]:
