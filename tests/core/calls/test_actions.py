@@ -79,6 +79,8 @@ def test_the_model_gets_actions_and_examples_instead_of_tools() -> None:
     assert '{"do":"edit","path":"PATH","old":"OLD","new":"NEW"}' in text and '{"do":"answer","text":"TEXT"}' in text
     assert '{"do":"dice","sides":"SIDES"}  (dice something)' in text  # one that nobody has written words for
     assert text.index('"ls"') < text.index('"read"')
+    shown = [json.loads(line.partition(" -> ")[2]) for line in text.splitlines() if " -> " in line]
+    assert len(shown) == 6 and all(not find_violations(asked.schema or {}, one) for one in shown)
     assert shape_actions(request(HI, ASKED, GOT)).prompt == asked.prompt  # the beginning stays as it is
     assert len(text) // 4 < 330  # about tokens
 

@@ -98,7 +98,7 @@ answer. Say in the answer what the result says; never invent one. What has to do
 Examples:
 {examples}
 what is 2+3? -> {{"do":"answer","text":"2+3 is 5."}}
-what is "cat" in German? -> {{"do":"answer","text":"\"Katze\"."}}"""
+what is "cat" in German? -> {{"do":"answer","text":"Katze."}}"""
 
 
 def shape_actions(request: ModelRequest) -> ModelRequest:
