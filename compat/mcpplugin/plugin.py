@@ -1,5 +1,5 @@
-"""Tools, resources and prompts with the names that the MCP conformance suite asks for. Everything that speaks the protocol
-is our server's; here are only the words."""
+"""Tools, resources and prompts with the names that the MCP conformance suite asks for. Everything that speaks the
+protocol is our server's; here are only the words."""
 
 from __future__ import annotations
 

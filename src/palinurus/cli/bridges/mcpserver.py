@@ -66,7 +66,7 @@ class McpPipe:
             self._fail(line, str(exc))
 
     async def _send(self, line: bytes) -> GatewayHttpAnswer:
-        answer = await send_request(self._address, "POST", self._path, line, self._headers)
+        answer = await send_request(self._address, "POST", self._path, line, headers=self._headers)
         if (ident := answer.headers.get("mcp-session-id")) is not None:
             self._headers["Mcp-Session-Id"] = ident
         return answer
