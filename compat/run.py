@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import agentsdk
 import blocks
+import conformance
 import control
 import editors
 import homes
@@ -65,6 +66,20 @@ PARTS = (
     Part("node", "OpenClaw, node host", OLD, ("npm",), beside(OLD, node.drive)),
     Part("blocks", "OpenClaw, configurations of its docs", OLD, ("npm",), partial(blocks.drive, OLD)),
     Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
+    Part(
+        "conformance-client",
+        "MCP conformance suite, our client",
+        conformance.VERSION,
+        ("npm",),
+        conformance.drive_client,
+    ),
+    Part(
+        "conformance-server",
+        "MCP conformance suite, our server",
+        conformance.VERSION,
+        ("npm",),
+        conformance.drive_server,
+    ),
     Part("editors", "ACP SDK's client", editors.VERSION, ("npm", "node"), editors.drive),
 )
 
