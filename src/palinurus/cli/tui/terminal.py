@@ -36,7 +36,7 @@ def make_driver(early: EarlyPrompt) -> type[LinuxDriver]:
                 super().write(data)
 
         def start_application_mode(self) -> None:
-            super().start_application_mode()
+            super().start_application_mode()  # type: ignore[no-untyped-call]
             self.attrs_before = early.mode  # for an editor, and at the end
 
         def run_input_thread(self) -> None:
