@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Literal, Protocol
 
 import msgspec
@@ -31,6 +32,6 @@ class SamplerPort(Protocol):
         """The model that would answer: the first hint that names one the owner has, else the agent's."""
         ...
 
-    async def sample(self, request: SamplingRequest, agent: str, session: str) -> SamplingAnswer:
+    def sample(self, request: SamplingRequest, agent: str, session: str) -> Awaitable[SamplingAnswer]:
         """Its answer; the session's budget pays. Raises ToolFailure."""
         ...

@@ -21,7 +21,7 @@ from aiohttp.web_response import StreamResponse
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import EarlierMessage, decode_inbound, make_sender
+from palinurus.core.types.inbound import decode_inbound, make_sender
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
@@ -34,7 +34,8 @@ from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, Resp
 from palinurus.gateway.port import GatewayHost, ModelFinder
 from palinurus.gateway.rpc import MethodError
 from palinurus.late import load_part
-from palinurus.store.port import Acceptance, InboxRow, Store
+from palinurus.services.conversations import find_conversation
+from palinurus.store.port import Acceptance, InboxRow
 
 EMBEDDING_MODEL = "all-minilm-l6-v2"
 EMBEDDING_TEXTS = 128  # texts of one request
@@ -93,31 +94,6 @@ async def handle_asset(visit: RouteRequest) -> StreamResponse | HttpFault:
 
 
 log = logging.getLogger(__name__)
-
-
-class KeptConversation(msgspec.Struct, frozen=True):
-    """What a client gave a conversation when it was made; the rest of it is the session."""
-
-    at: int  # ms
-    metadata: dict[str, str] = {}
-    items: tuple[EarlierMessage, ...] = ()
-
-
-CONVERSATION = "openai:conversation:"  # how names of their sessions begin
-_KIND = "openai-conversation"
-
-
-async def find_conversation(store: Store, session: str) -> KeptConversation | None:
-    """None: it was given nothing, or is none."""
-    if f":{CONVERSATION}" not in session:
-        return None
-    found = await store.get_record(_KIND, session)
-    return msgspec.json.decode(found.data, type=KeptConversation) if found is not None else None
-
-
-async def keep_conversation(store: Store, session: str, kept: KeptConversation) -> None:
-    """On disk when this returns."""
-    await store.put_record(_KIND, session, msgspec.json.encode(kept))
 
 
 class OutcomeWaits:

@@ -21,18 +21,13 @@ from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.openai import responses
 from palinurus.gateway.openai.completions import NOBODY, OpenAiReply
-from palinurus.gateway.openai.endpoints import (
-    CONVERSATION,
-    KeptConversation,
-    find_conversation,
-    keep_conversation,
-    sum_usage,
-)
+from palinurus.gateway.openai.endpoints import sum_usage
 from palinurus.gateway.openai.stream import ResponseStream, pump_stream
 from palinurus.gateway.views import SessionReader
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.route import make_dedupe
 from palinurus.patterns import decode_late
+from palinurus.services.conversations import CONVERSATION, KeptConversation, find_conversation, keep_conversation
 from palinurus.sessions.entries import MessageEntry
 from palinurus.store.port import InboxRow
 

@@ -62,17 +62,15 @@ class McpServers:
         self._mine: dict[str, Tool] = {}
         self._told: Callable[[], None] = lambda: None
 
-    def attach(self, table: MutableMapping[str, Tool], changed: Callable[[], None]) -> None:
-        """Keep our tools in `table`, and say when they changed."""
+    def attach(
+        self, table: MutableMapping[str, Tool], changed: Callable[[], None], sampler: SamplerPort | None = None
+    ) -> None:
+        """Keep our tools in `table`, and say when they changed. `sampler`: the model that servers may borrow, each time
+        with a person's leave."""
         self._table, self._told = table, changed
         for server in self.all.values():
-            server.changed = self._publish
+            server.changed, server.sampler = self._publish, sampler
         self._publish()
-
-    def lend(self, sampler: SamplerPort) -> None:
-        """The model that servers may borrow, each time with a person's leave."""
-        for server in self.all.values():
-            server.sampler = sampler
 
     def start(self) -> None:
         """Connect to all of them in the background."""

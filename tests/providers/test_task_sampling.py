@@ -11,7 +11,7 @@ from flow.test_app import settings
 from palinurus.core.types.sampling import SamplingRequest
 from palinurus.core.types.tool import ToolFailure
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.sampling import MOST, SamplingModel
+from palinurus.providers.task import SAMPLED, SamplingModel
 from palinurus.testing.model import ScriptedModel, say
 
 CONFIG: dict[str, Any] = {
@@ -42,7 +42,7 @@ async def test_limits_and_roles(tmp_path: Path) -> None:
     told = await sampler.sample(SamplingRequest(talk, 10**6, stop=("X",)), "main", "agent:main:main")
     (asked,) = model.requests
     assert told.text == "yes" and [one.text for one in asked.messages] == ["a", "b", "c"]  # type: ignore[union-attr]
-    assert asked.max_tokens is not None and asked.max_tokens <= MOST and asked.stop == ("X",)
+    assert asked.max_tokens is not None and asked.max_tokens <= SAMPLED and asked.stop == ("X",)
 
 
 async def test_a_failure_is_the_tools(tmp_path: Path) -> None:
