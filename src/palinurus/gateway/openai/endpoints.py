@@ -181,7 +181,8 @@ async def handle_completion(
     if isinstance(ask, HttpFault):
         return ask
     inbound = msgspec.structs.replace(ask.inbound, sender=make_sender(visit.caller))
-    if (begun := await find_conversation(host.store, inbound.session)) is not None and begun.items:
+    begun = await find_conversation(host.program.store, inbound.session) if host.program is not None else None
+    if begun is not None and begun.items:
         options = msgspec.structs.replace(inbound.options, context=begun.items)
         inbound = msgspec.structs.replace(inbound, options=options)
     ask = msgspec.structs.replace(ask, inbound=inbound)

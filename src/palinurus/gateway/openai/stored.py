@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from aiohttp.web_response import StreamResponse
@@ -37,7 +37,8 @@ _OPEN = {"queued": "queued", "running": "in_progress"}
 _ENDED = {"answered": "completed", "silent": "completed", "aborted": "cancelled"}
 
 
-_Name, _Value = Annotated[str, msgspec.Meta(max_length=64)], Annotated[str, msgspec.Meta(max_length=512)]
+_Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
+_Value: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]
 
 
 class _NewConversation(msgspec.Struct, frozen=True):
