@@ -70,7 +70,8 @@ def test_workflows_only_call_what_runs_here_too() -> None:
                     word, target, *_ = line.split()
                     assert target in here if word == "make" else word in OTHER_STEPS, line
                 else:
-                    assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"]), step  # a tag can be moved, a commit not
+                    pinned = re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"])  # a tag can be moved
+                    assert pinned, step
 
 
 def test_pythons_that_are_tested_are_those_we_say() -> None:
