@@ -281,7 +281,7 @@ def _form(text: str, found: re.Match[str], tools: forms.CallableTools) -> forms.
 
 
 def _settled(parts: list[str | tuple[forms.TextCall, ...]]) -> list[AnswerSegment]:
-    """Bare calls with text after them were no calls, unless they are sure to be. Text around them loses its empty lines."""
+    """Bare calls with text after them were no calls, unless they are sure to be. Text around loses empty lines."""
     last = max((i for i, p in enumerate(parts) if type(p) is str and p.strip(_GLUE)), default=-1)
     out: list[AnswerSegment] = []
     for number, part in enumerate(parts):
