@@ -73,10 +73,12 @@ def _from_edit(arguments: dict[str, Any]) -> dict[str, Any]:
 # In the order in which they are told. A tool that is not here is told by its schema, without an example.
 SHAPES: dict[str, ActionShape] = {
     "ls": ActionShape(("path",), "list a folder", (("what files are here?", (".",)),)),
-    "read": ActionShape(("path",), "read a file", (("what is in a.txt?", ("a.txt",)),)),
-    "grep": ActionShape(("pattern",), "find files that contain a text", (("where is Foo mentioned?", ("Foo",)),)),
+    "read": ActionShape(("path",), "read a file", (("what does a.txt say about dogs?", ("a.txt",)),)),
+    "grep": ActionShape(("pattern",), "find which files contain a word", (("where is Foo mentioned?", ("Foo",)),)),
     "write": ActionShape(
-        ("path", "content"), "make a text file, or replace all of it", (("note: call Bob", ("note.txt", "call Bob\n")),)
+        ("path", "content"),
+        "make a text file, or replace all of it",
+        (("put call Bob into b.txt", ("b.txt", "call Bob\n")),),
     ),
     "edit": ActionShape(
         ("path", "old", "new"),
@@ -91,8 +93,8 @@ SHAPES: dict[str, ActionShape] = {
         (
             ("which day is it?", ("date",)),
             ("make a folder x", ("mkdir x",)),
-            ("add the day to a.txt", ("date >> a.txt",)),
-            ("how long is a.txt?", ("wc a.txt",)),
+            ("add pears to the list in a.txt", ("echo pears >> a.txt",)),
+            ("how many words has a.txt?", ("wc -w a.txt",)),
         ),
     ),
 }
@@ -195,8 +197,9 @@ def _tell_result(result: ToolResult) -> str:
     if (over := len(text) - _RESULT_CHARS) > 0:
         half = _RESULT_CHARS // 2
         text = f"{text[:half]}\n… {over} characters left out …\n{text[-half:]}"
-    head = f"{result.toolName} failed" if result.isError else f"Result of {result.toolName}"
-    return f"{head}:\n{text}"
+    if result.isError:
+        return f"{result.toolName} failed:\n{text}\nTry another action before you answer."
+    return f"Result of {result.toolName}:\n{text}"
 
 
 def _retell_answer(message: AssistantMessage) -> list[Message]:

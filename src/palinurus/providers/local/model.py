@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 import msgspec
 
@@ -95,10 +96,11 @@ class LocalModel:
         asked = shape_actions(request) if form == "json" else request
         reader = ActionDecoder(request) if form == "json" else TextCallDecoder(request)
         try:
-            async for events in self._answer(asked, found, stop):
-                for event in events:
-                    for made in reader.feed(event):
-                        yield made
+            async with aclosing(self._answer(asked, found, stop)) as batches:
+                async for events in batches:
+                    for event in events:
+                        for made in reader.feed(event):
+                            yield made
         finally:
             self._let_go()
 
@@ -113,11 +115,14 @@ class LocalModel:
 
     # --- one answer --------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: ModelRequest, path: str, stop: StopSignal) -> AsyncIterator[list[ModelEvent]]:
+    async def _answer(
+        self, request: ModelRequest, path: str, stop: StopSignal
+    ) -> AsyncGenerator[list[ModelEvent], None]:
         decoder: StreamDecoder = WIRE.decoder(request)
         try:
-            async for told in self._load(path, request.model.context_window, stop):
-                yield [told]
+            async with aclosing(self._load(path, request.model.context_window, stop)) as words:
+                async for told in words:
+                    yield [told]
             if (runtime := self._runtime) is None:
                 raise RuntimeDied("it was ended while it was loading")
             body = scrub_surrogates(VENDOR.shape(WIRE.encode(request), request))
@@ -138,13 +143,12 @@ class LocalModel:
         except Aborted as error:
             yield end_broken_stream(request, decoder, ModelFailure("aborted", error.reason))
 
-    async def _load(self, path: str, context: int, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+    async def _load(self, path: str, context: int, stop: StopSignal) -> AsyncGenerator[ModelEvent, None]:
         """As `_ready`, with a word about it now and then. The runtime does not say how far it is."""
         began, size = self._clock.monotonic(), os.path.getsize(path)
         loading = asyncio.ensure_future(self._ready(path, context, stop))
         try:
-            await asyncio.sleep(0)  # one that is there already needs no word
-            while not loading.done():
+            while not self._holds(path, context) and not loading.done():
                 yield StreamProgress("loading", size, seconds=int(self._clock.monotonic() - began))
                 await asyncio.wait((loading,), timeout=TICK)
             await loading
@@ -153,19 +157,22 @@ class LocalModel:
                 loading.cancel()
                 await asyncio.gather(loading, return_exceptions=True)
 
+    def _holds(self, path: str, context: int) -> bool:
+        """Is this model in memory?"""
+        return self._runtime is not None and self._runtime.alive and self._loaded == (path, context)
+
     async def _ready(self, path: str, context: int, stop: StopSignal) -> None:
         """The runtime with this model in it. Raises RuntimeDied, Aborted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        runtime = self._runtime
-        if runtime is not None and runtime.alive and self._loaded == (path, context):
+        if self._holds(path, context):
             return
         await self._unload()
         runtime = self._runtime = await LocalRuntime.start(path, context, self._argv)
-        self._loaded = (path, context)
         try:
             await stop.wait(runtime.ready())
+            self._loaded = (path, context)
         except BaseException:
             await self._unload()
             raise
@@ -190,7 +197,7 @@ class LocalModel:
             await self._unload()
 
     async def _unload(self) -> None:
-        runtime, self._runtime = self._runtime, None
+        runtime, self._runtime, self._loaded = self._runtime, None, ("", 0)
         if runtime is not None:
             await runtime.close()
 
