@@ -105,7 +105,7 @@ async def _inspect_ollama(place: str, names: list[str], key: str) -> CompatibleS
     if not any(isinstance(facts.get("model_info"), dict) for facts in told):
         return None
     windows = (read_ollama_window(facts.get("model_info") or {}) for facts in told)
-    return CompatibleServer(root, tuple(names), tuple(windows), tuple(map(read_sight, told)), OLLAMA)
+    return CompatibleServer(root, tuple(names), tuple(windows), tuple(map(read_sight, told)), api=OLLAMA)
 
 
 def read_window(row: Mapping[str, Any]) -> int:
