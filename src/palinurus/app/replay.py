@@ -153,7 +153,7 @@ async def _play(tape: Tape, world: ReplayWorld, branch: ReplayBranch, root: str)
         raw=world.raw,
         given=world.given,
     )
-    app.catalog.ollama, app.probes = head.ollama, bool(rules.live_from)
+    app.catalog.ollama, app.catalog.windows, app.probes = head.ollama, head.windows, bool(rules.live_from)
     await app.open()
     try:
         _copy_conversation(tape, world.settings.home, root)  # now: a file that nobody knew would be taken up
