@@ -30,6 +30,7 @@ import editors
 import homes
 import mcpusers
 import node
+import openwebui
 import place
 import tui
 from tally import Tally, Told
@@ -77,6 +78,7 @@ PARTS = (
         for who in apiclients.PACKAGES
     ),
     Part("api-aisdk", "Vercel AI SDK", apiclients.AI_SDK[0].partition("@")[2], ("npm",), apiclients.drive_ai_sdk),
+    Part("api-openwebui", "Open WebUI", openwebui.VERSION, (), openwebui.drive),
     Part("mcp-inspector", "MCP inspector", mcpusers.INSPECTOR, ("npm",), mcpusers.drive_inspector),
     Part("mcp-sdk", "MCP SDK (Python)", mcpusers.SDK, (), mcpusers.drive_sdk),
     Part(
