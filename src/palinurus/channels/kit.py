@@ -216,6 +216,11 @@ class MemoTable:
         rows[name] = value
         await self._memo.put(self._key, json.dumps(rows).encode())
 
+    async def remove(self, name: str) -> None:
+        """On disk when this returns."""
+        if (await self.rows()).pop(name, None) is not None:
+            await self._memo.put(self._key, json.dumps(self._rows).encode())
+
 
 class BasicChannel:
     """The part of `Channel` that has a sensible default: no acts, no read-back, no requests."""

@@ -59,7 +59,10 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "slack": {
         "text": "botToken appToken signingSecret apiBase mode replyToMode", "flag": "unfurlLinks unfurlMedia",
     },
-    "matrix": {"text": "homeserver accessToken password userId deviceName autoJoin proxy"},
+    "matrix": {
+        "text": "homeserver accessToken password userId deviceName autoJoin proxy deviceTrust recoveryKey pickleKey",
+        "flag": "encryption",
+    },
     "signal": {"text": "account accountUuid httpUrl httpHost", "flag": "sendReadReceipts", "number": "httpPort"},
     "whatsapp": {"flag": "sendReadReceipts"},
     "irc": {
