@@ -26,6 +26,7 @@ import blocks
 import control
 import editors
 import homes
+import matrix
 import node
 import place
 import tui
@@ -65,6 +66,7 @@ PARTS = (
     Part("node", "OpenClaw, node host", OLD, ("npm",), beside(OLD, node.drive)),
     Part("blocks", "OpenClaw, configurations of its docs", OLD, ("npm",), partial(blocks.drive, OLD)),
     Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
+    Part("matrix", "Synapse and matrix-nio, encrypted", f"{matrix.SYNAPSE}, {matrix.NIO}", (), matrix.drive),
     Part("editors", "ACP SDK's client", editors.VERSION, ("npm", "node"), editors.drive),
 )
 

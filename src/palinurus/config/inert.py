@@ -86,7 +86,7 @@ the platform's library decides
   channels.* network socketMode reactionNotifications reactionAllowlist
   channels.* ui.components slashCommand thread
   channels.*.streaming nativeTransport progress
-  channels.matrix encryption initialSyncLimit
+  channels.matrix initialSyncLimit
   channels.telegram webhookPath
 programs are started by the gateway, not by a template
   agents.*.cliBackends.* imageArg imageMode modelArg output sessionArg sessionMode systemPromptArg systemPromptWhen

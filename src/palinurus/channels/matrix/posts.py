@@ -76,7 +76,7 @@ class MatrixPoster:
         if limits is None or kind == "m.reaction":  # reactions are readable everywhere, as all clients send them
             return await self._done("PUT", build_path("rooms", room, "send", kind, ident), made)
         if self._rooms.crypto is None:
-            return channel.SendFailure(NO_CRYPTO, "refused")
+            return self._no_keys()
         people = await self._rooms.list_readers(room)
         if isinstance(people, channel.SendFailure):
             return people
@@ -85,6 +85,10 @@ class MatrixPoster:
             return sealed
         return await self._done("PUT", build_path("rooms", room, "send", "m.room.encrypted", ident), sealed)
 
+    def _no_keys(self) -> channel.SendFailure:
+        """For good, or only until we are signed in after a start."""
+        return channel.SendFailure(NO_CRYPTO, "refused" if self._rooms.me else "down")
+
     async def _uploaded(self, source: str, *, voice: bool, sealed: bool) -> dict[str, Any] | channel.SendFailure:
         loaded = await self._kit.media.load(source, MEDIA)
         if isinstance(loaded, str):
@@ -92,7 +96,7 @@ class MatrixPoster:
         data, mime, key = loaded.data, loaded.mime, None
         if sealed:
             if self._rooms.crypto is None:
-                return channel.SendFailure(NO_CRYPTO, "refused")
+                return self._no_keys()
             data, key = await asyncio.to_thread(load_part("matrix-files").seal_file, data)
             mime = "application/octet-stream"
         name = "" if sealed else f"?filename={quote(loaded.name, safe='')}"

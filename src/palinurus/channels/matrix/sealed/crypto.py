@@ -303,6 +303,7 @@ class MatrixCrypto:
                 "type": kind,
                 "content": content,
                 "sender": self._keyring.me,
+                "sender_device": self._keyring.device,  # of an older specification: matrix-nio wants it
                 "recipient": device.user,
                 "recipient_keys": {"ed25519": device.signing},
                 "keys": {"ed25519": self._keyring.signing},
