@@ -135,7 +135,7 @@ class MatrixCrypto:
             if isinstance(done, SendFailure):
                 return done
             await self._refill(0, fallback=True)
-        self.detail = await sign_own_device(self._kit, self._calls, own, told, self._save)
+        self.detail = await sign_own_device(self._kit, self._calls, own, told, save=self._save)
         return None
 
     # --- the stream

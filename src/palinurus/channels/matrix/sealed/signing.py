@@ -49,7 +49,7 @@ class SigningKey:
 
 
 async def sign_own_device(
-    kit: ChannelKit, calls: MatrixApi, own: OlmKeyring, told: Mapping[str, Any], save: Callable[[], Awaitable[None]]
+    kit: ChannelKit, calls: MatrixApi, own: OlmKeyring, told: Mapping[str, Any], *, save: Callable[[], Awaitable[None]]
 ) -> str:
     """Have the account's keys vouch for our device. `told` is what the server says of us. Returns what is missing for
     that, for people; "" for nothing."""
