@@ -105,7 +105,7 @@ def _talk(python: str, root: str, url: str, running: list[subprocess.Popen[bytes
     again = say("SAY And again.", "And again.", room)
     tally.note("after kill -9 both can read on", _got(again, "And again."), json.dumps(again)[-1500:])
     chart = os.path.join(root, "work", "chart.txt")
-    file = say(f"SAY Look.\nMEDIA:{chart}", "chart.txt", room)
+    file = say(f"SAY MEDIA:{chart}", "chart.txt", room)
     tally.note("an encrypted file of ours", any(one["text"] == "chart.txt" for one in file["seen"]), json.dumps(file))
     with open(os.path.join(root, "alice", "file.txt"), "w") as out:
         out.write("SAY a file's words\n")
