@@ -30,6 +30,7 @@ import matrix
 import node
 import place
 import tui
+import xmpp
 from tally import Tally, Told
 
 import cli
@@ -71,6 +72,7 @@ PARTS = (
     Part("blocks", "OpenClaw, configurations of its docs", OLD, ("npm",), partial(blocks.drive, OLD)),
     Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
     Part("matrix", "Synapse and matrix-nio, encrypted", f"{matrix.SYNAPSE}, {matrix.NIO}", (), matrix.drive),
+    Part("xmpp", "Prosody and slixmpp", xmpp.SLIXMPP, ("prosody", "openssl"), xmpp.drive),
     Part("editors", "ACP SDK's client", editors.VERSION, ("npm", "node"), editors.drive),
 )
 

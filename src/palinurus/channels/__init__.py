@@ -37,6 +37,7 @@ CHANNELS: dict[str, ChannelEntry] = {
     "mattermost": ChannelEntry("palinurus.channels.mattermost.channel:MattermostChannel"),
     "line": ChannelEntry("palinurus.channels.line.channel:LineChannel"),
     "sms": ChannelEntry("palinurus.channels.sms.channel:SmsChannel"),
+    "xmpp": ChannelEntry("palinurus.channels.xmpp.channel:make_xmpp_channel"),
     "webhook": ChannelEntry("palinurus.channels.webhook.channel:WebhookChannel"),
 }
 

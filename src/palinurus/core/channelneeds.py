@@ -55,6 +55,10 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
         ChannelNeed("authToken", "Twilio's Auth Token", "TWILIO_AUTH_TOKEN"),
         ChannelNeed("fromNumber", "your number there, +1555…", "TWILIO_PHONE_NUMBER"),
     ),
+    "xmpp": (
+        ChannelNeed("jid", "the agent's own address, agent@example.org"),
+        ChannelNeed("password", "its password", "XMPP_PASSWORD"),
+    ),
     "irc": (ChannelNeed("host", "the server"), ChannelNeed("nick", "our nick there")),
     "webhook": (
         ChannelNeed("url", "where our messages are posted, https://…"),
@@ -93,6 +97,7 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "sms": {
         "text": "accountSid authToken fromNumber messagingServiceSid publicWebhookUrl apiBase", "number": "pollSeconds",
     },
+    "xmpp": {"text": "jid password host nick tlsCaFile", "flag": "tls", "number": "port", "texts": "rooms"},
     "webhook": {"text": "url secret", "texts": "acts"},
     "spool": {"text": "dir", "number": "pollSeconds"},
 }  # fmt: skip
