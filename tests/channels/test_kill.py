@@ -25,7 +25,7 @@ from palinurus.testing.signal import PEOPLE, FakeSignal
 from palinurus.testing.slack.server import FakeSlack
 from palinurus.testing.telegram.server import ANN, FakeTelegram
 from palinurus.testing.webhook import FakeWebhook
-from palinurus.testing.xmpp import HUMAN, FakeXmpp
+from palinurus.testing.xmpp.server import HUMAN, FakeXmpp
 
 LONG = 30.0
 

@@ -12,7 +12,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
 from palinurus.testing.conformance.channel import PNG, ChannelHarness, ChannelSuite, wait_until
 from palinurus.testing.platform import make_channel_kit
-from palinurus.testing.xmpp import HUMAN, FakeXmpp
+from palinurus.testing.xmpp.server import HUMAN, FakeXmpp
 
 
 class TestConformance(ChannelSuite):

@@ -60,7 +60,7 @@ def make_xmpp_channel(kit: ChannelKit) -> XmppChannel:
     host, tls = kit.text("host", domain), kit.flag("tls", True)
     if not tls and host not in LOCAL_HOSTS:
         raise kit.wrong("tls", what=READABLE_PASSWORD, hint="leave tls on")
-    where = XmppAddress(jid, host, int(kit.number("port", 5222, 1)), tls, kit.text("tlsCaFile"))
+    where = XmppAddress(jid, host, int(kit.number("port", 5222, 1)), tls, authority=kit.text("tlsCaFile"))
     return XmppChannel(kit, where, kit.secret("password"))
 
 
@@ -237,7 +237,7 @@ class XmppChannel(AccountChannel):
         """One archive's messages come one after another, so what is before this one is on disk."""
         message, archive, ident = one
         around = XmppContext(
-            self._where.jid, self._kit.account, self._nick, frozenset(self._rooms), self._kit.clock.now()
+            self._where.jid, self._kit.account, self._nick, frozenset(self._rooms), now=self._kit.clock.now()
         )
         known = self._real.get(str(message.get("from") or ""), "")
         found = stanzas.parse_message(message, ident, around, known)

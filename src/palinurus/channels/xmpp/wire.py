@@ -9,6 +9,7 @@ import hmac
 import secrets
 import ssl
 from collections.abc import AsyncIterator
+from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
@@ -91,7 +92,8 @@ class XmppStream:
         self._reader = reader
         self._writer = writer
         self._clock = clock
-        self._parser = ElementTree.XMLPullParser(("start", "end"))
+        # Any: the stubs say that events may be of other kinds than those asked for
+        self._parser: Any = ElementTree.XMLPullParser(("start", "end"))
         self._depth = self._unread = 0
         self._root: XmlElement | None = None
         self.jid = ""

@@ -91,7 +91,8 @@ class FakeXmpp(FakePlatform):
     # --- the server
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        parser, depth, signed = ElementTree.XMLPullParser(("start", "end")), 0, False
+        parser: Any = ElementTree.XMLPullParser(("start", "end"))
+        depth, signed = 0, False
         try:
             while data := await reader.read(65536):
                 parser.feed(data)
