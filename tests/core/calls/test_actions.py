@@ -180,6 +180,22 @@ def test_half_an_action_reaches_nobody() -> None:
     assert said(events) == last(events).text == ""
 
 
+def test_after_an_edit_that_did_not_fit_the_file_is_read_first_once() -> None:
+    edit = AssistantMessage((ToolCall("e1", "edit", {"path": "a.txt", "edits": []}),), stopReason="toolUse")
+    failed = ToolResult("e1", "edit", (TextBlock("oldText was not found"),), isError=True)
+
+    def names(*messages: Message) -> list[str]:
+        schema = shape_actions(request(*messages)).schema
+        return [row["properties"]["do"]["const"] for row in (schema or {})["anyOf"]]
+
+    assert names(HI, edit, failed) == ["read"]
+    assert "answer" in names(HI, edit, msgspec.structs.replace(failed, isError=False))
+    assert "answer" in names(HI, edit, failed, ASKED, GOT)
+    again = msgspec.structs.replace(edit, content=(ToolCall("e2", "edit", {"path": "a.txt", "edits": []}),))
+    both = (HI, edit, failed, ASKED, GOT, again, msgspec.structs.replace(failed, toolCallId="e2"))
+    assert "answer" in names(*both)  # it may say that it cannot
+
+
 def test_where_no_tool_may_be_called_only_the_answer_is_left() -> None:
     asked = msgspec.structs.replace(request(HI, ASKED, GOT), tool_choice="none")
     schema = shape_actions(asked).schema
