@@ -64,6 +64,10 @@ def wait(until: float, told: list[str]) -> list[str]:
         for line in screen:
             if (found := _WAITS.search(line)) and (not told or told[-1] != found[1]):
                 told.append(found[1])
+        if any("to decide" in line for line in screen[-6:]):
+            told.append("it asked for leave: o, once")
+            tmux("send-keys", "-t", "day", "Tab")
+            tmux("send-keys", "-t", "day", "o")
         calm = 0 if is_busy(screen) else calm + 1
     return look()
 
@@ -92,7 +96,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", required=True, help="where `pal models pull` put the model")
     parser.add_argument("--to", default=str(HERE / "docs" / "day-local.md"))
-    parser.add_argument("--mode", default="edits")
     options = parser.parse_args()
     where = make_place(options.home)
     pal = [f"PALINURUS_HOME={os.path.abspath(options.home)}", str(Path(sys.executable).parent / "pal"), "--here"]
@@ -101,14 +104,14 @@ def main() -> int:
     try:
         wait(time.monotonic() + 60, [])
         for said in SAID:
-            before, told, began = look(), [], time.monotonic()
+            told, began = list[str](), time.monotonic()
             tmux("send-keys", "-t", "day", "-l", said)
             tmux("send-keys", "-t", "day", "Enter")
             time.sleep(1.0)
             wait(began + 900, told)
             took = time.monotonic() - began
-            seen = set(read_conversation(before))
-            fresh = [line for line in read_conversation(look()) if line not in seen]
+            lines = read_conversation(look())
+            fresh = lines[max((at for at, line in enumerate(lines) if said[:60] in line), default=0) :]
             out += [f"# {took:.0f} s" + (f"   ({told[0]}; {len(told)} such lines)" if told else ""), *fresh, ""]
             print("\n".join(out[-len(fresh) - 2 :]), flush=True)
     finally:

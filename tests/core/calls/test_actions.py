@@ -194,6 +194,10 @@ def test_after_an_edit_that_did_not_fit_the_file_is_read_first_once() -> None:
     again = msgspec.structs.replace(edit, content=(ToolCall("e2", "edit", {"path": "a.txt", "edits": []}),))
     both = (HI, edit, failed, ASKED, GOT, again, msgspec.structs.replace(failed, toolCallId="e2"))
     assert "answer" in names(*both)  # it may say that it cannot
+    search = AssistantMessage((ToolCall("g1", "grep", {"pattern": "x"}),), stopReason="toolUse")
+    nothing = ToolResult("g1", "grep", (TextBlock("No matches found."),), details={"matches": 0})
+    assert names(HI, search, nothing) == ["read", "ls"]  # whoever searched for the wrong word looks before it says no
+    assert "answer" in names(HI, search, msgspec.structs.replace(nothing, details={"matches": 2}))
 
 
 def test_where_no_tool_may_be_called_only_the_answer_is_left() -> None:

@@ -39,7 +39,8 @@ from palinurus.core.types.tool import ToolSpec
 from palinurus.patterns import compile_late
 
 DO, ANSWER, TEXT = "do", "answer", "text"
-EDIT, LOOK = "edit", "read"
+# What may be done after the first of these that came to nothing: its words were a guess.
+LOOKS = {"edit": ("read",), "grep": ("read", "ls")}
 MOST_ACTIONS = 12
 _RESULT_CHARS = 6_000  # of one result: the model's window is small, and what it must answer comes after it
 _OPENING = compile_late(r'\s*\{\s*"do"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
@@ -141,10 +142,10 @@ def choose_tools(tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
 
 def build_schema(request: ModelRequest) -> dict[str, Any]:
     """What may be written: one of the actions; only the answer where no tool may be called, and once the model has been
-    told that it repeats itself; only reading after an edit that did not fit."""
-    names = {spec.name: spec for spec in request.tools}
-    if request.tool_choice != "none" and LOOK in names and _must_look(request.messages):
-        return {"anyOf": [_describe_row(names[LOOK])]}
+    told that it repeats itself; only looking after the first edit that did not fit and an empty search."""
+    looks = LOOKS.get(_find_miss(request.messages), ()) if request.tool_choice != "none" else ()
+    if seen := [_describe_row(spec) for spec in request.tools if spec.name in looks]:
+        return {"anyOf": seen}
     rows = [_row(ANSWER, {TEXT: {"type": "string", "minLength": 1}})]
     last, _ = _find_last_call(request.messages)
     if request.tool_choice != "none" and (last is None or last.invalid != REPEATED):
@@ -251,11 +252,13 @@ def _find_last_call(messages: Sequence[Message]) -> tuple[ToolCall | None, ToolR
     return call, next(results, None)
 
 
-def _must_look(messages: Sequence[Message]) -> bool:
-    """Has the first edit just failed? What it replaces was a guess then: the file is read before anything else."""
-    last, result = _find_last_call(messages)
-    failed = sum(m.isError for m in _since_person(messages) if isinstance(m, ToolResult) and m.toolName == EDIT)
-    return last is not None and last.name == EDIT and result is not None and bool(result.isError) and failed == 1
+def _find_miss(messages: Sequence[Message]) -> str:
+    """The tool that has just come to nothing, if it is the first time; "" otherwise."""
+    recent = [m for m in _since_person(messages) if isinstance(m, ToolResult)]
+    missed = [
+        m.toolName for m in recent if m.isError or (isinstance(m.details, dict) and m.details.get("matches") == 0)
+    ]
+    return missed[-1] if missed and missed.count(missed[-1]) == 1 and recent[-1].toolName == missed[-1] else ""
 
 
 # --- what comes ----------------------------------------------------------------------------------------------
