@@ -35,16 +35,17 @@ def _change(doing: str, method: str, params: dict[str, Any], idle: str = "") -> 
     try:
         return asyncio.run(change())
     except StateLocked as exc:
-        raise StateLocked(
-            f"cannot {doing} while a gateway runs: {exc.message}", fix="stop the gateway, do it, start it again"
-        ) from exc
+        raise StateLocked(f"cannot {doing}: {exc.message}", fix=exc.fix) from exc
 
 
 def import_session(home: str, asked: argparse.Namespace) -> None:
     """A transcript file of another program or machine becomes a session here. Raises NotFound, BadRequest."""
     key = read_session_key(asked.session)
     if not os.path.isfile(asked.file):
-        raise NotFound(f"{asked.file}: no such file")
+        raise NotFound(
+            f"{asked.file}: no such file",
+            fix="name a file that `pal sessions export` wrote, or another program's JSONL",
+        )
     transcript = read_transcript(asked.file)
     if not transcript.entries:
         raise BadRequest(
