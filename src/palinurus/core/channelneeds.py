@@ -50,10 +50,29 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
         ChannelNeed("channelAccessToken", "the channel's long-lived access token", "LINE_CHANNEL_ACCESS_TOKEN"),
         ChannelNeed("channelSecret", "the channel's secret", "LINE_CHANNEL_SECRET"),
     ),
+    "msteams": (
+        ChannelNeed("appId", "the bot's Microsoft App ID", "MSTEAMS_APP_ID"),
+        ChannelNeed("appPassword", "the app's client secret (its value)", "MSTEAMS_APP_PASSWORD"),
+        ChannelNeed("tenantId", "the directory (tenant) id", "MSTEAMS_TENANT_ID"),
+    ),
+    "googlechat": (
+        ChannelNeed(
+            "serviceAccountFile", "the JSON key of a service account, a file", "GOOGLE_CHAT_SERVICE_ACCOUNT_FILE"
+        ),
+        ChannelNeed("audience", "the app's endpoint address, as the Chat API's configuration has it"),
+    ),
+    "nextcloud-talk": (
+        ChannelNeed("baseUrl", "the server's address, https://…"),
+        ChannelNeed("botSecret", "the secret the bot was installed with", "NEXTCLOUD_TALK_BOT_SECRET"),
+    ),
     "sms": (
         ChannelNeed("accountSid", "Twilio's Account SID, AC…", "TWILIO_ACCOUNT_SID"),
         ChannelNeed("authToken", "Twilio's Auth Token", "TWILIO_AUTH_TOKEN"),
         ChannelNeed("fromNumber", "your number there, +1555…", "TWILIO_PHONE_NUMBER"),
+    ),
+    "xmpp": (
+        ChannelNeed("jid", "the agent's own address, agent@example.org"),
+        ChannelNeed("password", "its password", "XMPP_PASSWORD"),
     ),
     "irc": (ChannelNeed("host", "the server"), ChannelNeed("nick", "our nick there")),
     "webhook": (
@@ -72,7 +91,10 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "slack": {
         "text": "botToken appToken signingSecret apiBase mode replyToMode", "flag": "unfurlLinks unfurlMedia",
     },
-    "matrix": {"text": "homeserver accessToken password userId deviceName autoJoin proxy"},
+    "matrix": {
+        "text": "homeserver accessToken password userId deviceName autoJoin proxy deviceTrust recoveryKey pickleKey",
+        "flag": "encryption",
+    },
     "signal": {"text": "account accountUuid httpUrl httpHost", "flag": "sendReadReceipts", "number": "httpPort"},
     "whatsapp": {"flag": "sendReadReceipts"},
     "irc": {
@@ -87,9 +109,20 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "line": {
         "text": "channelAccessToken channelSecret tokenFile secretFile publicWebhookUrl apiBase", "flag": "replyTokens",
     },
+    "msteams": {
+        "text": "appId appPassword tenantId publicWebhookUrl loginBase openIdUrl serviceUrl replyStyle",
+    },
+    "googlechat": {
+        "text": "serviceAccountFile audienceType audience botUser publicWebhookUrl apiBase tokenUrl openIdUrl",
+        "object": "serviceAccount",
+    },
+    "nextcloud-talk": {
+        "text": "baseUrl botSecret botSecretFile botName apiUser apiPassword apiPasswordFile",
+    },
     "sms": {
         "text": "accountSid authToken fromNumber messagingServiceSid publicWebhookUrl apiBase", "number": "pollSeconds",
     },
+    "xmpp": {"text": "jid password host nick tlsCaFile", "flag": "tls", "number": "port", "texts": "rooms"},
     "webhook": {"text": "url secret", "texts": "acts"},
     "spool": {"text": "dir", "number": "pollSeconds"},
 }  # fmt: skip
