@@ -203,9 +203,12 @@ class RunBroadcaster:
             del self._seen[next(iter(self._seen))]
         row = await self._reader.find_row(session) if told < len(shown) else None
         for number, entry in enumerate(shown[told:], told + 1):
+            message = project_entry(entry, number)
+            if message["role"] == "user" and (run := self._runs.get(entry.item)) is not None:
+                message["idempotencyKey"] = f"{run.id}:user"  # who sent it knows it again
             payload = {
                 "sessionKey": session,
-                "message": project_entry(entry, number),
+                "message": message,
                 "messageId": entry.id,
                 "messageSeq": number,
                 "session": row,

@@ -45,7 +45,7 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
     (WRITE, "skills are installed from a folder, an archive or a registry (skills.install, `pal skills install`)",
      "skills.library.{save,mutate,activate,import,upload}"),
     (READ, "skills.status has every skill; skills.detail one of a registry",
-     "skills.library.{list,read} plugins.skills.read"),
+     "skills.library.read plugins.skills.read"),
     (READ, "what a run changed in files is changes.list and changes.get, and can be put back",
      "sessions.{diff,files.list,files.get}"),
     (READ, "webhooks are the config's (hooks), what they started is in sessions.list", "hooks.status"),
@@ -155,7 +155,7 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
 # Fields of newer clients that may be left out of a call.
 HINTS: dict[str, str] = {
     "chat.startup": "maxBytes",
-    "chat.history": "maxBytes inputRunIds",
+    "chat.history": "maxBytes",
     "chat.metadata": "sessionKey",
     "chat.abort": "preserveSideRuns",
     "chat.send": "mentions workContext intent fastAutoOnSeconds replyToId expectedSessionRoutingContract",
@@ -166,7 +166,7 @@ HINTS: dict[str, str] = {
     " refresh",
     "sessions.abort": "clearQueued",
     "sessions.describe": "agentId",
-    "sessions.list": "sortBy includeActivitySummary includePeople ownerFirst requireLastInteraction",
+    "sessions.list": "sortBy includeActivitySummary includePeople ownerFirst requireLastInteraction excludeSystem",
     "sessions.messages.subscribe": "includeApprovals",  # who may approve is told of approvals anyway
     "sessions.send": "mentions",
     "sessions.usage": "agentScope creatorKey groupBy includeHistorical timeZone includeContextWeight",

@@ -58,6 +58,11 @@ NONE: dict[str, tuple[str, Any]] = {
         {"lastAttemptAtMs": None, "lastSuccessAtMs": None, "lastError": None,
          "counts": {"active": 0, "stale": 0, "archived": 0}, "skills": [], "overlaps": []},
     ),
+    "skills.library.list": (
+        READ,
+        {"entries": [], "profileId": None, "multipleProfiles": False, "defaultTarget": "unavailable",
+         "canManageWorkspace": False, "defaultSelectionLimit": 64},
+    ),
     "plugins.uiDescriptors": (READ, {"ok": True, "descriptors": []}),
 }  # fmt: skip
 
