@@ -16,7 +16,7 @@ from palinurus.gateway import attachments
 from palinurus.gateway.context import MethodContext, SessionParams, refuse_busy
 from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.views import project_entry, project_history
+from palinurus.gateway.views import mark_run, project_entry, project_history
 from palinurus.inbox.message import is_stop_word
 from palinurus.inbox.route import MAX_TEXT, make_dedupe
 from palinurus.sessions.entries import MessageEntry
@@ -223,17 +223,16 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
 
 
 async def _mark_inputs(call: MethodCall, messages: list[dict[str, Any]], runs: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Messages that these runs began with say so (`idempotencyKey`); those that still wait, or were taken into the
-    turn of another, are the answer."""
+    """Messages of these runs say so; runs whose message waits, or was taken into another's turn, are the answer."""
     receipts: list[dict[str, Any]] = []
     for run in runs:
         row = await find_run(call, run)
         if row is None:
             continue
-        own = next((one for one in messages if one["role"] == "user" and one.get("item") == row.id), None)
-        if own is not None:
-            own["idempotencyKey"] = f"{run}:user"
-        else:
+        own = [one for one in messages if one.get("item") == row.id]
+        for one in own:
+            mark_run(one, run)
+        if not own:
             receipts.append({"runId": run, "state": "pending" if row.state in ("queued", "running") else "consumed"})
     return receipts
 
