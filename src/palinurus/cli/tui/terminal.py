@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from textual._xterm_parser import XTermParser
 from textual.driver import Driver
@@ -68,7 +67,7 @@ async def ask_terminal_picture(driver: Driver | None, replies: ClipboardReplies)
         if not answer.done():
             answer.set_result(data)
 
-    replies.ask(partial(loop.call_soon_threadsafe, tell))
+    replies.ask(lambda data: loop.call_soon_threadsafe(tell, data))  # from the thread that reads keys
     if driver is not None:
         driver.write(ASK_PICTURE)
     try:
