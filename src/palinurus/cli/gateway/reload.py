@@ -25,7 +25,7 @@ EVERY = 1.0  # seconds between two looks
 # Settings whose reader asks for them at every request, so a new value acts at once.
 LIVE = frozenset(
     f"gateway.{name}"
-    for name in ("chat_completions", "responses", "drain", "deferral", "reload", "debounce", "tools", "page")
+    for name in ("chat_completions", "responses", "drain", "deferral", "reload", "debounce", "tools", "page", "sharing")
 ) | {"version"}
 
 
