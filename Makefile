@@ -114,7 +114,7 @@ dojo: $(VENV)/dojo/.ready  ## AgentDojo on the real product: attacks, tasks unas
 local: $(VENV)/.dev  ## thirty plain requests to a model that runs here (`pal extras add local`, `pal models pull` first); ARGS="--only list,edit", --calls text
 	@$(BIN)/python bench/trial.py $(ARGS)
 
-compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; tmux and chromium for the UIs)
+compat: $(VENV)/.dev  ## real clients and servers against our gateway, one table (what is not installed is said); ARGS="tui cli" picks rows
 	@$(BIN)/python compat/run.py $(ARGS)
 
 clean:

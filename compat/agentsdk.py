@@ -9,22 +9,23 @@ import stat
 import subprocess
 import sys
 import tempfile
-import venv
 
 import place
 from tally import Tally
 
 from palinurus.testing.home import make_home
 
-SDK = "claude-agent-sdk==0.2.183"
+SDK, VERSION = "claude-agent-sdk", "0.2.183"
 PATIENCE = 300
 
 
 def drive(cache: str, tally: Tally) -> None:
     """Both ways."""
-    python = _install(os.path.join(cache, "palinurus-compat", SDK.replace("==", "-")))
+    # from source: the wheels bring a whole Claude Code along, which is not needed here
+    options = ("--no-binary", SDK, f"{SDK}=={VERSION}")
+    python = os.path.join(place.install_pip(os.path.join(cache, f"{SDK}-{VERSION}"), *options), "python")
     root = tempfile.mkdtemp(prefix="agentsdk-")
-    print(f"compat: {SDK} with pal as its command line; logs in {root}", flush=True)
+    print(f"compat: {SDK} {VERSION} with pal as its command line; logs in {root}", flush=True)
     mock, port = place.free_port(), place.free_port()
     model = place.spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock")
     running = [model]
@@ -42,24 +43,6 @@ def drive(cache: str, tally: Tally) -> None:
         for process in reversed(running):
             process.terminate()
             process.wait(15)
-
-
-def _install(folder: str) -> str:
-    """The interpreter of an environment that has the SDK. Raises SystemExit."""
-    python = os.path.join(folder, "bin", "python")
-    if not os.path.exists(os.path.join(folder, "done")):
-        print(f"compat: installing {SDK} (once) …", flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        # from source: the wheels bring a whole Claude Code along, which is not needed here
-        done = subprocess.run(
-            [python, "-m", "pip", "install", "-q", "--no-binary", "claude-agent-sdk", SDK], capture_output=True
-        )
-        if done.returncode:
-            done = subprocess.run([python, "-m", "pip", "install", "-q", SDK], capture_output=True)
-        if done.returncode:
-            raise SystemExit(f"compat: pip failed\n{done.stderr.decode(errors='replace')[-2000:]}")
-        open(os.path.join(folder, "done"), "w").close()
-    return python
 
 
 def _wrap(root: str, home: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+import place
 from tally import Tally
 
 from palinurus.config.check import list_keys_below
@@ -66,9 +67,10 @@ def judge_block(block: Block) -> ConfigReading:
     return judge_config(block.text, block.page, "/nowhere", {"HOME": "/nowhere", "PATH": "/bin", **environ})
 
 
-def drive(docs: str, tally: Tally) -> None:
+def drive(version: str, cache: str, tally: Tally) -> None:
     """Load all of them. A value that is refused is told, and fails nothing: many blocks are excerpts, which name agents
     or files that only the rest of the page has."""
+    docs = os.path.join(place.install_openclaw(cache, version), "node_modules", "openclaw", "docs")
     count: Counter[str] = Counter()
     for block in list_blocks(docs):
         found = judge_block(block)

@@ -16,8 +16,6 @@ from tally import Tally
 
 from palinurus.testing.home import TOKEN
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
 
 class _Files(http.server.SimpleHTTPRequestHandler):
     """The UI's files; a path that is no file is the page itself."""
@@ -42,24 +40,30 @@ class _Files(http.server.SimpleHTTPRequestHandler):
         """Nothing: the driver prints what matters."""
 
 
-def serve(package: str) -> http.server.ThreadingHTTPServer:
-    """The files of the installed package, on a free port."""
-    files = os.path.join(package, "node_modules", "openclaw", "dist", "control-ui")
+def serve(place: Place) -> http.server.ThreadingHTTPServer:
+    """The files of the installed package, on the port that our gateway trusts."""
+    files = os.path.join(place.package, "node_modules", "openclaw", "dist", "control-ui")
     server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0),
+        ("127.0.0.1", place.page),
         lambda *args: _Files(*args, directory=files),  # type: ignore[arg-type]
     )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 
 
-def drive(place: Place, tally: Tally, server: http.server.ThreadingHTTPServer) -> None:
+def drive(place: Place, tally: Tally) -> None:
     """Chat, tools, abort, levels, approvals, sessions and the tabs."""
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if browser is None:
-        tally.note("control: chromium is installed", False, "install Debian's chromium package")
-        return
-    base = f"http://127.0.0.1:{server.server_address[1]}"
+    server = serve(place)
+    try:
+        _browse(place, tally)
+    finally:
+        server.shutdown()
+
+
+def _browse(place: Place, tally: Tally) -> None:
+    browser = shutil.which("chromium")
+    assert browser is not None  # the row's need
+    base = f"http://127.0.0.1:{place.page}"
     address = f"{base}/chat?session=main&gatewayUrl={quote(place.url, safe='')}#token={TOKEN}"
     library = os.path.join(place.package, "node_modules", "playwright-core")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "control.mjs")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,8 @@ PATIENCE = 180
 
 def drive(cache: str, tally: Tally) -> None:
     """Install the SDK, start a gateway with the demo, let the client work in a project."""
-    folder = os.path.join(cache, "palinurus-compat", f"acp-{VERSION}")
-    module = _install(folder)
+    entry = os.path.join("node_modules", *SDK.split("/"), "dist", "v1", "stable", "acp.js")
+    module = place.install_npm(os.path.join(cache, f"acp-{VERSION}"), f"{SDK}@{VERSION}", entry=entry)
     root = tempfile.mkdtemp(prefix="editors-")
     print(f"compat: {SDK} {VERSION} with pal acp; logs in {root}", flush=True)
     project, port = os.path.join(root, "project"), place.free_port()
@@ -38,20 +37,6 @@ def drive(cache: str, tally: Tally) -> None:
         gateway.terminate()
         gateway.wait(15)
     _judge(done, project, tally)
-
-
-def _install(folder: str) -> str:
-    module = os.path.join(folder, "node_modules", *SDK.split("/"), "dist", "v1", "stable", "acp.js")
-    if not os.path.exists(module):
-        npm = shutil.which("npm")
-        if npm is None:
-            raise SystemExit("compat: npm is needed to install the ACP SDK; install Node.js")
-        os.makedirs(folder, exist_ok=True)
-        names = ["--prefix", folder, f"{SDK}@{VERSION}"]
-        done = subprocess.run([npm, "install", "--no-audit", "--no-fund", *names], cwd=folder, capture_output=True)
-        if done.returncode:
-            raise SystemExit(f"compat: npm failed\n{done.stderr.decode(errors='replace')[-2000:]}")
-    return module
 
 
 def _judge(done: subprocess.CompletedProcess[str], project: str, tally: Tally) -> None:

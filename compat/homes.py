@@ -27,8 +27,7 @@ from palinurus.errors import GatewayUnreachable
 from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway, make_identity
 from palinurus.gateway.rpc import MethodError
 
-NEWEST = "2026.9.6"
-PYTHON = {"hermes": "hermes-agent==0.19.0", "nanobot": "nanobot-ai==0.3.5"}
+HERMES, NANOBOT = "0.19.0", "0.3.5"
 WORDS = ("hello from before", "and a second line")
 TOOLS = 'TOOL read {"path": "notes.txt"}\nSAY it says $RESULT'
 AFTER = "a new conversation"
@@ -54,61 +53,42 @@ MODEL = {"id": "model", "name": "Model", "contextWindow": 200_000, "maxTokens": 
 PATIENCE = 600
 
 
-def drive(package: str, cache: str, tally: Tally) -> None:
-    """All four."""
-    root = tempfile.mkdtemp(prefix="homes-")
-    print(f"compat: homes of other programs in {root}", flush=True)
-    with mock_model(root) as url:
-        newest = os.path.join(cache, "palinurus-compat", NEWEST)
-        install_newest(newest, os.path.join(package, "node_modules", "node", "bin"))
-        for version, where in ((place.VERSION, package), (NEWEST, newest)):
-            home = make_openclaw(os.path.join(root, version), where, url)
-            imported.check(tally, "openclaw", version, home)
-            if version == place.VERSION:
-                ours = os.path.join(os.path.dirname(home), "pal")
-                serve, repair = (partial(do, package=package) for do in (serve_openclaw, repair_openclaw))
-                back.check(tally, ours, serve, repair)
-        for program, wheel in PYTHON.items():
-            binaries = install_python(os.path.join(cache, "palinurus-compat", wheel), wheel)
-            make = make_hermes if program == "hermes" else make_nanobot
-            imported.check(tally, program, wheel.partition("==")[2], make(os.path.join(root, program), binaries, url))
+def drive_openclaw(version: str, cache: str, tally: Tally) -> None:
+    """A home of this version; of the older one also the way back."""
+    package = place.install_openclaw(cache, version)
+    with mock_model() as (root, url):
+        home = make_openclaw(os.path.join(root, version), package, url)
+        imported.check(tally, "openclaw", version, home)
+        if version == place.VERSIONS[0]:
+            ours = os.path.join(os.path.dirname(home), "pal")
+            serve, repair = (partial(do, package=package) for do in (serve_openclaw, repair_openclaw))
+            back.check(tally, ours, serve, repair)
+
+
+def drive_hermes(cache: str, tally: Tally) -> None:
+    wheel = f"hermes-agent=={HERMES}"
+    binaries = place.install_pip(os.path.join(cache, wheel), wheel)
+    with mock_model() as (root, url):
+        imported.check(tally, "hermes", HERMES, make_hermes(os.path.join(root, "hermes"), binaries, url))
+
+
+def drive_nanobot(cache: str, tally: Tally) -> None:
+    wheel = f"nanobot-ai=={NANOBOT}"
+    binaries = place.install_pip(os.path.join(cache, wheel), wheel)
+    with mock_model() as (root, url):
+        imported.check(tally, "nanobot", NANOBOT, make_nanobot(os.path.join(root, "nanobot"), binaries, url))
 
 
 @contextmanager
-def mock_model(root: str) -> Iterator[str]:
-    """A model that echoes; its address."""
-    port = place.free_port()
-    with open(os.path.join(root, "mock.log"), "wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "palinurus.testing.server", "--port", str(port)], stdout=log, stderr=log
-        )
+def mock_model() -> Iterator[tuple[str, str]]:
+    """A folder for homes, and the address of a model that echoes."""
+    root, port = tempfile.mkdtemp(prefix="homes-"), place.free_port()
+    print(f"compat: homes of other programs in {root}", flush=True)
+    server = place.spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(port)], root, "mock")
     try:
-        yield f"http://127.0.0.1:{port}/v1"
+        yield root, f"http://127.0.0.1:{port}/v1"
     finally:
         server.kill()
-
-
-def install_newest(package: str, node: str) -> None:
-    """The newest OpenClaw refuses to be installed by an older Node than it runs on."""
-    if not os.path.exists(os.path.join(package, "node_modules", "openclaw", "openclaw.mjs")):
-        os.makedirs(package, exist_ok=True)
-        with open(os.path.join(package, "package.json"), "w", encoding="utf-8") as file:
-            file.write('{"name": "compat", "private": true}\n')
-        print(f"compat: installing openclaw@{NEWEST} (once, some minutes) …", flush=True)
-        environ = {**os.environ, "PATH": node + os.pathsep + os.environ["PATH"]}
-        names = [f"openclaw@{NEWEST}", f"node@{place.NODE}"]
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund", *names], cwd=package, env=environ,
-                       capture_output=True, check=True)  # fmt: skip
-
-
-def install_python(folder: str, wheel: str) -> str:
-    """A Python program in an environment of its own; the folder of its commands."""
-    if not os.path.exists(os.path.join(folder, ".done")):
-        print(f"compat: installing {wheel} (once) …", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([os.path.join(folder, "bin", "pip"), "install", "-q", wheel], check=True, capture_output=True)
-        open(os.path.join(folder, ".done"), "w").close()
-    return os.path.join(folder, "bin")
 
 
 def make_openclaw(home: str, package: str, url: str) -> str:
@@ -139,7 +119,7 @@ def make_openclaw(home: str, package: str, url: str) -> str:
     key = {"type": "api_key", "provider": "anthropic", "key": "sk-ant-of-the-test"}
     profiles = {"version": 1, "profiles": {"anthropic:default": key}}
     put(root, "agents/main/agent/auth-profiles.json", json.dumps(profiles))
-    if NEWEST in package:
+    if place.VERSIONS[1] in package:
         repair_openclaw(home, package)  # it does not start before it has taken older files into its databases
     with serve_openclaw(home, package, port) as ask:
         for agent in ("main", "work"):

@@ -5,30 +5,41 @@ Knows how to install and start them and how to call OpenClaw's program; knows no
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
+
+from tally import Tally
 
 from palinurus.testing.home import TOKEN, make_home
 
-VERSION = "2026.6.6"
+VERSIONS = ("2026.6.6", "2026.9.6")
 NODE = "24"
+SEARCH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))  # servers of Debian are there
 MODELS = (("model", "Model"), ("second", "Second"))
+
+
+class NotInstalled(Exception):
+    """The other side could not be had; its words say why. The row then says so and fails nothing."""
 
 
 class Place(NamedTuple):
     """Everything started; `stop` ends it."""
 
     root: str
+    version: str  # of OpenClaw
     package: str  # folder with node_modules
     home: str  # our state directory
     port: int
+    page: int  # a port whose pages our gateway trusts
     shots: str  # screenshots and screens
     running: list[subprocess.Popen[bytes]]
 
@@ -62,7 +73,7 @@ class Place(NamedTuple):
             "OPENCLAW_GATEWAY_TOKEN": TOKEN,
         }
 
-    def openclaw(self, *args: str, client: str = "cli", timeout: float = 90) -> tuple[int, str, str]:
+    def openclaw(self, *args: str, client: str = "cli", timeout: float = 180) -> tuple[int, str, str]:
         """Run a command to its end: (exit code, output, errors)."""
         try:
             done = subprocess.run(
@@ -86,38 +97,89 @@ class Place(NamedTuple):
                 process.kill()
 
 
-def install(package: str) -> None:
-    """The real program and a Node that runs it, from the package registry npm is set up for. Raises SystemExit."""
-    if os.path.exists(os.path.join(package, "node_modules", "openclaw", "openclaw.mjs")):
-        return
-    npm = shutil.which("npm")
-    if npm is None:
-        raise SystemExit("compat: npm is needed to install OpenClaw; install Node.js (any version that has npm)")
-    os.makedirs(package, exist_ok=True)
-    with open(os.path.join(package, "package.json"), "w", encoding="utf-8") as handle:
-        handle.write('{"name": "compat", "private": true}\n')
-    print(f"compat: installing openclaw@{VERSION} (once, a minute or two) …", flush=True)
-    names = [f"openclaw@{VERSION}", f"node@{NODE}"]
-    # `node` fetches its binary in an install script of its own package only; nothing else needs one.
-    done = subprocess.run([npm, "install", "--no-audit", "--no-fund", *names], cwd=package, capture_output=True)
+def play(version: str, drive: Callable[[Place, Tally], None], cache: str, tally: Tally) -> None:
+    """Install, start, drive, end."""
+    here = start(version, install_openclaw(cache, version))
+    print(f"compat: openclaw {version} against {here.url}; logs in {here.root}", flush=True)
+    try:
+        drive(here, tally)
+    finally:
+        here.stop()
+
+
+def install_openclaw(cache: str, version: str) -> str:
+    """The real program and a Node that runs it: the folder with node_modules. Raises NotInstalled."""
+    folder = os.path.join(cache, version)
+    entry = os.path.join("node_modules", "openclaw", "openclaw.mjs")
+    if not os.path.exists(os.path.join(folder, entry)):
+        # The newest refuses to be installed by an older Node than it runs on.
+        own = os.path.join(folder, "node_modules", "node", "bin")
+        install_npm(folder, f"node@{NODE}", entry=os.path.join("node_modules", "node", "bin", "node"))
+        install_npm(folder, f"openclaw@{version}", f"node@{NODE}", entry=entry, path=own)
+    return folder
+
+
+def install_npm(folder: str, *names: str, entry: str, path: str = "") -> str:
+    """Packages into a folder, once: where `entry` then is. Raises NotInstalled."""
+    found = os.path.join(folder, entry)
+    with only_one(folder):
+        if not os.path.exists(found):
+            print(f"compat: installing {' '.join(names)} (once) …", flush=True)
+            package = os.path.join(folder, "package.json")
+            if not os.path.exists(package):
+                with open(package, "w", encoding="utf-8") as file:
+                    file.write('{"name": "compat", "private": true}\n')
+            _run_installer(["npm", "install", "--no-audit", "--no-fund", "--prefix", folder, *names], folder, path)
+            if not os.path.exists(found):
+                raise NotInstalled(f"npm brought no {entry}")
+    return found
+
+
+def install_pip(folder: str, *options: str) -> str:
+    """Wheels into an environment of their own, once: the folder of its commands. Raises NotInstalled."""
+    with only_one(folder):
+        done = os.path.join(folder, ".done")
+        if not os.path.exists(done):
+            print(f"compat: installing {' '.join(options)} (once) …", flush=True)
+            _run_installer([sys.executable, "-m", "venv", "--clear", folder], folder)
+            pip = os.path.join(folder, "bin", "pip")
+            _run_installer([pip, "install", "-q", "--disable-pip-version-check", *options], folder)
+            open(done, "w").close()
+    return os.path.join(folder, "bin")
+
+
+@contextmanager
+def only_one(folder: str) -> Iterator[None]:
+    """Rows side by side may want the same package: the second waits until the first has it."""
+    os.makedirs(folder, exist_ok=True)
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _run_installer(command: list[str], folder: str, path: str = "") -> None:
+    environ = {**os.environ, "PATH": path + os.pathsep + os.environ.get("PATH", "")} if path else None
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise SystemExit(f"compat: npm failed\n{done.stderr.decode(errors='replace')[-2000:]}")
+        words = (done.stderr or done.stdout).decode(errors="replace").strip()
+        print(words[-2000:], flush=True)
+        first = next((line for line in words.splitlines() if "rror" in line or "ERR" in line), words[-200:])
+        raise NotInstalled(f"{os.path.basename(command[0])}: {first[:160]}")
 
 
-def start(package: str, origins: tuple[str, ...] = ()) -> Place:
+def start(version: str, package: str) -> Place:
     """Mock model and gateway, listening. Raises SystemExit when one does not come up."""
     root = tempfile.mkdtemp(prefix="compat-")
     shots = os.path.join(root, "shots")
     os.makedirs(shots)
     running: list[subprocess.Popen[bytes]] = []
-    mock, port = free_port(), free_port()
+    mock, port, page = free_port(), free_port(), free_port()
     running.append(spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock"))
-    home = make_home(
-        root, _config(port, origins), {"notes.txt": "remember the milk\n"}, url=f"http://127.0.0.1:{mock}/v1"
-    )
+    files = {"notes.txt": "remember the milk\n"}
+    home = make_home(root, _config(port, page), files, url=f"http://127.0.0.1:{mock}/v1")
     pal = [sys.executable, "-m", "palinurus", "--home", home, "gateway", "--port", str(port)]
     running.append(spawn(pal, root, "gateway"))
-    place = Place(root, package, home, port, shots, running)
+    place = Place(root, version, package, home, port, page, shots, running)
     for one in (mock, port):
         if not listens(one):
             place.stop()
@@ -125,13 +187,13 @@ def start(package: str, origins: tuple[str, ...] = ()) -> Place:
     return place
 
 
-def _config(port: int, origins: tuple[str, ...]) -> dict[str, object]:
+def _config(port: int, page: int) -> dict[str, object]:
     models = [
         {"id": ident, "name": name, "input": ["text"], "contextWindow": 200_000, "maxTokens": 8192, "reasoning": True}
         for ident, name in MODELS
     ]
     return {
-        "gateway": {"port": port, "controlUi": {"allowedOrigins": list(origins)}},
+        "gateway": {"port": port, "controlUi": {"allowedOrigins": [f"http://127.0.0.1:{page}"]}},
         "models": {"providers": {"fake": {"models": models}}},
         "tools": {"exec": {"ask": "on-miss", "security": "allowlist"}},
     }

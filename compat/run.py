@@ -1,15 +1,25 @@
-"""`make compat`: the unmodified OpenClaw clients against our gateway with a mock model, the configs of its docs, and
-Claude's Agent SDK with `pal` as its command line, and the npm SDK's client of the Agent Client Protocol with `pal acp`.
-Exit 1 on a mismatch.
+"""`make compat`: real clients and servers against our gateway, one table at the end. Exit 1 on a mismatch.
 
-PARTS (blocks, homes, agentsdk, editors, cli, node, tui, control) as arguments pick some of them. The package is kept in
-$COMPAT_PACKAGE (else the user's cache folder); screens and screenshots go to a new folder that is named at the end.
+A counterpart is a file with `drive(cache, tally)` (or `drive(place, tally)` under `beside`, which starts a mock model
+and our gateway) and a row of PARTS. Names of rows, or their beginnings, as arguments pick some. Each row runs in a
+process of its own, $COMPAT_JOBS (else as many as there are cores) side by side; packages are kept in the user's cache
+folder (`place.install_npm`, `place.install_pip`). What cannot be had raises `place.NotInstalled`.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import signal
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
 
 import agentsdk
 import blocks
@@ -19,53 +29,121 @@ import homes
 import node
 import place
 import tui
-from tally import Tally
+from tally import Tally, Told
 
 import cli
 
-PARTS = ("blocks", "homes", "agentsdk", "editors", "cli", "node", "tui", "control")
+OLD, NEW = place.VERSIONS
+AIM = 25 * 60  # seconds for everything
+PATIENCE = 20 * 60  # seconds for one row
 
 
-def main(wanted: list[str]) -> int:
-    """Install, start, drive, report."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    package = os.environ.get("COMPAT_PACKAGE") or os.path.join(cache, "palinurus-compat", place.VERSION)
-    tally = Tally()
-    if "agentsdk" in (wanted or PARTS):
-        agentsdk.drive(cache, tally)
-    if "editors" in (wanted or PARTS):
-        editors.drive(cache, tally)
-    if wanted and set(wanted) <= {"agentsdk", "editors"}:
-        return 0 if tally.good else 1
-    place.install(package)
-    if "blocks" in (wanted or PARTS):
-        blocks.drive(os.path.join(package, "node_modules", "openclaw", "docs"), tally)
-    if "homes" in (wanted or PARTS):
-        homes.drive(package, cache, tally)
-    wanted = [part for part in wanted or PARTS if part not in ("blocks", "homes", "agentsdk", "editors")]
-    if not wanted:
-        return 0 if tally.good else 1
-    server = control.serve(package)
-    here = place.start(package, (f"http://127.0.0.1:{server.server_address[1]}",))
-    print(f"compat: openclaw {place.VERSION} against {here.url}; logs in {here.root}")
+class Part(NamedTuple):
+    """One row. `needs` are programs; without one of them the row says so and fails nothing."""
+
+    name: str
+    who: str
+    version: str
+    needs: tuple[str, ...]
+    drive: Callable[[str, Tally], None]
+
+
+def beside(version: str, drive: Callable[[place.Place, Tally], None]) -> Callable[[str, Tally], None]:
+    """The same with OpenClaw of this version, a mock model and our gateway."""
+    return partial(place.play, version, drive)
+
+
+# The longest first: the others fill the rest of the time.
+PARTS = (
+    Part("homes-new", "OpenClaw, homes", NEW, ("npm",), partial(homes.drive_openclaw, NEW)),
+    Part("homes", "OpenClaw, homes, and back", OLD, ("npm",), partial(homes.drive_openclaw, OLD)),
+    Part("homes-hermes", "hermes, homes", homes.HERMES, (), homes.drive_hermes),
+    Part("homes-nanobot", "nanobot, homes", homes.NANOBOT, (), homes.drive_nanobot),
+    Part("control", "OpenClaw, Control UI", OLD, ("npm", "chromium"), beside(OLD, control.drive)),
+    Part("tui", "OpenClaw, terminal", OLD, ("npm", "tmux"), beside(OLD, tui.drive)),
+    Part("cli", "OpenClaw, commands and ACP bridge", OLD, ("npm",), beside(OLD, cli.drive)),
+    Part("node", "OpenClaw, node host", OLD, ("npm",), beside(OLD, node.drive)),
+    Part("blocks", "OpenClaw, configurations of its docs", OLD, ("npm",), partial(blocks.drive, OLD)),
+    Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
+    Part("editors", "ACP SDK's client", editors.VERSION, ("npm", "node"), editors.drive),
+)
+
+
+def main(words: list[str]) -> int:
+    """Everything, or what the words pick."""
+    if words[:1] == ["--alone"]:
+        return play_alone(next(part for part in PARTS if part.name == words[1]), words[2])
+    wrong = [word for word in words if not any(part.name.startswith(word) for part in PARTS)]
+    if wrong:
+        raise SystemExit(f"compat: there is no part {wrong[0]!r}; parts are {', '.join(part.name for part in PARTS)}")
+    wanted = [part for part in PARTS if not words or part.name in words or part.name.startswith(tuple(words))]
+    begun, running = time.monotonic(), set[int]()
+    with ThreadPoolExecutor(int(os.environ.get("COMPAT_JOBS") or os.cpu_count() or 2)) as crew:
+        try:
+            told = list(crew.map(partial(start_alone, running), wanted))
+        except KeyboardInterrupt:
+            crew.shutdown(wait=False, cancel_futures=True)
+            for group in tuple(running):
+                os.killpg(group, signal.SIGKILL)
+            raise SystemExit("compat: stopped") from None
+    print("\n" + draw_table([(part.who, part.version, one) for part, one in zip(wanted, told, strict=True)]))
+    took = time.monotonic() - begun
+    print(f"\ncompat: {took / 60:.1f} minutes{f', more than {AIM // 60}' if took > AIM else ''}")
+    return 1 if any(one.is_red for one in told) else 0
+
+
+def start_alone(running: set[int], part: Part) -> Told:
+    """A row in a process of its own, whose words are printed when it is over. One that takes too long is ended."""
+    absent = [name for name in part.needs if shutil.which(name, path=place.SEARCH) is None]
+    if absent:
+        return Told(missing=f"{', '.join(absent)} not found")
+    print(f"compat: {part.name} begins", flush=True)
+    begun, kept = time.monotonic(), tempfile.mkstemp(prefix="compat-")[1]
+    command = [sys.executable, os.path.abspath(__file__), "--alone", part.name, kept]
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    running.add(child.pid)
     try:
-        for part in wanted:
-            if part == "cli":
-                cli.drive(here, tally)
-            elif part == "node":
-                node.drive(here, tally)
-            elif part == "tui":
-                tui.drive(here, tally)
-            elif part == "control":
-                control.drive(here, tally, server)
-            else:
-                raise SystemExit(f"compat: there is no part {part!r}; parts are {', '.join(PARTS)}")
-    finally:
-        here.stop()
-        server.shutdown()
-    failed = [name for name, ok, _ in tally.rows if not ok]
-    print(f"\ncompat: {len(tally.rows) - len(failed)} of {len(tally.rows)} fit; look at {here.shots}")
-    return 1 if failed else 0
+        said = child.communicate(timeout=PATIENCE)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)  # with all that it started
+        said = child.communicate()[0] + f"\nended after {PATIENCE} s".encode()
+    running.discard(child.pid)
+    print(f"\n== {part.name}: {part.who} {part.version}\n{said.decode(errors='replace').rstrip()}", flush=True)
+    with open(kept, encoding="utf-8") as file:
+        text = file.read()
+    os.unlink(kept)
+    told = Told(**json.loads(text)) if text else Told(stopped="it stopped: see above")
+    return told._replace(seconds=time.monotonic() - begun)
+
+
+def play_alone(part: Part, kept: str) -> int:
+    """In the process of a row: what came of it goes into the file."""
+    tally, missing = Tally(), ""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    try:
+        part.drive(os.path.join(cache, "palinurus-compat"), tally)
+    except place.NotInstalled as error:
+        missing = str(error)
+    with open(kept, "w", encoding="utf-8") as file:
+        json.dump(tally.tell(missing)._asdict(), file)
+    return 0
+
+
+def draw_table(rows: list[tuple[str, str, Told]]) -> str:
+    """What people look at: who, version, checks, passed, seconds, and a word where it is not simply green."""
+    lines = [("client or server", "version", "checks", "passed", "seconds", "")]
+    for who, version, told in rows:
+        counts = (str(told.checks), str(told.passed), f"{told.seconds:.0f}") if not told.missing else ("-", "-", "-")
+        lines.append((who, told.version or version, *counts, told.verdict))
+    widths = [max(len(line[at]) for line in lines) for at in range(5)]
+    drawn = []
+    for line in lines:
+        left = "  ".join(text.ljust(width) for text, width in zip(line[:2], widths, strict=False))
+        right = "  ".join(text.rjust(width) for text, width in zip(line[2:5], widths[2:], strict=False))
+        drawn.append(f"{left}  {right}  {line[5]}".rstrip())
+    return "\n".join(drawn)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import time
 
@@ -56,9 +55,6 @@ class Screen:
 
 def drive(place: Place, tally: Tally) -> None:
     """Chat, tool card, abort, levels, models, sessions."""
-    if shutil.which("tmux") is None:
-        tally.note("tui: tmux is installed", False, "install tmux")
-        return
     screen = Screen(place)
     try:
         tally.has("tui: connects", until(screen.see, r"connected \| idle", seconds=60), r"connected", r"fake/model")

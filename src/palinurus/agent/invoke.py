@@ -17,6 +17,7 @@ from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.model import ModelFailure
 from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.peer import find_mcp_peer
 from palinurus.store.port import RunClaim
 
 AGAIN = 2  # as an attempt that is not the first: an idle session is not begun anew by a look at it
@@ -49,6 +50,9 @@ class DirectToolCaller:
         if tool is None:
             return None
         asked = ToolCall(ident, name, dict(arguments))
-        context = RunToolContext(plan, asked, self._clock, lambda *_: None, seen=self._seen)
+        peer = find_mcp_peer()
+        context = RunToolContext(
+            plan, asked, self._clock, lambda _, text: peer.log("info", text) if peer else None, seen=self._seen
+        )
         result: ToolResult = await load_part("tool-call")(asked, {name: tool}, context, self._hooks)
         return result

@@ -356,6 +356,8 @@ class AppParts:
             changed=changed,
             fitted=self.pipeline.fit_replies,
             commands=self.commands,
+            resources=self.plugins.brought.resources,
+            prompts=self.plugins.brought.prompts,
             compactions=compactions,
             subagents=self.subagents,
             stock=lambda agent: sources.stock(agents[agent]),

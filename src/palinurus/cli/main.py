@@ -113,7 +113,7 @@ PARTS: dict[str, str] = {
     "weak": "palinurus.config.sections.weakening:list_weaknesses",
     "service": "palinurus.cli.gateway.daemon:run_service",  # `pal gateway` with a verb
     "bridge": "palinurus.cli.bridges.editor:serve_acp",  # needs the extra `acp`
-    "server": "palinurus.cli.bridges.mcpserver:serve_mcp",  # needs the extra `mcp`
+    "server": "palinurus.cli.bridges.mcpserver:serve_mcp",
     "mail": "palinurus.app.mail:MailWatch",
     "spans": "palinurus.cli.gateway.spans:OtelSpans",  # needs the extra `otel`
     "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`

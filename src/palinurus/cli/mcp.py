@@ -9,18 +9,15 @@ import argparse
 import asyncio
 import logging
 import os
-import sys
 from typing import Any
 
 import msgspec
 
-from palinurus import __version__
 from palinurus.app import mcp
 from palinurus.app.mcpsignin import McpSignIns
 from palinurus.cli.args import (
     JSON,
     Verb,
-    load_extra,
     load_settings,
     make_arg,
     parse_verb,
@@ -28,18 +25,19 @@ from palinurus.cli.args import (
     resolve_session_key,
     to_json,
 )
+from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.models import login
 from palinurus.cli.models.catalog import describe_signed_in
-from palinurus.cli.reach.gateway import open_link
+from palinurus.cli.reach.http import find_gateway_address, is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import set_config_key, unset_config_key
 from palinurus.config.sections.mcp import McpServerSettings, McpSettings
 from palinurus.core.text import format_count
+from palinurus.core.types.caller import ADMIN, READ, WRITE
 from palinurus.core.types.tool import Tool
-from palinurus.errors import BadRequest, NotFound, PalinurusError
-from palinurus.gateway.rpc import READ, WRITE, ClientDescription
+from palinurus.errors import BadRequest, GatewayUnreachable, NotFound, PalinurusError
 from palinurus.providers.signin.vault import MCP
 from palinurus.tools.mcp.pins import digest_tool
 from palinurus.tools.mcp.server import McpServer
@@ -257,13 +255,15 @@ def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 
 def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
-    serve = load_extra("server", "mcp", ("mcp", "mcp_types", "anyio"), "MCP")
     target = str(resolve_session_key(loaded.settings, asked.session, asked.agent))
-    client = ClientDescription("cli", __version__, sys.platform, "cli", display_name="MCP")
+    query = {"session": target, "send": "0" if asked.read_only else "1"}
+    scopes = ",".join((READ, WRITE, *((ADMIN,) if asked.memory else ())))
+    serve: Any = load_part(PARTS["server"])
 
     async def run() -> None:
-        link = await open_link(loaded.settings, SystemClock(), client=client, scopes=(READ, WRITE))
-        await serve(link, target, not asked.read_only, memory=asked.memory)
+        if not await is_gateway_running(loaded.settings):
+            raise GatewayUnreachable("no gateway runs here", fix="`pal gateway` starts it")
+        await serve(find_gateway_address(loaded.settings), query, scopes)
 
     asyncio.run(run())
     return 0

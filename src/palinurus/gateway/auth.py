@@ -96,7 +96,7 @@ class GatewayAuth:
             user = self.find_proxy_user(peer)
             if user is None:
                 return _REFUSED
-            return Caller(user, narrow_scopes(peer, SCOPES), "proxy", address=peer.address)
+            return Caller(user, narrow_scopes(peer.headers, SCOPES), "proxy", address=peer.address)
         if len(peer.credentials) != 1:
             return _REFUSED
         scheme, _, secret = peer.credentials[0].partition(" ")
@@ -160,9 +160,9 @@ class GatewayAuth:
         return origin in self._origins or "*" in self._origins or origin == f"{self._scheme}://{peer.hosts[0].lower()}"
 
 
-def narrow_scopes(peer: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:
+def narrow_scopes(headers: Mapping[str, str], scopes: frozenset[str]) -> frozenset[str]:
     """`scopes`, lowered to what the proxy's header names. Without the header they stay."""
-    header = peer.headers.get(NARROW)
+    header = headers.get(NARROW)
     if header is None:
         return scopes
     named = frozenset(part.strip() for part in header.split(","))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import unquote
 
@@ -220,9 +221,10 @@ def reply_fault(fault: HttpFault) -> Response:
     return response
 
 
-async def open_event_stream(request: BaseRequest) -> StreamResponse:
+async def open_event_stream(request: BaseRequest, headers: Mapping[str, str] = {}) -> StreamResponse:
     """A response that goes on as server-sent events; its head is written."""
-    response = StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    kind = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+    response = StreamResponse(headers={**HEADERS, **kind, **headers})
     await response.prepare(request)
     return response
 

@@ -66,14 +66,6 @@ def _stored(what: str) -> RouteHandler:
     return lambda visit: late.load_part("stored")(visit, what)
 
 
-def _mcp(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
-    try:
-        handle = late.load_part("mcp-http")
-    except ModuleNotFoundError:
-        return HttpFault(503, "MCP needs an extra that is not installed: `pal extras add mcp`", "unavailable")
-    return handle(visit)  # type: ignore[no-any-return]
-
-
 def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
     return visit.gateway.calls.answer(visit)
 
@@ -99,6 +91,7 @@ _LATER: dict[str, RouteHandler] = {  # loaded when somebody asks
     "asset": lambda visit: late.load_part("completions").handle_asset(visit),
     "invoke": lambda visit: late.load_part("invoke")(visit),
     "history": lambda visit: late.load_part("history")(visit),
+    "mcp": lambda visit: late.load_part("mcp-http")(visit),
 }
 CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
@@ -125,7 +118,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)"), "conversation", READ, _stored("conversation")),
     HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)/items"), "items", READ, _stored("items")),
     HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", WRITE, _LATER["asset"]),
-    HttpRoute("POST", compile_late(r"/mcp"), "mcp", READ, _mcp),
+    *(HttpRoute(verb, compile_late(r"/mcp"), "mcp", READ, _LATER["mcp"]) for verb in ("POST", "GET", "DELETE")),
     HttpRoute("POST", compile_late(r"/reach/turn"), "reach", ADMIN, _reach),
     HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", ADMIN, _LATER["invoke"]),
     HttpRoute("GET", compile_late(r"/metrics"), "metrics", READ, _metrics),

@@ -35,6 +35,7 @@ from palinurus.gateway.token import PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
 
 if TYPE_CHECKING:  # loaded with the first request (`late`)
+    from palinurus.gateway.mcp.session import McpSessions
     from palinurus.gateway.openai.endpoints import OutcomeWaits
 
 log = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ class GatewayServer:
         self.proof_key = secrets.token_hex(32)  # in gateway.json, for who may read that
         self.fingerprint = ""  # of its certificate; "": plain HTTP
         self._waits: OutcomeWaits | None = None
+        self.mcp: McpSessions | None = None  # clients of our MCP server, from the first on
         self._stopping = False
         self.page: WebPage = WebPage(base=host.settings.gateway.page_base, look=host.settings.gateway.look)
         self.metrics = GatewayMetrics()
@@ -191,6 +193,8 @@ class GatewayServer:
         self._stopping = True
         if self._waits is not None:
             self._waits.end()
+        if self.mcp is not None:
+            self.mcp.close()
         self._unfollow()
         await self.clients.stop()
         if self._doors is not None:

@@ -24,6 +24,7 @@ from palinurus.patterns import compile_late
 from palinurus.plugins.function import HookFunction, make_async_handler, tool
 from palinurus.plugins.hooks import HOOK_POINTS, PROMPT_FIELDS, Hooks
 from palinurus.plugins.manifest import PluginManifest
+from palinurus.plugins.peer import PluginPrompt, PluginResource
 
 _COMMAND = compile_late(r"[a-z][a-z0-9_-]{0,31}")
 
@@ -76,6 +77,8 @@ class PluginContributions(msgspec.Struct):
     channels: dict[str, Callable[[dict[str, Any]], Channel]] = {}
     skills: list[str] = []  # folders
     cli: dict[str, Callable[[list[str]], int]] = {}
+    resources: dict[str, PluginResource] = {}  # by uri
+    prompts: dict[str, PluginPrompt] = {}
     warnings: list[str] = []
 
     def attach(self, hooks: Hooks) -> None:
@@ -188,6 +191,22 @@ class PluginApi:
         if name not in self._manifest.cli:
             raise PluginRegistrationError(f"cli {name!r}: the manifest does not list it under cli")
         self.brought.cli[name] = run
+
+    def resource(self, made: PluginResource) -> None:
+        """Something that other agents may read (MCP). The manifest declares `mcp`."""
+        self._declared("mcp")
+        self._once(self.brought.resources, made.uri, "resource")
+        self.brought.resources[made.uri] = made
+
+    def change_resource(self, uri: str) -> None:
+        """Tell those who subscribed to it that it is another now."""
+        self._hooks.resource_changed(uri)
+
+    def prompt(self, made: PluginPrompt) -> None:
+        """A prompt that other agents may take (MCP). The manifest declares `mcp`."""
+        self._declared("mcp")
+        self._once(self.brought.prompts, made.name, "prompt")
+        self.brought.prompts[made.name] = made
 
     def trace(self, session: str, line: str) -> None:
         """A line for people who switched /trace on in this session."""

@@ -158,6 +158,7 @@ class Hooks:
         self._handlers: dict[str, list[HookHandler]] = {}
         self._running = TaskSet("a hook")
         self._traces: dict[str, deque[str]] = {}
+        self.resource_changed: Callable[[str], None] = lambda uri: None  # a plugin's, for who listens by MCP
         self.find_policy: Callable[[str, str], ThinkingRow] | None = None  # (provider, model), for plugins
 
     def on(

@@ -164,7 +164,7 @@ def _clash(brought: PluginContributions, taken: Mapping[str, Iterable[str]], oth
 
 def add_contributions(whole: PluginContributions, part: PluginContributions) -> None:
     """Add what one brings to what all bring."""
-    for kind in ("tools", "commands", "vendors", "channels", "cli"):
+    for kind in ("tools", "commands", "vendors", "channels", "cli", "resources", "prompts"):
         getattr(whole, kind).update(getattr(part, kind))
     whole.hooks += part.hooks
     whole.skills += part.skills

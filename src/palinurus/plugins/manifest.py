@@ -25,7 +25,7 @@ from palinurus.patterns import compile_late
 FILES = ("palinurus.plugin.json", "plugin.json", "openclaw.plugin.json")
 GROUP = "palinurus.plugins"
 ENTRY = "plugin:register"  # unless the manifest says another
-CAPABILITIES = ("tools", "hooks", "commands", "vendors", "channels", "skills", "cli")
+CAPABILITIES = ("tools", "hooks", "commands", "vendors", "channels", "skills", "cli", "mcp")
 LARGEST = 1_000_000  # bytes of a manifest
 _ID = compile_late(r"[a-z0-9][a-z0-9._@/-]{0,63}")
 # What OpenClaw's manifests list -> the capability that is

@@ -12,36 +12,45 @@ import anyio
 import pytest
 from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
 from flow.test_app import running
 from flow.test_http import served
 from gateway.host import TOKEN
-from palinurus.cli.bridges.mcpserver import serve_mcp
-from palinurus.clock import SystemClock
-from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
-from palinurus.gateway.rpc import READ, WRITE
+from palinurus.cli.bridges.mcpserver import McpPipe
+from palinurus.cli.reach.http import GatewayEndpoint
+from palinurus.gateway.rpc import ADMIN, READ, WRITE
 from palinurus.testing.model import ScriptedModel, say
 from tools.mcp.kit import TINY
-
-OPTIONS = LoginOptions(token=TOKEN, identity=make_identity(), scopes=(READ, WRITE))
 
 
 @asynccontextmanager
 async def client(
     tmp_path: Path, *, send: bool = True, memory: bool = False, **changes: Any
 ) -> AsyncIterator[ClientSession]:
-    there, here = (anyio.create_memory_object_stream[Any](8) for _ in range(2))
+    """The official client at the pipe's two ends."""
+    there, here = (anyio.create_memory_object_stream[Any](64) for _ in range(2))
     async with running(tmp_path / "h", ScriptedModel([say("Hello, agent.")]), **changes) as app, served(app) as gateway:
-        url = f"ws://127.0.0.1:{gateway.port}/"
-        link = await connect_gateway(url, SystemClock(), OPTIONS)
-        serving = serve_mcp(link, "agent:main:main", send, (there[1], here[0]), memory=memory)
-        task = asyncio.create_task(serving)
+        address = GatewayEndpoint("127.0.0.1", gateway.port, TOKEN, remote=True)
+        scopes = f"{READ},{WRITE}" + (f",{ADMIN}" if memory else "")
+
+        async def lines() -> AsyncIterator[bytes]:
+            async for sent in there[1]:
+                yield sent.message.model_dump_json(by_alias=True, exclude_none=True).encode() + b"\n"
+
+        def told(line: bytes) -> None:
+            here[0].send_nowait(SessionMessage(jsonrpc_message_adapter.validate_json(line)))
+
+        pipe = McpPipe(address, {"session": "agent:main:main", "send": "1" if send else "0"}, scopes, told)
+        task = asyncio.create_task(pipe.run(lines()))
         async with ClientSession(here[1], there[0]) as session:
             await session.initialize()
             yield session
         there[0].close()
         async with asyncio.timeout(60):
             await task
+        assert gateway.mcp is not None and len(gateway.mcp) == 0  # the session ends with the pipe
 
 
 def text(result: Any) -> str:

@@ -1,47 +1,132 @@
-"""`pal mcp serve`: MCP on standard input and output, our gateway's protocol behind it. Knows the SDK's server."""
+"""`pal mcp serve`: the gateway's /mcp on standard input and output. Messages go through as they are; what they mean is
+the gateway's affair (`gateway/mcp`), so both ways are the same server.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
-from mcp.server.lowlevel.server import Server
-from mcp.server.stdio import stdio_server
+import msgspec
 
-from palinurus import __version__
-from palinurus.gateway.client import GatewayLink
-from palinurus.gateway.mcp.face import McpGatewayServer
+from palinurus.cli.reach.http import GatewayEndpoint, GatewayHttpAnswer, send_request
+from palinurus.errors import GatewayUnreachable
+from palinurus.tasks import TaskSet
+
+Say = Callable[[bytes], None]
+AGAIN = 2.0  # seconds after which a stream that broke off is opened again
 
 
-async def serve_mcp(
-    link: GatewayLink, target: str, send: bool, streams: tuple[Any, Any] | None = None, *, memory: bool = False
-) -> None:
-    """Until the other agent closes its end; then the link is closed too. `streams`: other than stdio."""
-    face = McpGatewayServer(link, target, send=send, memory=memory)
-    server: Server[Any] = Server(
-        "palinurus",
-        version=__version__,
-        on_list_tools=face.tools,
-        on_call_tool=face.call,
-        on_list_resources=face.resources,
-        on_read_resource=face.read,
-        on_list_prompts=face.prompts,
-        on_get_prompt=face.prompt,
-        on_completion=face.complete,
-    )
-    drain = asyncio.get_running_loop().create_task(_drained(link))
+class McpPipe:
+    """One client on standard input, one session at the gateway."""
+
+    def __init__(self, address: GatewayEndpoint, query: Mapping[str, str], scopes: str, say: Say) -> None:
+        self._address = address
+        self._path = "/mcp?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+        self._headers = {"x-openclaw-scopes": scopes, "Content-Type": "application/json"}
+        self._say = say
+        self._tasks = TaskSet("an MCP message")
+        self._begun = b""  # what the client said first
+
+    async def run(self, lines: AsyncIterator[bytes]) -> None:
+        """Until the client closes its end."""
+        try:
+            async for line in lines:
+                if not line.strip():
+                    continue
+                if _read(line).get("method") == "initialize":
+                    self._begun = line
+                    await self._post(line)  # nothing can be asked before
+                    self._tasks.start(self._listen())
+                else:
+                    self._tasks.start(self._post(line))
+        finally:
+            self._tasks.cancel()
+            if "Mcp-Session-Id" in self._headers:
+                await self._end()
+
+    async def _end(self) -> None:
+        try:
+            (await send_request(self._address, "DELETE", self._path, headers=self._headers)).close()
+        except (GatewayUnreachable, ConnectionError):
+            return  # it is gone, and the session with it
+
+    async def _post(self, line: bytes) -> None:
+        try:
+            answer = await self._send(line)
+            if answer.status == 404 and self._begun != line:  # the gateway has begun anew
+                answer.close()
+                await self._begin_again()
+                answer = await self._send(line)
+            await self._pass_on(answer)
+        except (GatewayUnreachable, ConnectionError) as exc:
+            self._fail(line, str(exc))
+
+    async def _send(self, line: bytes) -> GatewayHttpAnswer:
+        answer = await send_request(self._address, "POST", self._path, line, headers=self._headers)
+        if (ident := answer.headers.get("mcp-session-id")) is not None:
+            self._headers["Mcp-Session-Id"] = ident
+        return answer
+
+    async def _begin_again(self) -> None:
+        """The client does not hear of it: the new session is told what the old one was."""
+        self._headers.pop("Mcp-Session-Id", None)
+        (await self._send(self._begun)).close()
+
+    async def _pass_on(self, answer: GatewayHttpAnswer) -> None:
+        try:
+            if "event-stream" in answer.headers.get("content-type", ""):
+                async for _, data in answer.events():
+                    self._say(data)
+            elif data := await answer.read_body():
+                self._say(data)
+        finally:
+            answer.close()
+
+    async def _listen(self) -> None:
+        """What the gateway says by itself."""
+        while True:
+            try:
+                answer = await send_request(self._address, "GET", self._path, headers=self._headers)
+                if answer.status == 200:
+                    await self._pass_on(answer)
+                answer.close()
+            except (GatewayUnreachable, ConnectionError):
+                pass
+            await asyncio.sleep(AGAIN)
+
+    def _fail(self, line: bytes, why: str) -> None:
+        asked = _read(line)
+        if "id" in asked and "method" in asked:
+            error = {"code": -32603, "message": why}
+            self._say(msgspec.json.encode({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+
+
+def _read(line: bytes) -> dict[str, Any]:
     try:
-        if streams is not None:
-            await server.run(*streams, server.create_initialization_options())
-            return
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-    finally:
-        drain.cancel()
-        await link.close()
+        asked = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeError):
+        return {}
+    return asked if isinstance(asked, dict) else {}
 
 
-async def _drained(link: GatewayLink) -> None:
-    """Events are not passed on; they must not pile up."""
-    while True:
-        await link.events.get()
+async def read_lines() -> AsyncIterator[bytes]:
+    """Those of standard input."""
+    reader = asyncio.StreamReader(limit=64 * 1024 * 1024)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        yield line
+
+
+def print_line(data: bytes) -> None:
+    """On standard output, at once."""
+    sys.stdout.buffer.write(data.replace(b"\n", b" ") + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def serve_mcp(address: GatewayEndpoint, query: Mapping[str, str], scopes: str) -> None:
+    """Until the other agent closes its end."""
+    await McpPipe(address, query, scopes, print_line).run(read_lines())

@@ -48,8 +48,12 @@ class GatewayEndpoint(msgspec.Struct, frozen=True):
 class GatewayHttpAnswer:
     """A response whose head has been read. Use `whole` or `events`, then `close`."""
 
-    def __init__(self, status: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.status = status
+    def __init__(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Raises ValueError, IndexError: that is no head."""
+        first, *lines = head.decode("latin-1").split("\r\n")
+        self.status = int(first.split(" ", 2)[1])
+        pairs = (line.partition(":") for line in lines)
+        self.headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         self._reader = reader
         self._writer = writer
 
@@ -97,7 +101,7 @@ async def send_request(
     writer.write("\r\n".join([*lines, "", ""]).encode() + body)
     try:
         head = await reader.readuntil(b"\r\n\r\n")
-        return GatewayHttpAnswer(int(head.split(b" ", 2)[1]), reader, writer)
+        return GatewayHttpAnswer(head, reader, writer)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError):
         writer.close()
         raise ConnectionResetError("the gateway broke off") from None

@@ -198,7 +198,7 @@ class Handshake:
             user = self._auth.find_proxy_user(self._peer)
             if user is None:
                 return _auth("trusted_proxy_user_missing", "AUTH_UNAUTHORIZED", "update_auth_configuration")
-            return Caller(user, narrow_scopes(self._peer, SCOPES), "proxy")
+            return Caller(user, narrow_scopes(self._peer.headers, SCOPES), "proxy")
         secret = auth.token if mode == "token" else auth.password
         if secret and self._auth.is_secret(secret):
             return Caller("owner", SCOPES, mode)

@@ -31,6 +31,7 @@ from palinurus.core.types.tool import Tool
 from palinurus.inbox.attachments import TranscriberPort
 from palinurus.inbox.receivers import ChatChannels
 from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.peer import PluginPrompt, PluginResource
 from palinurus.providers.catalog import Catalog
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.services.inbox import InboxPort
@@ -104,6 +105,8 @@ class CommandContext(msgspec.Struct, frozen=True):
     changed: Callable[[str, SessionRecord], None] = lambda key, record: None  # told of a session's new record
     fitted: FitReplies = lambda inbound, replies: replies
     commands: Mapping[str, ChatCommand] = {}  # of plugins, besides the table
+    resources: Mapping[str, PluginResource] = {}  # of plugins, for other agents
+    prompts: Mapping[str, PluginPrompt] = {}
     compactions: CompactionCoordinator | None = None  # who makes room in long conversations
     subagents: SubagentControl | None = None  # who keeps sub-agents
     stock: Callable[[str], SkillStock] | None = None  # an agent's skills as they stand, those that cannot be used too

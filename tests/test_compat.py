@@ -1,0 +1,62 @@
+"""The table of `make compat`: what it says and when it is red. What it drives is for `make compat`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "compat"
+
+
+@pytest.fixture(autouse=True)
+def compat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for path in FOLDER.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
+
+
+def test_every_row_is_one_line_of_the_table() -> None:
+    import run
+
+    assert len({part.name for part in run.PARTS}) == len(run.PARTS)
+    drawn = run.draw_table([(part.who, part.version, run.Told(2, 2)) for part in run.PARTS]).splitlines()
+    assert len(drawn) == len(run.PARTS) + 1
+    assert all(line.startswith(part.who) for part, line in zip(run.PARTS, drawn[1:], strict=True))
+    assert "\n" not in run.draw_table([])
+
+
+def test_a_failure_is_red_a_limit_and_an_absence_are_told() -> None:
+    import tally
+
+    good, bad, limited = tally.Tally(), tally.Tally(), tally.Tally()
+    good.note("a", True)
+    bad.note("a", False)
+    limited.note("a", False, limit="their server has no threads")
+    assert (good.tell().is_red, good.tell().verdict) == (False, "")
+    assert (bad.tell().is_red, bad.tell().verdict) == (True, "RED: a")
+    assert (limited.tell().is_red, limited.tell().passed) == (False, 0) and "no threads" in limited.tell().verdict
+    absent = tally.Tally().tell("tmux not found")
+    assert not absent.is_red and absent.verdict == "not installed: tmux not found"
+    assert tally.Tally().tell().is_red  # nothing was checked
+    assert tally.Told(3, 3, stopped="it stopped").is_red
+
+
+def test_a_row_that_lacks_its_program_says_so() -> None:
+    import run
+
+    lacking = run.Part("x", "Nobody", "1", ("no-such-program-anywhere",), lambda cache, tally: None)
+    assert run.start_alone(set(), lacking).missing == "no-such-program-anywhere not found"
+    with pytest.raises(SystemExit, match="there is no part 'nothing'"):
+        run.main(["nothing"])
+
+
+def test_what_cannot_be_installed_says_why(tmp_path: Path) -> None:
+    import run
+
+    def refuse(cache: str, tally: object) -> None:
+        raise run.place.NotInstalled("no wheel for this machine")
+
+    run.play_alone(run.Part("x", "Nobody", "1", (), refuse), str(tmp_path / "told"))
+    assert '"missing": "no wheel for this machine"' in (tmp_path / "told").read_text()
