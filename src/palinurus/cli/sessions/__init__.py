@@ -7,6 +7,7 @@ asks the gateway, if one runs.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from palinurus.cli.args import Verb, load_settings, make_arg, parse_verb
 from palinurus.cli.main import PARTS, load_part
@@ -80,7 +81,8 @@ def run_sessions(argv: list[str]) -> int:
     asked = parse_verb("sessions", "The conversations on this machine.", VERBS, argv, default="list")
     settings = load_settings(os.environ).settings
     if settings.gateway.mode == "remote":
-        load_part(PARTS["sessions-elsewhere"])(settings, asked)
+        run: Any = load_part(PARTS["sessions-elsewhere"])
+        run(settings, asked)
     else:
         asked.run(settings.home, asked)
     return 0
