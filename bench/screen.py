@@ -10,6 +10,7 @@ import pty
 import select
 import signal
 import struct
+import sys
 import termios
 import time
 
@@ -19,6 +20,17 @@ from system import mark, pal
 
 WIDTH, HEIGHT = 100, 30
 PROMPT = b"Say something"
+SCREEN = b"main/main"  # of the line at the bottom, which only the full screen has
+BARE = """
+from textual.app import App
+from textual.widgets import Input
+
+class Bare(App):
+    def compose(self):
+        yield Input(placeholder="Say something")
+
+Bare().run()
+"""
 LETTERS = "éüößñçàèìòùâêîôûëïÿãõåøæœšžčřěůďťňłąężźćśńğışőűđþð"  # each shows once: what comes is the echo of this key
 PATIENCE = 60.0  # seconds
 
@@ -26,12 +38,13 @@ PATIENCE = 60.0  # seconds
 class Terminal:
     """A pseudo terminal with `pal` in it. `seen` is all that was drawn."""
 
-    def __init__(self, env: dict[str, str]) -> None:
+    def __init__(self, env: dict[str, str], line: list[str] | None = None) -> None:
+        line = line or [pal(), "chat"]
         self.began = time.monotonic()
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             os.chdir(env["HOME"])  # inside a repository it would ask whether to work there
-            os.execve(pal(), [pal(), "chat"], {**env, "TERM": "xterm-256color", "COLORFGBG": "15;0"})
+            os.execve(line[0], line, {**env, "TERM": "xterm-256color", "COLORFGBG": "15;0"})
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
         self.seen = bytearray()
 
@@ -60,8 +73,23 @@ class Terminal:
         os.close(self._fd)
 
 
-def _prompt(env: dict[str, str]) -> float:
+def _prompt(env: dict[str, str]) -> tuple[float, float, float]:
+    """Seconds until there is a prompt, until a letter typed there shows, and until the screen has taken over."""
     terminal = Terminal(env)
+    try:
+        prompt = terminal.wait(PROMPT)
+        start = len(terminal.seen)
+        terminal.type(LETTERS[0])
+        echo = terminal.wait(LETTERS[0].encode(), start)
+        screen = terminal.wait(SCREEN, start)
+        return prompt - terminal.began, echo - terminal.began, screen - terminal.began
+    finally:
+        terminal.close()
+
+
+def _bare(env: dict[str, str]) -> float:
+    """The same of a Textual app that is one field."""
+    terminal = Terminal(env, [sys.executable, "-c", BARE])
     try:
         return terminal.wait(PROMPT) - terminal.began
     finally:
@@ -94,10 +122,16 @@ async def screen(bench: Bench) -> list[Row]:
     """The gateway runs, as it does for people."""
     env = bench.system.env
     await asyncio.to_thread(_prompt, env)  # compiles the modules
-    prompts = [await asyncio.to_thread(_prompt, env) for _ in range(3 if bench.quick else 10)]
+    prompts, bare = [], []
+    for _ in range(3 if bench.quick else 10):  # in turns: others slow both down alike
+        prompts.append(await asyncio.to_thread(_prompt, env))
+        bare.append(await asyncio.to_thread(_bare, env))
     took, spent = await asyncio.to_thread(_echoes, env)
     return [
-        Row("`pal`: time to prompt", prompts, "s", 0.45),
+        Row("`pal`: time to prompt", [one[0] for one in prompts], "s", 0.45),
+        Row("… until a letter typed there shows", [one[1] for one in prompts], "s"),
+        Row("… until the full screen has taken over", [one[2] for one in prompts], "s"),
+        Row("… a bare Textual app with one field (the floor of a full screen)", bare, "s"),
         Row("`pal`: key echo while 5,000 tokens stream", took, "ms", 16.0),
         Row("… processor time of the screen meanwhile", [spent], "s"),
     ]

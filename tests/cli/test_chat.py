@@ -164,6 +164,30 @@ def test_a_terminal_that_can_gets_the_full_screen(demo: Path) -> None:
     assert left(glass) == 0
 
 
+def test_what_is_typed_before_there_is_a_screen_is_shown_kept_and_sent(demo: Path) -> None:
+    glass = Glass(demo)
+    glass.until("Say something")  # drawn by hand: Textual is not loaded yet
+    assert not termios.tcgetattr(glass.fd)[3] & termios.ECHO
+    glass.type("list f\x7ffiles")
+    glass.until("\x1b[Klist files")
+    glass.type("\r")
+    glass.until("AGENTS.md")
+    glass.type("\x04")
+    glass.until("\x1b[?1049l")
+    glass.until("To go on")
+    assert left(glass) == 0
+
+
+def test_ctrl_c_while_it_loads_gives_the_terminal_back(demo: Path) -> None:
+    glass = Glass(demo)
+    glass.until("Say something")
+    glass.process.send_signal(signal.SIGINT)
+    glass.until("\x1b[?1049l")
+    assert glass.process.wait(20) == 130
+    assert termios.tcgetattr(glass.fd)[3] & termios.ECHO
+    os.close(glass.fd)
+
+
 def test_a_terminal_that_goes_away_leaves_nobody_behind(demo: Path) -> None:
     glass = Glass(demo)
     glass.until("builtin/demo")

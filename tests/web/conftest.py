@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from palinurus.core.types.model import Model
-from web.served import PATIENCE, Served, Understudy, built, chromium, launched, remembered, served
+from web.served import PATIENCE, Served, Understudy, built, chromium, launched, outdated, remembered, served
 
 HERE = Path(__file__).parent
 OPEN = {"exec": {"security": "full", "ask": "off"}}
@@ -45,6 +45,7 @@ async def browser() -> AsyncIterator[Any]:
     """The one browser of all these tests."""
     if reason := missing():
         pytest.skip(f"browser tests were skipped: {reason}")
+    assert not outdated(), "the page is older than web/src: rm -f .venv/.web && make web"
     async with launched() as made:
         yield made
 

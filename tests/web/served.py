@@ -21,7 +21,9 @@ from palinurus.store.factory import StoreOpener, open_store
 
 TOKEN = "web-test-token"
 PATIENCE = 60_000  # ms for anything to appear: a loaded machine is slow
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+# The first has no windows, bars or popups of its own: a third less processor time for the same pages.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
+SOURCE = Path(__file__).parents[2] / "web" / "src"
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -97,6 +99,12 @@ def chromium() -> str | None:
 def built() -> bool:
     """Whether `make web` has run."""
     return os.path.isfile(os.path.join(PAGE_FOLDER, "index.html"))
+
+
+def outdated() -> bool:
+    """Whether that was before the last change: each test would wait a minute for what is not on the page."""
+    made = os.stat(os.path.join(PAGE_FOLDER, "index.html")).st_mtime
+    return any(path.stat().st_mtime > made for path in SOURCE.rglob("*") if path.is_file())
 
 
 @asynccontextmanager

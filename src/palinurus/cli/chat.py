@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from palinurus.cli.here import add_place_args, find_place
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent
 from palinurus.cli.render import TerminalView, strip_controls
+from palinurus.cli.tui.early import EarlyPrompt
 from palinurus.clock import SystemClock
 from palinurus.config.paths import find_home, find_profile
 from palinurus.core.types.events import AgentStart, RunEvent
@@ -129,9 +131,15 @@ def run_chat(argv: list[str]) -> int:
     person = sys.stdin.isatty()
     place = find_place(args, loaded, environ, person=person and sys.stdout.isatty())
     blank = CliMessage("", str(place.key), place.key.agent, args.model, folder=place.folder, unattended=not person)
-    screen = None if args.plain else _screen(environ)
-    if screen is not None:
-        return int(screen(loaded, environ, blank, args.local))
+    if not args.plain and _is_screen(environ):
+        # drawn before the screen is loaded, which takes longer than all that came before
+        early = EarlyPrompt(colours=loaded.settings.gateway.look.terminal.theme == "auto")
+        try:
+            early.open()
+            if (screen := _load_screen()) is not None:
+                return int(screen(loaded, environ, blank, early, local=args.local))
+        finally:
+            early.close()
     worker = LoopThread()
     try:
         client = worker.call(connect_agent(loaded, environ, SystemClock(), local=args.local))
@@ -147,11 +155,14 @@ def run_chat(argv: list[str]) -> int:
         worker.close()
 
 
-def _screen(environ: Mapping[str, str]) -> Any:
-    """The full screen, where there is one to fill and the extra is installed; else None."""
+def _is_screen(environ: Mapping[str, str]) -> bool:
+    """Is there a screen to fill, and the extra that can?"""
     ends = (sys.stdin, sys.stdout, sys.stderr)  # drawn on the last
-    if environ.get("TERM", "dumb") == "dumb" or not all(end.isatty() for end in ends):
-        return None
+    return environ.get("TERM", "dumb") != "dumb" and all(end.isatty() for end in ends) and bool(find_spec("textual"))
+
+
+def _load_screen() -> Any:
+    """None where a part of the extra is missing after all."""
     try:
         return load_part(PARTS["tui"])
     except ModuleNotFoundError as exc:

@@ -62,7 +62,8 @@ class Seat:
         """Wait for something to be seen."""
         async with asyncio.timeout(seconds):
             while not true():
-                await self.pilot.pause(0.01)
+                await asyncio.sleep(0.02)
+            await self.pilot.pause()
 
     async def type(self, text: str) -> None:
         """Put it into the box and press Enter."""

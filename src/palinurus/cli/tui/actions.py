@@ -18,6 +18,7 @@ from palinurus.cli.tui.blocks import ConversationLog
 from palinurus.cli.tui.composer import Composer
 from palinurus.cli.tui.conversation import ConversationBlock, extract_words
 from palinurus.cli.tui.dialogs import Picker, PickerChoice
+from palinurus.cli.tui.early import EarlyPrompt
 from palinurus.cli.tui.panel import TaskPanel
 from palinurus.cli.tui.paste import read_clipboard_picture
 from palinurus.cli.tui.session import ConnectionSource, ScreenSession
@@ -49,6 +50,7 @@ class ScreenStart(msgspec.Struct, frozen=True):
     look: TerminalLook = TerminalLook()
     light: bool = False  # the terminal's background
     command: Callable[[str], Awaitable[str]] | None = None  # what the configured command says, run in a folder
+    early: EarlyPrompt | None = None  # what stands on the terminal already
 
 
 class ScreenActions(App[None]):
@@ -56,7 +58,8 @@ class ScreenActions(App[None]):
 
     def __init__(self, start: ScreenStart, clock: Clock) -> None:
         # Without colours Textual would make greys of its own theme's; the terminal's own colours can be left out.
-        super().__init__(ansi_color=True if start.environ.get("NO_COLOR") else None)
+        driver = None if start.early is None else terminal.make_driver(start.early)
+        super().__init__(driver, ansi_color=True if start.environ.get("NO_COLOR") else None)
         self._start, self._clock = start, clock
         self.remote: ScreenSession
         self.talk: ConversationLog

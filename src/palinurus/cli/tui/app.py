@@ -28,6 +28,7 @@ from palinurus.cli.tui.blocks import ConversationLog
 from palinurus.cli.tui.complete import gather_completion_words, is_unknown_command
 from palinurus.cli.tui.composer import Composer
 from palinurus.cli.tui.dialogs import QuestionCard, ScreenQuestion, parse_question
+from palinurus.cli.tui.early import EarlyPrompt
 from palinurus.cli.tui.history import InputHistory
 from palinurus.cli.tui.panel import PlanStrip
 from palinurus.cli.tui.session import ConnectionSource, ScreenChange, ScreenSession
@@ -92,10 +93,17 @@ class ChatScreen(ScreenActions):
         yield self._status
 
     async def on_mount(self) -> None:
-        """The box has the keys at once; the agent is looked for meanwhile."""
+        """The box has the keys at once."""
         self.composer.box.focus()
         self.set_interval(1.0, self._tick)
         self._beat()
+        self.call_after_refresh(self._stand)
+
+    def _stand(self) -> None:
+        """Drawn for the first time: what was typed before goes into the box, and the agent is looked for. Earlier, what
+        that loads would be loaded beside the drawing."""
+        if self._start.early is not None:
+            self._start.early.ready.set()
         self.run_worker(self._live(), name="live", exit_on_error=True)
 
     async def on_unmount(self) -> None:
@@ -344,7 +352,9 @@ TAKING: dict[str, Callable[[ChatScreen, str], Awaitable[None] | None]] = {
 }
 
 
-def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: CliMessage, local: bool) -> int:
+def run_chat_screen(
+    loaded: LoadedConfig, environ: Mapping[str, str], blank: CliMessage, early: EarlyPrompt, *, local: bool
+) -> int:
     """Talk until the person leaves. Raises PalinurusError when the agent cannot be reached at all."""
     clock = SystemClock()
 
@@ -358,11 +368,11 @@ def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: Cli
     history = os.path.join(loaded.settings.home, "history")
     folders = {a.id: a.workspace for a in loaded.settings.agents.values() if loaded.settings.gateway.mode == "local"}
     look = loaded.settings.gateway.look.terminal
-    light = style.is_light(environ) if look.theme == "auto" else False
+    light = style.is_light(environ, early) if look.theme == "auto" else False
     own: Any = load_part(PARTS["status-command"]) if look.command else None
     command = own(loaded.settings, environ, clock) if own is not None else None
     start = ScreenStart(*(enter, blank.session, blank.model, history), folders=folders, folder=blank.folder)
-    start = replace(start, environ=environ, look=look, light=light, command=command)
+    start = replace(start, environ=environ, look=look, light=light, command=command, early=early)
     screen = ChatScreen(start, clock)
     terminal.watch_hangup()
     screen.run()

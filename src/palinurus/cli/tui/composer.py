@@ -19,6 +19,7 @@ from palinurus.cli.tui.complete import (
     complete_mention,
     find_mention,
 )
+from palinurus.cli.tui.early import PLACEHOLDER
 from palinurus.cli.tui.history import InputHistory
 from palinurus.cli.tui.paste import PasteShelf, find_picture, load_picture
 from palinurus.cli.tui.vi import ViState, press_vi
@@ -152,7 +153,7 @@ class ComposerBox(TextArea):
         super().__init__(
             compact=True,
             highlight_cursor_line=False,
-            placeholder="Say something, / for commands, @ for files, F1 for keys",
+            placeholder=PLACEHOLDER,
         )
         self._chord = False  # Ctrl-X was pressed
 
@@ -166,6 +167,11 @@ class ComposerBox(TextArea):
         if self._handled(event.key, event.character or ""):
             event.stop()
             event.prevent_default()
+        elif bound := self._bindings.key_to_bindings.get(event.key):
+            # Textual hands such a key up to the app first: letters that were typed after a backspace would overtake it
+            event.stop()
+            event.prevent_default()
+            await self.run_action(bound[0].action)
         else:
             await super()._on_key(event)
 

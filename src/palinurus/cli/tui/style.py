@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import select
-import sys
-import termios
-import tty
 from collections.abc import Mapping
+
+from palinurus.cli.tui.early import EarlyPrompt
 
 CSS = """
 Screen { layers: base; }
@@ -67,7 +64,6 @@ THEMES: Mapping[str, str] = {
     "16-light": "ansi-light",
 }
 OWN = ("ansi-dark", "ansi-light")
-ANSWER = 0.15  # seconds a terminal has to say its background
 
 
 def choose_theme(wanted: str, known: Mapping[str, object], *, light: bool) -> str:
@@ -76,12 +72,12 @@ def choose_theme(wanted: str, known: Mapping[str, object], *, light: bool) -> st
     return name if name in known else OWN[light]
 
 
-def is_light(environ: Mapping[str, str]) -> bool:
-    """Is the terminal's background light? It says so in a variable, or when it is asked; else it is dark."""
+def is_light(environ: Mapping[str, str], early: EarlyPrompt | None = None) -> bool:
+    """Is the terminal's background light? It says so in a variable, or when it was asked; else it is dark."""
     told = environ.get("COLORFGBG", "").rpartition(";")[2]
     if told.isdecimal():
         return int(told) in (7, *range(9, 16))
-    return is_light_colour(_ask_background())
+    return early is not None and is_light_colour(early.background)
 
 
 def is_light_colour(answer: str) -> bool:
@@ -92,24 +88,3 @@ def is_light_colour(answer: str) -> bool:
     except ValueError:
         return False
     return 0.299 * red + 0.587 * green + 0.114 * blue > 140
-
-
-def _ask_background() -> str:
-    """What the terminal says its background is. The second question is one that every terminal answers, so nobody
-    waits for one that does not know the first."""
-    try:
-        fd = sys.stdin.fileno()
-        before = termios.tcgetattr(fd)
-    except (OSError, ValueError, termios.error):
-        return ""
-    heard = ""
-    try:
-        tty.setcbreak(fd, termios.TCSANOW)
-        os.write(sys.stderr.fileno(), b"\x1b]11;?\x1b\\\x1b[c")
-        while select.select([fd], [], [], ANSWER)[0] and not heard.endswith("c"):
-            heard += os.read(fd, 256).decode("ascii", "replace")
-    except OSError:
-        return ""
-    finally:
-        termios.tcsetattr(fd, termios.TCSANOW, before)
-    return heard

@@ -1,5 +1,5 @@
-"""`!line`: a line for this machine's shell, typed by the person, with the person's rights. The agent sees
-none of it.
+"""What the screen has to do with the terminal itself: it takes over a prompt that stands already, gives way to an
+editor, ends with the terminal, and runs `!line`, a line for this machine's shell, with the rights of who typed it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,43 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+from palinurus.cli.tui.early import ALTERNATE, EarlyPrompt
+
+LISTEN = 0.1  # seconds between looks whether the screen ends
+
+
+def make_driver(early: EarlyPrompt) -> type[LinuxDriver]:
+    """Textual's driver, on a screen on which somebody may have typed already."""
+
+    class TakingDriver(LinuxDriver):
+        """The first time it finds the other screen open, and leaves what stands there until there is something new."""
+
+        _open = True
+
+        def write(self, data: str) -> None:
+            if self._open and data == ALTERNATE:
+                self._open = False
+            else:
+                super().write(data)
+
+        def start_application_mode(self) -> None:
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+            self.attrs_before = early.mode  # for an editor, and at the end
+
+        def run_input_thread(self) -> None:
+            """A key that came before the box had the keys would go to nobody."""
+            while not early.ready.wait(LISTEN) and not self.exit_event.is_set():
+                pass
+            for event in XTermParser().feed(early.take()):
+                self.process_message(event)
+            super().run_input_thread()
+
+    return TakingDriver
+
 
 # A terminal that goes away takes the screen with it. Textual waits for ever to draw on one that is gone.
 
