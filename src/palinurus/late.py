@@ -36,6 +36,7 @@ PARTS: dict[str, str] = {
     "homes": "palinurus.app.migrate:ForeignHomes",
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
+    "newer": "palinurus.gateway.ws.newer",
     "questions": "palinurus.gateway.methods.approvals:attach_approvals",
     "schedules": "palinurus.gateway.methods.cron:attach_schedules",
     "push": "palinurus.gateway.manage.push:PushNotices",

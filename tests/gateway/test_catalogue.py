@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
-from gateway.catalogue import FILE, known, page
+from pathlib import Path
+
+from gateway.catalogue import ADDED, FILE, known, page
+from gateway.whole import place
 from palinurus.gateway.methods import METHODS
+from palinurus.gateway.ws.newer import HINTS, list_absent, spread_names
 
 
 def test_what_both_have_needs_the_same_scope() -> None:
     every = known()
     assert len(every) == 207
     assert {name: m.scope for name, m in METHODS.items() if name in every and m.scope != every[name]} == {}
+
+
+def test_every_method_of_both_versions_is_served_or_refused_with_a_sentence() -> None:
+    every, absent = {*known(), *spread_names(ADDED)}, list_absent()
+    assert len(spread_names(ADDED)) == 288
+    assert {name for name in every if name not in METHODS and name not in absent} == {"connect"}
+    assert {
+        name for name in absent if name in METHODS or name not in every
+    } == set()  # nothing is refused that is served
+    assert {name for name, (_, why) in absent.items() if len(why.split()) < 4} == set()
+    assert {
+        name for name, (scope, _) in absent.items() if known().get(name, "dynamic") not in (scope, "dynamic")
+    } == set()
+
+
+async def test_a_refusal_says_why_and_asks_for_the_scope_first(tmp_path: Path) -> None:
+    async with place(tmp_path / "h") as site:
+        for name in ("terminal.open", "talk.session.create", "doctor.memory.dreamDiary", "users.list"):
+            error = await site.refused(name)
+            assert error.code == "INVALID_REQUEST" and error.message.startswith(f"method not supported: {name}: ")
+        assert (await site.refused("no.such")).message == "unknown method: no.such"
+        async with site.other(scopes=("operator.read",)) as reader:
+            told = {}
+            for name in ("terminal.open", "users.list", "no.such"):
+                try:
+                    await reader.call(name, {})
+                except Exception as error:
+                    told[name] = str(error)
+        assert told["terminal.open"] == told["no.such"] == "missing scope: operator.admin"
+        assert told["users.list"].startswith("method not supported")
+
+
+async def test_hints_of_newer_clients_are_left_out_and_nothing_else_is(tmp_path: Path) -> None:
+    assert set(HINTS) <= set(METHODS)
+    async with place(tmp_path / "h") as site:
+        wanted = {"view": "configured", "agentId": "main", "sessionKey": "agent:main:main"}
+        assert (await site.call("models.list", **wanted))["models"]
+        assert (await site.call("chat.startup", sessionKey="main", limit=80, maxBytes=262144))["messages"] == []
+        error = await site.refused("models.list", agentId="main", colour="red")
+        assert error.message == "invalid models.list params: at root: unexpected property 'colour'"
 
 
 def test_the_page_is_up_to_date() -> None:

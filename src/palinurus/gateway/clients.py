@@ -275,6 +275,10 @@ class GatewayClients(ClientHub):
         if program.canvas is not None and not program.canvas.absence:
             self._unfollow.append(late.load_part("canvas-events")(self, program.canvas))
 
+    @property
+    def uptime_ms(self) -> int:
+        return int(1000 * (self.clock.monotonic() - self._started))
+
     def _hello(self, client: ConnectedClient) -> dict[str, Any]:
         settings = self.settings
         main = settings.session.main_key
@@ -282,7 +286,7 @@ class GatewayClients(ClientHub):
             "presence": self.presence(),
             "health": self._health,
             "stateVersion": dict(self._versions),
-            "uptimeMs": int(1000 * (self.clock.monotonic() - self._started)),
+            "uptimeMs": self.uptime_ms,
             "sessionDefaults": {
                 "defaultAgentId": settings.default_agent,
                 "mainKey": main,

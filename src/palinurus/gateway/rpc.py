@@ -14,6 +14,7 @@ import msgspec
 from palinurus.core.types.caller import ADMIN, APPROVALS, NODE, PAIRING, READ, SCOPES, WRITE, Caller
 from palinurus.core.types.inbound import Sender, make_sender
 from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, StateError
+from palinurus.late import load_part
 from palinurus.patterns import compile_late
 
 if TYPE_CHECKING:  # the whole program hangs on these, which a client at the other end does not need
@@ -126,6 +127,8 @@ EVENTS: dict[str, GatewayEventKind] = {
     "heartbeat": GatewayEventKind(None),
     "cron": GatewayEventKind(READ),
     "talk.mode": GatewayEventKind(WRITE, kept=False),
+    "voicewake.changed": GatewayEventKind(READ, kept=False, nodes=True),
+    "voicewake.routing.changed": GatewayEventKind(READ, kept=False, nodes=True),
     "canvas": GatewayEventKind(READ, kept=False, listed=False),
     "device.pair.requested": GatewayEventKind(PAIRING),
     "device.pair.resolved": GatewayEventKind(PAIRING),
@@ -251,9 +254,24 @@ def decode_params(method: str, kind: type[msgspec.Struct], raw: msgspec.Raw) -> 
     try:
         return msgspec.json.decode(b"{}" if data.nbytes == 4 and bytes(data) == b"null" else data, type=kind)
     except msgspec.ValidationError as exc:
-        raise MethodError(f"invalid {method} params: {explain_violation(str(exc))}") from None
+        words = str(exc)
+        if (less := _drop_hint(method, words, data)) is not None:
+            return decode_params(method, kind, less)
+        raise MethodError(f"invalid {method} params: {explain_violation(words)}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise MethodError(f"invalid {method} params: must be object") from None
+
+
+def _drop_hint(method: str, words: str, data: memoryview) -> msgspec.Raw | None:
+    """The params without the field that was not known, if clients newer than this program may say it."""
+    if not words.startswith("Object contains unknown field") or _PLACE.search(words):
+        return None
+    name = _quoted(words)
+    if name not in load_part("newer").HINTS.get(method, "").split():
+        return None
+    given = msgspec.json.decode(data)
+    del given[name]
+    return msgspec.Raw(msgspec.json.encode(given))
 
 
 def explain_violation(text: str) -> str:

@@ -107,6 +107,13 @@ def list_nodes(transcript: Transcript) -> list[TreeNode]:
     return out
 
 
+def list_tips(transcript: Transcript) -> list[TreeNode]:
+    """The ends of all that was said, in the order of `list_nodes`."""
+    entries = transcript.entries
+    inner = {entries[up].id for at, up in enumerate(_visible(transcript)) if up != -1 and not is_hidden(entries[at])}
+    return [node for node in list_nodes(transcript) if node.entry.id not in inner]
+
+
 def _visible(transcript: Transcript) -> list[int]:
     """As `parents`, but past hidden entries."""
     parents = transcript.parents()

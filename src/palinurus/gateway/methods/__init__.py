@@ -31,11 +31,12 @@ from palinurus.gateway.methods import (
     usage,
     why,
 )
+from palinurus.gateway.methods.theirs import host, names, wizard
 from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
-    *(forms, skillstore, push),
+    *(forms, skillstore, push, host, names, wizard),
     *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes, canvas, fleet, signins),
     *(shares, prompts),
 )

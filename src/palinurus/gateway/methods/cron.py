@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -119,7 +120,10 @@ async def list_cron_jobs(call: MethodCall, asked: CronListParams) -> dict[str, A
     found = [job for job in found if _wanted(job, asked)]
     page, after = cut_page(found, asked.offset, asked.limit)
     made = {"jobs": page, "total": len(found), "offset": asked.offset, "limit": asked.limit}
-    return {**made, "hasMore": after is not None, "nextOffset": after, "deliveryPreviews": {}}
+    # Pages of one revision belong together: a client that reads several begins anew when it changes.
+    revision = f"{zlib.crc32(repr([(job['id'], job.get('updatedAtMs')) for job in found]).encode()):08x}"
+    more = {"hasMore": after is not None, "nextOffset": after, "snapshotRevision": revision}
+    return {**made, **more, "deliveryPreviews": {}}
 
 
 def _wanted(job: dict[str, Any], asked: CronListParams) -> bool:

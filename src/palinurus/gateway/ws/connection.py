@@ -14,7 +14,7 @@ from aiohttp.http_websocket import WSMsgType
 from aiohttp.web_ws import WebSocketResponse
 from msgspec.structs import replace
 
-from palinurus.core.types.caller import ADMIN, NODE, Caller
+from palinurus.core.types.caller import NODE, Caller
 from palinurus.errors import PalinurusError
 from palinurus.gateway import limits, rpc
 from palinurus.gateway.auth import GatewayPeer
@@ -22,6 +22,7 @@ from palinurus.gateway.rpc import ConnectedClient, GatewayMethod, MethodCall, Me
 from palinurus.gateway.ws import frames, handshake
 from palinurus.gateway.ws.handshake import ClientLogin, LoginRefusal, NodeKnock, NodesNeeded, PairingNeeded
 from palinurus.gateway.ws.hub import OutgoingFrames
+from palinurus.late import load_part
 from palinurus.services.nodes.pairing import NodeAsked
 
 if TYPE_CHECKING:
@@ -263,15 +264,14 @@ class ClientConnection:
     def _barred(self, name: str, method: GatewayMethod | None) -> MethodError | None:
         """Why this client may not call this, if so."""
         caller = self.client.caller
-        if method is None and caller.role == NODE:
+        scope, absent = (method.scope, "") if method is not None else load_part("newer").find_absent(name)
+        if method is None and caller.role == NODE and scope != NODE:
             return MethodError("unknown method")
-        if refused := caller.explain_refusal(method.scope if method is not None else ADMIN):
+        if refused := caller.explain_refusal(scope):
             self._rebuffs += refused.startswith("unauthorized role")
             return MethodError(refused)
         if method is None:
-            return MethodError(
-                "connect is only valid as the first request" if name == "connect" else f"unknown method: {name}"
-            )
+            return MethodError(absent)
         self._rebuffs = 0
         who, now = caller.device or caller.id, self._gateway.clock.monotonic()
         wait = self._gateway.pace.count(who, now) if method.write else 0.0

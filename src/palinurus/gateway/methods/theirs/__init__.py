@@ -1,0 +1,1 @@
+"""Methods under OpenClaw's names for what this program has under others."""
