@@ -25,8 +25,8 @@ LOOKS = {
     for scheme in ("light", "dark")
 }
 PAGES = (
-    "overview", "usage", "channels", "sessions", "agents", "models", "skills", "integrations", "memory", "cron", "nodes",
-    "access", "config", "logs",
+    "overview", "usage", "channels", "sessions", "agents", "models", "skills", "integrations", "memory", "cron",
+    "nodes", "access", "config", "logs",
 )  # fmt: skip
 JOBS = (
     ("Morning plan", {"kind": "cron", "expr": "0 8 * * 1-5"}, "What is on today?"),
