@@ -45,7 +45,16 @@ CLIENTS: dict[str, tuple[Sequence[str], str, str]] = {
 }
 
 
+FEW = asyncio.Semaphore(2)  # at once: a busy machine makes a gateway look dead
+
+
 async def pal(home: Path, words: Sequence[str], sent: str, until: str = "") -> str:
+    """As a program, when it is its turn."""
+    async with FEW:
+        return await _run(home, words, sent, until)
+
+
+async def _run(home: Path, words: Sequence[str], sent: str, until: str) -> str:
     """What a command says, up to `until`: a bridge stays until its pipe is closed."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PALINURUS_HOME": str(home), "PYTHONPATH": "src"}
     pipe = asyncio.subprocess.PIPE
