@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -45,16 +45,18 @@ CLIENTS: dict[str, tuple[Sequence[str], str, str]] = {
 }
 
 
-FEW = asyncio.Semaphore(2)  # at once: a busy machine makes a gateway look dead
+async def run_all(home: Path, every: Mapping[str, tuple[Sequence[str], str, str]]) -> dict[str, str]:
+    """What each says. Two at a time: a busy machine makes a gateway look dead."""
+    few = asyncio.Semaphore(2)
+
+    async def one(words: Sequence[str], sent: str, until: str) -> str:
+        async with few:
+            return await pal(home, words, sent, until)
+
+    return dict(zip(every, await asyncio.gather(*(one(*row) for row in every.values())), strict=True))
 
 
 async def pal(home: Path, words: Sequence[str], sent: str, until: str = "") -> str:
-    """As a program, when it is its turn."""
-    async with FEW:
-        return await _run(home, words, sent, until)
-
-
-async def _run(home: Path, words: Sequence[str], sent: str, until: str) -> str:
     """What a command says, up to `until`: a bridge stays until its pipe is closed."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PALINURUS_HOME": str(home), "PYTHONPATH": "src"}
     pipe = asyncio.subprocess.PIPE
@@ -98,8 +100,7 @@ async def test_every_client_talks_to_the_gateway_elsewhere(tmp_path: Path) -> No
             accepted = await site.app.submit(inbound("hi", event=session, session=session))
             await site.app.wait(accepted.id)
         here = point(tmp_path / "here", site)
-        ran = {name: asyncio.ensure_future(pal(here, words, sent, ok)) for name, (words, sent, ok) in CLIENTS.items()}
-        said = {name: await task for name, task in ran.items()}
+        said = await run_all(here, CLIENTS)
         strange = [name for name, (_, _, ok) in CLIENTS.items() if ok not in said[name]]
         assert not strange, {name: said[name][-600:] for name in strange}
         assert not (here / "state.db").exists() and not (here / "agents").exists()  # nothing was opened here
@@ -121,8 +122,7 @@ async def test_what_cannot_be_reached_says_what_to_do(tmp_path: Path, changes: d
         names = [
             name for name in CLIENTS if not (name == "dashboard" and "token" in changes)
         ]  # the page says it itself
-        ran = [asyncio.ensure_future(pal(here, *CLIENTS[name][:2])) for name in names]
-        said = dict(zip(names, await asyncio.gather(*ran), strict=True))
+        said = await run_all(here, {name: (*CLIENTS[name][:2], "") for name in names})
         silent = {name: text[-400:] for name, text in said.items() if words not in text or "Traceback" in text}
         assert not silent, silent
         assert not (here / "state.db").exists()
