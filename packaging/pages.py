@@ -1,5 +1,5 @@
 """Writes the pages of the docs that are made from the program itself: commands of `pal`, chat commands, vendors of
-models, the Python names for embedders and plugin authors. A test compares.
+models, the Python names for embedders and plugin authors, every error with its fix. A test compares.
 
     python packaging/pages.py        all of them, into docs/
 """
@@ -7,19 +7,24 @@ models, the Python names for embedders and plugin authors. A test compares.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import importlib
 import inspect
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
+from palinurus import errors
 from palinurus.cli.main import COMMANDS, main
+from palinurus.core.types.model import FailureKind
 from palinurus.core.types.vendor import Vendor
 from palinurus.inbox.commands.table import build_menu
 from palinurus.providers import VENDORS, load_row
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+SOURCE = DOCS.parent / "src" / "palinurus"
 MADE = "by `python packaging/pages.py`; do not edit."
 CLI = f"""# Every command of pal
 
@@ -48,6 +53,31 @@ NAMES = {
     "Testing": "palinurus.testing.model:ScriptedModel say call_tools",
     "Fixtures of pytest": "palinurus.testing.plugin:agent cassette assert_tools assert_no_sink assert_prefix_stable",
 }
+ERRORS = f"""# Every error
+
+What the program says when something cannot be done, its exit code, and the way out; `…` stands for what differs (a
+name, a path, another program's words). Not sure where to begin: [When something is wrong](troubleshooting.md). Made
+from the places that raise them {MADE}
+"""
+# Where in the docs the errors of a part are explained: the first row whose beginning fits the file.
+AREAS = (
+    ("channels cli/channels app/channels core/channel", "Channels", "channels.md"),
+    ("providers cli/models cli/model app/model agent/think", "Models and providers", "models.md"),
+    ("config cli/config app/config", "Configuration", "config.md"),
+    ("workspace/install cli/skills app/skill workspace/skill", "Skills", "skills.md"),
+    ("plugins cli/plugin app/plugin", "Plugins", "plugins.md"),
+    ("store/postgres store/copy cli/fleet app/fleet", "Fleet", "fleet.md"),
+    ("app/migrate cli/migrate sessions/imports", "Import and export", "migration.md"),
+    ("cli/backup cli/upkeep store app/upkeep", "State, backup and update", "operations.md"),
+    ("cli/access core/policy tools/sandbox app/security cli/sandbox", "Rights, approvals, sandbox", "approvals.md"),
+    ("cli/nodes gateway/nodes", "Nodes", "nodes.md"),
+    ("triggers cli/cron cli/schedule app/jobs", "Jobs and schedules", "schedules.md"),
+    ("sessions cli/sessions inbox", "Sessions and messages", "sessions.md"),
+    ("tools agent", "Tools", "tools.md"),
+    ("testing cli/torture cli/test", "Testing", "testing.md"),
+    ("gateway cli/gateway cli/reach", "Gateway", "gateway.md"),
+    ("", "Everything else", "cli.md"),
+)
 
 
 class Caught(BaseException):
@@ -183,7 +213,69 @@ def make_python_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def read_text(node: ast.expr) -> str | None:
+    """What an expression says, with `…` for what is filled in; None where it is made elsewhere."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else "…"
+    if isinstance(node, ast.JoinedStr):
+        return "".join(read_text(part) or "…" for part in node.values)
+    if isinstance(node, ast.IfExp):
+        return read_text(node.body) or read_text(node.orelse)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return f"{read_text(node.left) or '…'}{read_text(node.right) or '…'}"
+    return None
+
+
+def find_errors() -> list[tuple[str, str, int, str]]:
+    """(file, message, exit code, fix) of every place that raises one of errors.py with words of its own."""
+    kinds = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and hasattr(kind, "exit_code")}
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args):
+                continue
+            name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            message = read_text(node.args[0]) if name in kinds else None
+            if message and any(len(word) > 3 for word in message.replace("…", " ").split()):
+                fix = next((read_text(word.value) or "…" for word in node.keywords if word.arg == "fix"), "")
+                file = path.relative_to(SOURCE).as_posix()
+                found.add((file, message, kinds[name].exit_code, fix))
+    return sorted(found)
+
+
+def make_errors_page() -> str:
+    """docs/errors.md"""
+    lines = [ERRORS, "## Exit codes", "", "| code | what it means |", "| --: | --- |"]
+    for row in (row for row in (errors.__doc__ or "").splitlines() if row.startswith(("├", "│", "└"))):
+        name, _, about = row.lstrip("├│└─ ").partition(" ")
+        lines.append(f"| {getattr(errors, name).exit_code} | {about.strip()} |")
+    lines += ["", "## Why a model call failed", "", "| kind | what it is |", "| --- | --- |"]
+    text = (SOURCE / "core" / "types" / "model.py").read_text(encoding="utf-8")
+    for kind in get_args(FailureKind):
+        about = next(line for line in text.splitlines() if line.startswith(f'    "{kind}",'))
+        lines.append(f"| `{kind}` | {about.partition('#')[2].strip()} |")
+    by_area: dict[str, list[str]] = {}
+    for file, message, code, fix in find_errors():
+        area = next(row for row in AREAS if file.startswith(tuple(row[0].split(" "))))
+        said, out = (" ".join(words.split()).replace("|", "\\|").replace("<", "&lt;") for words in (message, fix))
+        by_area.setdefault(area[1], []).append(f"| {said} | {code} | {out} |")
+    for _, title, page in AREAS:
+        rows = sorted(set(by_area.get(title, [])))
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            f"[More]({page})",
+            "",
+            "| it says | code | what to do |",
+            "| --- | --: | --- |",
+            *rows,
+        ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
 PAGES = {
+    "errors.md": make_errors_page,
     "cli.md": make_cli_page,
     "commands.md": make_chat_page,
     "vendors.md": make_vendor_page,

@@ -194,7 +194,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         Path(str(target)).write_text(json.dumps({str(k): v for k, v in sorted(_seen.items())}))
 
 
-STUCK = 200  # seconds after which a test that waits for ever fails instead of holding up all others
+STUCK = 400  # seconds after which a test that waits for ever fails instead of holding up all others
 
 
 @pytest.hookimpl(wrapper=True)

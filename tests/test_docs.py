@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import importlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +119,15 @@ def test_names_in_docs_and_docstrings_exist() -> None:
             if not (ends if name.endswith(".py") else name in words) and "renames" not in where:
                 bad.append(f"{where}: {named}")
     assert not bad, "\n".join(sorted(bad))
+
+
+def test_the_film_of_the_readme_shows_its_first_screen() -> None:
+    """What it shows was run when it was recorded (`make screenshots`); the lines are still those of the README."""
+    film = runpy.run_path(str(ROOT / "packaging" / "film.py"))
+    text = html.unescape((ROOT / "docs" / "first-minute.svg").read_text(encoding="utf-8"))
+    assert "docs/first-minute.svg" in README
+    for command, output in shown():
+        assert f"pal {command}" in film["TALK"]
+        assert all(f">{line}</text>" in text for line in output.splitlines()), command
+    drawn = film["draw"]([("pal x", ["a < b"])])
+    assert ">a &lt; b</text>" in drawn and "prefers-reduced-motion" in drawn

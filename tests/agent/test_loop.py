@@ -354,3 +354,33 @@ async def test_room_that_is_due_is_made_before_the_request_and_the_run_goes_on()
     assert [len(r.messages) for r in model.requests] == [9, 6]  # and again after the tool
     assert kinds(events)[:4] == ["agent_start", "message_start", "message_end", "auto_compaction_start"]
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"
+
+
+async def test_nothing_said_after_successful_tools_is_asked_for_without_tools_then_told_as_what_was_done() -> None:
+    async def write(ctx: Any, x: str = "") -> Any:
+        return make_output(f"Wrote {x}.\nsecond")
+
+    acts = call_tools(("a", {"x": "notes.txt"}))
+    model = ScriptedModel([acts, say(""), say("I wrote it.")])
+    events = await collect(loop(plan(tool("a", write)), ports(model)))
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "stop" and end.messages[-1].text == "I wrote it."
+    assert [r.tool_choice for r in model.requests] == [None, None, "none"]
+    assert model.requests[-1].tools == model.requests[0].tools  # what stands before stays as it was
+
+    model = ScriptedModel([acts, say(""), say(" \n")])
+    events = await collect(loop(plan(tool("a", write)), ports(model)))
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "stop" and end.failure is None and len(model.requests) == 3
+    said = end.messages[-1].text
+    assert "a notes.txt: Wrote notes.txt." in said and "second" not in said
+    assert said in "".join(e.delta for e in events if isinstance(e, MessageUpdate))
+
+
+async def test_nothing_said_after_a_failed_tool_is_no_answer() -> None:
+    async def fails(ctx: Any, x: str = "") -> Any:
+        return make_output("no", error=True)
+
+    model = ScriptedModel([call_tools(("a", {"x": "1"})), say(""), say("")])
+    end = (await collect(loop(plan(tool("a", fails)), ports(model))))[-1]
+    assert isinstance(end, AgentEnd) and end.end == "error"

@@ -13,7 +13,15 @@ from palinurus.agent.toolcalls import CALLS_KEPT
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
 from palinurus.core.types.events import AgentEnd, MessageEnd, MessageUpdate, RunEvent
 from palinurus.core.types.messages import UserMessage
-from palinurus.core.types.model import ModelFailure, ModelSpec, StreamDone, StreamFailed, StreamNotice, StreamRetry
+from palinurus.core.types.model import (
+    ModelFailure,
+    ModelSpec,
+    StreamDone,
+    StreamFailed,
+    StreamNotice,
+    StreamProgress,
+    StreamRetry,
+)
 from palinurus.core.types.tool import ToolOutput, make_output
 from palinurus.core.types.usage import TokenUsage
 from palinurus.testing.clock import FakeClock
@@ -122,6 +130,21 @@ async def test_notices_of_the_provider_reach_the_person() -> None:
 
     thinker, events = await think(Warns([say("ok")]))
     assert thinker.notices == ["careful"] and text(events) == "ok"
+
+
+async def test_people_are_told_what_a_model_here_is_busy_with() -> None:
+    class Slow(ScriptedModel):
+        async def stream(self, request: Any, stop: Any) -> Any:
+            yield StreamProgress("loading", 1_117_320_768, seconds=4)
+            yield StreamProgress("reading", 3_400, 1_700, 12)
+            async for event in super().stream(request, stop):
+                yield event
+
+    notes = Diary()
+    thinker, events = await think(Slow([say("ok")]), notes=notes)
+    said = [e.delta for e in events if isinstance(e, MessageUpdate) and e.kind == "status"]
+    assert said == ["loading a (1.1 GB) … 4 s", "reading 3,400 tokens … 50 % (12 s)"]
+    assert thinker.reply.text == "ok" and text(events) == "ok"
 
 
 async def test_the_request_says_who_asks() -> None:

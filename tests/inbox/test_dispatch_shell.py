@@ -509,7 +509,7 @@ async def test_a_deadline_does_not_cut_off_the_end_that_is_being_written(tmp_pat
 
 
 async def test_the_deadline_of_a_run_that_has_ended_ends_nothing(tmp_path: Path) -> None:
-    async with world(tmp_path, timeout=0.3) as w:
+    async with world(tmp_path, timeout=60) as w:
         w.turns.gate("quick").set()
         await w.outcome(await w.send("quick"))
         await until(lambda: not w.dispatcher.lanes.busy)

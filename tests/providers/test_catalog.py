@@ -9,7 +9,7 @@ import pytest
 from palinurus.config.sections.models import ModelSettings, ProviderSettings
 from palinurus.config.settings import Secret
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
-from palinurus.providers import VENDORS, load_row
+from palinurus.providers import MOST_CONTEXT, VENDORS, load_row
 from palinurus.providers.catalog import Catalog
 from providers.kit import agent, settings
 
@@ -230,3 +230,13 @@ def test_every_vendor_of_the_table_is_there_and_named_alike(name: str) -> None:
 def test_a_row_that_is_missing_is_none() -> None:
     assert load_row({"x": "palinurus.providers.nothing:X"}, "x") is None
     assert load_row({}, "x") is None
+
+
+def test_an_ollamas_model_has_the_room_that_is_asked_for_or_that_it_said() -> None:
+    catalog = Catalog(settings(), {}, ollama=["small", "other"])
+    catalog.windows = {"small": 8192, "gone": 1}
+    assert [catalog.find(f"ollama/{n}", agent()).context_window for n in ("small", "other", "gone")] == [  # type: ignore[union-attr]
+        8192,
+        MOST_CONTEXT,
+        MOST_CONTEXT,
+    ]

@@ -18,6 +18,8 @@ from palinurus.providers.discovery import (
     is_server_address,
     read_window,
 )
+from palinurus.providers.probe import probe_windows
+from palinurus.providers.wire.ollama import MOST_CONTEXT
 from palinurus.testing.model import say
 from palinurus.testing.server import ModelServer, respond_status
 
@@ -89,3 +91,44 @@ async def test_a_server_with_one_model_is_asked_what_it_was_started_with() -> No
     finally:
         await runner.cleanup()
     assert not isinstance(found, str) and found.entry["models"] == [{"id": "m", "contextWindow": 4096}]
+
+
+async def test_an_ollama_is_spoken_to_in_its_own_words_with_the_room_its_models_have() -> None:
+    shown = {
+        "small": {
+            "model_info": {"gemma3.context_length": 8192, "gemma3.block_count": 26},
+            "capabilities": ["completion"],
+        },
+        "large": {"model_info": {"qwen3.context_length": 262_144}, "capabilities": ["completion", "vision"]},
+    }
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/api/show":
+            return web.json_response(shown[(await request.json())["model"]])
+        found = {"/v1/models": {"data": [{"id": name} for name in shown]}}.get(request.path)
+        return web.json_response(found) if found else web.Response(status=404)
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    root = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        for address in (root, f"{root}/v1"):
+            server = await inspect_server(address)
+            assert not isinstance(server, str)
+            assert server.entry == {
+                "baseUrl": root,
+                "api": "ollama",
+                "models": [
+                    {"id": "small", "contextWindow": 8192},
+                    {"id": "large", "contextWindow": MOST_CONTEXT, "input": ["text", "image"]},
+                ],
+            }
+            assert server.list_assumed("large") == []
+        assert await probe_windows(("small", "gone", "large"), root, timeout=60) == {
+            "small": 8192,
+            "large": MOST_CONTEXT,
+        }
+    finally:
+        await runner.cleanup()
+    assert await probe_windows(("small",), root, timeout=5) == {}

@@ -16,6 +16,7 @@ from palinurus.agent.plan.runplan import ModelCandidate, RunLimits
 from palinurus.config.sections.credentials import AuthSettings
 from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.thinking import BASE_LEVELS, LEVEL_RANKS
+from palinurus.core.text import cut_end
 from palinurus.core.types.messages import (
     AssistantMessage,
     ImageBlock,
@@ -23,12 +24,13 @@ from palinurus.core.types.messages import (
     TextBlock,
     ThinkingBlock,
     ToolCall,
+    ToolResult,
     UserMessage,
 )
 from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.patterns import compile_late
 
-Action: TypeAlias = Literal["rotate", "next", "lower", "images", "repair", "compact", "again"]
+Action: TypeAlias = Literal["rotate", "next", "lower", "images", "repair", "compact", "words", "again"]
 
 
 class RecoveryStep(msgspec.Struct, frozen=True):
@@ -53,7 +55,7 @@ TABLE: dict[FailureKind, tuple[RecoveryStep, ...]] = {
     "cut": (_NEXT,),
     "not_found": (_NEXT,),
     "config": (_NEXT,),
-    "malformed": (RecoveryStep("again", 1), _NEXT),
+    "malformed": (RecoveryStep("words", 1), RecoveryStep("again", 1), _NEXT),
     "overflow": (RecoveryStep("images", 2), RecoveryStep("compact", 3)),
     "format": (RecoveryStep("lower", 8), RecoveryStep("images", 2), RecoveryStep("repair", 1), _NEXT),
 }
@@ -63,8 +65,10 @@ ROTATIONS: dict[FailureKind, Callable[[AuthSettings], int]] = {
     "overloaded": lambda auth: auth.overloaded,
 }
 
+EMPTY = ModelFailure("malformed", "the model returned an empty answer")
 IMAGE_GONE = "[an image was left out here: it is too large for the model's provider]"
 
+_ABOUT = 120  # characters of a call and of its result
 _THINKING = compile_late(
     r"(?:reasoning|thinking)(?:[._ ]?(?:effort|level|budget|budget_tokens|type|mode|config))?\b.{0,80}?"
     r"(?:not (?:be )?support|unsupported|not allowed|must be|invalid value)"
@@ -104,6 +108,7 @@ class Recovery:
         self.choice = choices[at]
         self.messages = messages
         self.notices: list[str] = []
+        self.only_words = False  # tools are not to be called: they did their work, and the answer is missing
         self._steps: dict[Action, Callable[[ModelFailure], bool]] = {
             "rotate": _rotates,
             "next": self._next,
@@ -111,7 +116,8 @@ class Recovery:
             "images": self._images,
             "repair": self._repair,
             "compact": self._compact,
-            "again": _always,
+            "words": self._words,
+            "again": lambda failure: not self.only_words,
         }
 
     @property
@@ -140,7 +146,7 @@ class Recovery:
             return False
         self.at += 1
         self.choice = self._choices[self.at]
-        self._used, self._levels = {}, set()
+        self._used, self._levels, self.only_words = {}, set(), False
         return True
 
     def _lower(self, failure: ModelFailure) -> bool:
@@ -192,6 +198,11 @@ class Recovery:
         self.messages = mended
         return changed
 
+    def _words(self, failure: ModelFailure) -> bool:
+        """Small models end with nothing once the work is done: asked for words alone, most have some."""
+        self.only_words = failure == EMPTY and bool(describe_work(self.messages))
+        return self.only_words
+
     def _compact(self, failure: ModelFailure) -> bool:
         """It does not fit: whoever asks for the answer has it compacted and puts the result into `messages`."""
         return self._compacts
@@ -204,10 +215,6 @@ class Recovery:
 
 def _rotates(failure: ModelFailure) -> bool:
     return failure.rotate
-
-
-def _always(failure: ModelFailure) -> bool:
-    return True
 
 
 def find_named_levels(message: str) -> tuple[str, ...]:
@@ -245,6 +252,24 @@ def _acting(messages: Sequence[Message]) -> bool:
         if isinstance(message, AssistantMessage) and message.calls:
             return True
     return False
+
+
+def describe_work(messages: Sequence[Message]) -> str:
+    """What tools did since a person last spoke, for an answer that nobody gives; "" if the last one failed."""
+    at = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], UserMessage)), -1)
+    calls = {c.id: c for m in messages[at + 1 :] if isinstance(m, AssistantMessage) for c in m.calls}
+    results = [m for m in messages[at + 1 :] if isinstance(m, ToolResult) and m.toolCallId in calls]
+    if not results or results[-1].isError:
+        return ""
+    lines = [_describe_result(calls[result.toolCallId], result) for result in results if not result.isError]
+    return "\n".join(("The model said nothing more. What was done:", *lines))
+
+
+def _describe_result(call: ToolCall, result: ToolResult) -> str:
+    on = next((value for value in call.arguments.values() if isinstance(value, str) and value.strip()), "")
+    said = next((line for line in result.text.splitlines() if line.strip()), "")
+    about = " ".join((call.name, *on.split()))
+    return f"- {cut_end(about, _ABOUT)}: {cut_end(said.strip(), _ABOUT)}" if said else f"- {cut_end(about, _ABOUT)}"
 
 
 def _plain(message: Message) -> Message:

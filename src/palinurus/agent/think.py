@@ -12,16 +12,17 @@ from palinurus.agent import hookcalls
 from palinurus.agent.card import CallTimes, CardMaker
 from palinurus.agent.plan.runplan import ModelCandidate, RunPlan
 from palinurus.agent.ports import RunPorts
-from palinurus.agent.recover import Recovery, format_fallback
+from palinurus.agent.recover import EMPTY, Recovery, describe_work, format_fallback
 from palinurus.agent.toolcalls import CALLS_KEPT, drop_surplus_calls
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
-from palinurus.core.types.messages import AssistantMessage, Message
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock
 from palinurus.core.types.model import (
     ModelFailure,
     ModelRequest,
     StreamDone,
     StreamFailed,
     StreamNotice,
+    StreamProgress,
     StreamRetry,
     TextDelta,
     ThinkingDelta,
@@ -29,7 +30,6 @@ from palinurus.core.types.model import (
 from palinurus.core.types.usage import TokenUsage
 from palinurus.crashpoints import pass_crashpoint
 
-EMPTY = ModelFailure("malformed", "the model returned an empty answer")
 LONGEST = 400  # characters of a failure
 
 
@@ -90,6 +90,8 @@ class Thinker:
                 else:
                     recovery.messages = self.messages = compactor.messages
             if step is None:
+                if told := self._tell_work(recovery):
+                    yield MessageUpdate(told)
                 self._given_up(failures)
                 break
             self._ports.record.step(
@@ -114,7 +116,7 @@ class Thinker:
         at, began, first = ports.clock.now(), ports.clock.monotonic(), None
         async for event in ports.model.stream(request, ports.abort):
             kind = type(event)
-            if first is None:
+            if first is None and kind is not StreamProgress:
                 first = round((ports.clock.monotonic() - began) * 1000)
             if kind is TextDelta:
                 self._count(event.text)  # type: ignore[union-attr]
@@ -125,6 +127,8 @@ class Thinker:
                 self.notices.append(event.text)
             elif isinstance(event, StreamRetry):
                 yield MessageUpdate(self._waits(event, str(choice.model.ref)), "status")
+            elif isinstance(event, StreamProgress):
+                yield MessageUpdate(describe_progress(event, choice.model.ref.model), "status")
             elif isinstance(event, StreamDone | StreamFailed):
                 self._end(event)
         hookcalls.report_answer(ports.hooks, self._plan, request, self.reply, failure=self.failure)
@@ -161,7 +165,7 @@ class Thinker:
             profile=plan.profile,
             fallback=not recovery.last,
             fast_until=_until(choice, plan.started),
-            **plan.sampling,
+            **(plan.sampling | {"tool_choice": "none"} if recovery.only_words else plan.sampling),
         )
 
     def _count(self, text: str) -> None:
@@ -195,6 +199,15 @@ class Thinker:
             self.notices.append(format_fallback(selected, self.active, why))
         self._told = self.active if self._at else ""
 
+    def _tell_work(self, recovery: Recovery) -> str:
+        """The answer in the place of one that never came: what the tools did. "" if they did nothing."""
+        told = describe_work(recovery.messages) if self.failure == EMPTY else ""
+        if told:
+            self.failure = None
+            words = {"content": (TextBlock(told),), "stopReason": "stop", "errorMessage": None}
+            self.reply = msgspec.structs.replace(self.reply, **words)
+        return told
+
     def _given_up(self, failures: list[tuple[str, ModelFailure]]) -> None:
         """When several models failed, the person is told of each."""
         last = dict(failures)
@@ -204,6 +217,13 @@ class Thinker:
         text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
         self.failure = msgspec.structs.replace(self.failure, message=text)
         self.reply = msgspec.structs.replace(self.reply, errorMessage=text)
+
+
+def describe_progress(event: StreamProgress, model: str) -> str:
+    """What people read while a model on this machine has nothing to say yet."""
+    if event.stage == "loading":
+        return f"loading {model} ({event.total / 1e9:.1f} GB) … {event.seconds} s"
+    return f"reading {event.total:,} tokens … {event.done * 100 // max(1, event.total)} % ({event.seconds} s)"
 
 
 def _until(choice: ModelCandidate, started: int) -> int | None:

@@ -75,23 +75,36 @@ def make_signin_kit(settings: Settings, channel: str, account: str, clock: Clock
     return make_account_kit(own, settings, SignInMemo(), clock, door=door, wanted=_none)
 
 
+class OpenedChannels(dict[str, Channel]):
+    """Channels by id, and why accounts are not among them: (channel, account) -> in words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed: dict[tuple[str, str], str] = {}
+
+
 def open_channels(
     settings: Settings, store: Store, clock: Clock, door: EgressGuard, given: PluginContributions, wanted: WantsTurn
-) -> dict[str, Channel]:
-    """Every configured channel that can be made, by id. One that cannot is told of in the log and stops no other."""
-    made: dict[str, Channel] = {}
+) -> OpenedChannels:
+    """Every configured channel that can be made. One that cannot stops no other."""
+    made = OpenedChannels()
     for name, accounts in settings.accounts.items():
         if name in given.channels:
-            if (brought := _brought(name, settings, given)) is not None:
+            brought = _brought(name, settings, given)
+            if isinstance(brought, str):
+                made.failed |= {(name, account): brought for account in accounts}
+            else:
                 made[name] = brought
             continue
         if name not in CHANNELS:
             log.warning("channels.%s: there is no such channel; it is left out", name)
+            made.failed |= {(name, account): "there is no such channel" for account in accounts}
             continue
         tried = {
             account: _open(own, settings, store, clock, door=door, wanted=wanted) for account, own in accounts.items()
         }
-        every = {account: one for account, one in tried.items() if one is not None}
+        made.failed |= {(name, account): one for account, one in tried.items() if isinstance(one, str)}
+        every = {account: one for account, one in tried.items() if not isinstance(one, str)}
         if every:
             again = next(iter(accounts.values())).reconnect
             made[name] = AccountsChannel(name, every, clock, again) if len(accounts) > 1 else next(iter(every.values()))
@@ -124,22 +137,24 @@ async def _none(inbound: Inbound) -> bool:
 
 def _open(
     own: AccountSettings, settings: Settings, store: Store, clock: Clock, door: EgressGuard, wanted: WantsTurn
-) -> Channel | None:
+) -> Channel | str:
+    """The channel, or why it cannot be."""
     try:
         memo = ChannelRecords(store, f"{own.channel}/{own.account}")
         kit = make_account_kit(own, settings, memo, clock, door=door, wanted=wanted, store=store)
-        return make_channel(own.channel, kit)
+        return make_channel(own.channel, kit) or "there is no such channel"
     except ConfigError as exc:
         log.error("channel %s, account %s is left out: %s", own.channel, own.account, exc.message)
-        return None
-    except Exception:  # border: what a platform's library finds wrong with a value costs that account, not the start
+        return exc.message
+    # border: what a platform's library finds wrong with a value costs that account, not the start
+    except Exception as exc:  # border
         log.exception("channel %s, account %s cannot be opened; it is left out", own.channel, own.account)
-        return None
+        return f"{type(exc).__name__}; the log says more"
 
 
-def _brought(name: str, settings: Settings, given: PluginContributions) -> Channel | None:
+def _brought(name: str, settings: Settings, given: PluginContributions) -> Channel | str:
     try:
         return given.channels[name](settings.channels[name])
-    except Exception:  # border: a plugin's channel that cannot be made stops nobody else
+    except Exception as exc:  # border: a plugin's channel that cannot be made stops nobody else
         log.exception("channels.%s: its plugin cannot open it; it is left out", name)
-        return None
+        return f"its plugin cannot open it: {type(exc).__name__}; the log says more"

@@ -242,7 +242,9 @@ class Agent:
         found = [read_manifest(path) for path in self._plugins]
         for one in found:
             if not isinstance(one, PluginManifest):
-                raise BadRequest(f"plugin {one.folder}: {one.reason}")
+                raise BadRequest(
+                    f"plugin {one.folder}: {one.reason}", fix="mend the plugin, or leave it out of plugins.load.paths"
+                )
         if found:
             entries = {one.id: {"enabled": True} for one in found}
             made["plugins"] = {"load": {"paths": self._plugins}, "entries": entries}

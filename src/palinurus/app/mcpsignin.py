@@ -132,7 +132,10 @@ class McpSignIns(SignInTable):
         headers = {name: value.reveal() for name, value in server.headers.items()}
         knock = await self.fetch(OAuthAsk(url, _KNOCK, {**headers, **_SPEAKS}))
         if not knock.status:
-            raise BadRequest(f"{server.place} cannot be reached: {knock.body.decode('utf-8', 'replace')[:300]}")
+            raise BadRequest(
+                f"{server.place} cannot be reached: {knock.body.decode('utf-8', 'replace')[:300]}",
+                fix="is it running, and is its address right? `pal mcp list` shows it",
+            )
         flow = DiscoveryFlow(url, knock.challenge, who)
         while flow.ask is not None:
             flow.feed(await self.fetch(flow.ask))
@@ -141,7 +144,10 @@ class McpSignIns(SignInTable):
         assert isinstance(flow.done, SignInFailure)
         if knock.status < 400:
             raise BadRequest(f"{server.name} answers without a sign-in", fix=f"`pal mcp test {server.name}`")
-        raise BadRequest(f"no sign-in at {server.place}: {flow.done.reason}")
+        raise BadRequest(
+            f"no sign-in at {server.place}: {flow.done.reason}",
+            fix="`pal mcp login` begins again; a client of your own goes into mcp.servers.NAME.oauth",
+        )
 
 
 def _find_row(provider: str, kept: KeptSignIn | None) -> SignInRow:

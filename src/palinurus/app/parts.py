@@ -144,7 +144,7 @@ def make_tapes(
     settings = catalog.settings
     secrets = list_known_secrets(settings, catalog.environ)
     deck = TapeDeck(settings.home, settings.record, store, hooks, channels=chats, look=look, secrets=secrets)
-    deck.ollama = lambda: catalog.ollama
+    deck.ollama, deck.windows = lambda: catalog.ollama, lambda: catalog.windows
     deck.tokens = catalog.vault.list_secrets
     return deck
 

@@ -27,7 +27,7 @@ from palinurus.core.types.model import Model
 from palinurus.inbox.attachments import sweep_media_files
 from palinurus.inbox.feed import RunFollower
 from palinurus.plugins.api import PluginContributions
-from palinurus.providers.probe import probe_ollama
+from palinurus.providers.probe import probe_ollama, probe_windows
 from palinurus.providers.thinking import resolve_thinking_policy
 from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
@@ -102,6 +102,7 @@ class App(AppParts):
         self._load_plugins()
         if self.probes and any(self.catalog.wants_probe(agent) for agent in self.settings.agents.values()):
             self.catalog.ollama = await probe_ollama()
+            self.catalog.windows = await probe_windows(self.catalog.ollama)
         self.wire()
         await self.voices.load()
         await self.nodes.load()

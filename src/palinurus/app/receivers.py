@@ -13,7 +13,7 @@ from palinurus.channels.intake import USUAL, keep_receiving
 from palinurus.channels.kit import ChannelKit
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.channel import Channel, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.channel import Channel, ChannelStatus, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import ToolFailure
@@ -48,6 +48,7 @@ class ChannelReceivers:
         self._post = post
         self._kit = kit
         self._grant = grant
+        self.failed: Mapping[tuple[str, str], str] = {}  # accounts that could not be opened, and why
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._heard: dict[str, float] = {}  # when a channel last brought a message
         self._watching: asyncio.Task[None] | None = None
@@ -71,7 +72,7 @@ class ChannelReceivers:
         return {name: fix for name, entry in self.table.items() if (fix := advise_missing_library(entry))}
 
     def all(self) -> tuple[ChannelAccountState, ...]:
-        """Every account, by channel."""
+        """Every account, by channel; last those that could not be opened."""
         made: list[ChannelAccountState] = []
         for name, channel in sorted(self._channels.items()):
             configured = self._settings.accounts.get(name, {})
@@ -83,6 +84,10 @@ class ChannelReceivers:
                 made.append(
                     ChannelAccountState(name, account, one.status(), self._runs(name), dm=own.dm if own else "")
                 )
+        for (name, account), why in self.failed.items():
+            if name not in self._channels or isinstance(self._channels[name], AccountsChannel):
+                own = self._settings.accounts[name][account]
+                made.append(ChannelAccountState(name, account, ChannelStatus("failed", why), running=False, dm=own.dm))
         return tuple(made)
 
     async def start(self, channel: str) -> bool:

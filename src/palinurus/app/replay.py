@@ -153,7 +153,7 @@ async def _play(tape: Tape, world: ReplayWorld, branch: ReplayBranch, root: str)
         raw=world.raw,
         given=world.given,
     )
-    app.catalog.ollama, app.probes = head.ollama, bool(rules.live_from)
+    app.catalog.ollama, app.catalog.windows, app.probes = head.ollama, head.windows, bool(rules.live_from)
     await app.open()
     try:
         _copy_conversation(tape, world.settings.home, root)  # now: a file that nobody knew would be taken up
@@ -224,7 +224,10 @@ def _read_before(head: TapeHead, home: str) -> bytes:
             continue
         if len(data) == head.size:
             return data
-    raise NotFound(f"the conversation before {head.item} is gone ({head.transcript})")
+    raise NotFound(
+        f"the conversation before {head.item} is gone ({head.transcript})",
+        fix="it was deleted or compacted since; `pal trace` still shows what was recorded",
+    )
 
 
 def _fit_settings(settings: Settings, root: str, head: TapeHead, *, copy: bool) -> Settings:
@@ -253,7 +256,10 @@ def _copy_workspace(source: str, target: str) -> None:
                 continue
             left -= len(data)
             if left < 0:
-                raise BadRequest(f"{source} is too large to be copied for --live-tools ({COPIED:,} bytes at most)")
+                raise BadRequest(
+                    f"{source} is too large to be copied for --live-tools ({COPIED:,} bytes at most)",
+                    fix="play it with the recorded results: leave --live-tools out",
+                )
             create_file_beneath(target, inner, data)
 
 

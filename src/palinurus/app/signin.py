@@ -85,7 +85,7 @@ class SignInRunner:
     async def _begun(self, channel: str, account: str) -> _Going:
         entry = CHANNELS.get(channel)
         if entry is None or channel not in LOGINS:
-            raise BadRequest(f"{channel} has no sign-in of its own")
+            raise BadRequest(f"{channel} has no sign-in of its own", fix="`pal channels add` writes its token")
         if fix := advise_missing_library(entry):
             raise BadRequest(f"{channel} needs the package {entry.needs}", fix=f"`{fix}`")
         kit, going = self._kit(channel, account), _Going(channel)

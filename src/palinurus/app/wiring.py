@@ -186,7 +186,7 @@ class AppParts:
         self.receivers = ChannelReceivers(
             settings, clock, self.channels, self.admission.take, post=self.post, kit=kit, grant=self.store.grant
         )
-        self.signins = SignInRunner(self.receivers, kit)
+        self.receivers.failed, self.signins = made.failed, SignInRunner(self.receivers, kit)
         self.ears = SpeechTranscriber(settings.audio, self.catalog, env)
 
     def _wire_model(self) -> Model:

@@ -34,6 +34,9 @@ CHANNELS: dict[str, ChannelEntry] = {
     "matrix": ChannelEntry("palinurus.channels.matrix.channel:MatrixChannel"),
     "email": ChannelEntry("palinurus.channels.email.channel:make_email_channel"),
     "whatsapp": ChannelEntry("palinurus.channels.whatsapp.client:make_whatsapp_channel", "neonize", "whatsapp"),
+    "mattermost": ChannelEntry("palinurus.channels.mattermost.channel:MattermostChannel"),
+    "line": ChannelEntry("palinurus.channels.line.channel:LineChannel"),
+    "sms": ChannelEntry("palinurus.channels.sms.channel:SmsChannel"),
     "webhook": ChannelEntry("palinurus.channels.webhook.channel:WebhookChannel"),
 }
 

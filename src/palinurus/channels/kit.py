@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -103,6 +104,17 @@ class ChannelKit(msgspec.Struct, frozen=True):
         if not found:
             raise self.wrong(key, hint="set it, best as ${NAME} of the environment")
         return found
+
+    def secret_or_file(self, key: str, file: str) -> Secret:
+        """A secret of the account, or of the file that another key names. Raises ConfigError."""
+        path = self.text(file)
+        if not path:
+            return self.secret(key)
+        try:
+            with open(os.path.expanduser(path), encoding="utf-8") as source:
+                return Secret(source.read(20_000).strip())
+        except (OSError, UnicodeDecodeError) as exc:
+            raise self.wrong(file, what=f"cannot be read: {exc}") from exc
 
     def text(self, key: str, usual: str = "") -> str:
         """A text of the account's section, or the usual one."""

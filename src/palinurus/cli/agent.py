@@ -86,7 +86,7 @@ def read_schema(file: str) -> dict[str, Any]:
     except OSError as exc:
         raise BadRequest(f"{file}: {exc.strerror}") from None
     except msgspec.DecodeError as exc:
-        raise BadRequest(f"{file} is not JSON: {exc}") from None
+        raise BadRequest(f"{file} is not JSON: {exc}", fix='one JSON object: `{"type": "object", …}`') from None
     if wrong := list_unsupported(found):
         raise BadRequest(f"{file}: {'; '.join(wrong)}")
     return dict(found)

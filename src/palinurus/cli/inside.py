@@ -46,4 +46,6 @@ def _ask(line: list[str]) -> LookAnswer:
             data = b"".join(iter(lambda: ours.recv(1 << 16), b""))
         return msgspec.json.decode(data, type=LookAnswer)
     except (OSError, msgspec.DecodeError):
-        raise GatewayUnreachable(f"{UNKNOWN}: it does not answer any more") from None
+        raise GatewayUnreachable(
+            f"{UNKNOWN}: it does not answer any more", fix="`pal status` outside of the sandbox says how it is"
+        ) from None

@@ -194,7 +194,7 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 def _key(name: str) -> str:
     if not name.strip() or any(char in name for char in '"\\'):
-        raise BadRequest(f"{name[:60]!r} cannot be a server's name")
+        raise BadRequest(f"{name[:60]!r} cannot be a server's name", fix="letters, digits, - and _")
     return f'mcp.servers["{name}"]'
 
 

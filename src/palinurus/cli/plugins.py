@@ -63,7 +63,10 @@ def _subcommand(one: PluginManifest, here: Settings, name: str, args: list[str])
     if isinstance(brought, BrokenPlugin):
         raise BadRequest(f"plugin {one.id}: {brought.reason}", fix="`pal plugins doctor`")
     if name not in brought.cli:
-        raise BadRequest(f"plugin {one.id} lists the command {name!r} but does not bring it")
+        raise BadRequest(
+            f"plugin {one.id} lists the command {name!r} but does not bring it",
+            fix="tell its author, or turn it off: `pal plugins disable`",
+        )
     return int(brought.cli[name](args) or 0)
 
 
@@ -116,7 +119,7 @@ def _switch(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     one = _one(here, asked.name)
     on = asked.what == "enable"
     if on and isinstance(one, BrokenPlugin):
-        raise BadRequest(f"{one.id} cannot be used: {one.reason}")
+        raise BadRequest(f"{one.id} cannot be used: {one.reason}", fix="`pal plugins doctor` says what is wrong")
     key = f'plugins.entries["{one.id}"]'
     done = set_config_key(here.home, os.environ, f"{key}.enabled", on)
     if on and asked.conversation:
@@ -185,7 +188,7 @@ def _new(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         raise BadRequest(f"{name!r} cannot be a plugin's name", fix="a-z, 0-9 and -, beginning with a letter")
     folder = os.path.join(os.path.abspath(asked.dir or os.path.join(loaded.settings.home, "plugins")), name)
     if os.path.exists(folder):
-        raise BadRequest(f"{folder} is there already")
+        raise BadRequest(f"{folder} is there already", fix="choose another name, or remove that folder first")
     for root, _, files in os.walk(TEMPLATE):
         target = os.path.join(folder, os.path.relpath(root, TEMPLATE).replace("NAME", name))
         os.makedirs(target, exist_ok=True)

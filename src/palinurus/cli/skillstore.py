@@ -62,7 +62,7 @@ def fetch_again(pin: SkillPin, loaded: LoadedConfig) -> SkillDownload:
 def publish_skill(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
     """Put a folder into the registry. Raises BadRequest, NotFound, PalinurusError."""
     if not os.path.isdir(asked.folder):
-        raise NotFound(f"there is no folder {asked.folder}")
+        raise NotFound(f"there is no folder {asked.folder}", fix="name the folder that holds SKILL.md")
     got = fetch_source(asked.folder, os.environ)
     made = choose_package(got.parts, got.origin, "", loaded.settings.skills.file_bytes)
     slug = asked.slug or made.skill.name

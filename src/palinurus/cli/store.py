@@ -29,7 +29,7 @@ def run_store(argv: list[str]) -> int:
 def _copy(asked: argparse.Namespace) -> None:
     os.umask(0o077)
     if asked.source == asked.target:
-        raise BadRequest("FROM and TO are the same")
+        raise BadRequest("FROM and TO are the same", fix="name two: a home or an address postgresql://…")
     report = asyncio.run(_run(asked))
     if asked.json:
         print(to_json(msgspec.to_builtins(report), pretty=True))

@@ -44,7 +44,7 @@ nothing is announced on the network
   . discovery gateway.tailscale
   gateway auth.allowTailscale
 there is no such channel
-  channels googlechat imessage mattermost msteams bluebubbles feishu line nostr twitch zalo zalouser
+  channels googlechat imessage msteams bluebubbles feishu nostr twitch zalo zalouser
 no plugin of that kind
   plugins slots installs bundledDiscovery
   agents *.plugins
@@ -87,7 +87,11 @@ the platform's library decides
   channels.* ui.components slashCommand thread
   channels.*.streaming nativeTransport progress
   channels.matrix encryption initialSyncLimit
-  channels.telegram webhookPath
+  channels.mattermost commands.callbackPath commands.callbackUrl commands.nativeSkills interactions
+the address is /channels/NAME/ACCOUNT: docs/channels.md
+  channels.* webhookPath
+a signature is always checked
+  channels.sms dangerouslyDisableSignatureValidation
 programs are started by the gateway, not by a template
   agents.*.cliBackends.* imageArg imageMode modelArg output sessionArg sessionMode systemPromptArg systemPromptWhen
   agents.*.runtime.acp backend

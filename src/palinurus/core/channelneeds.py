@@ -42,6 +42,19 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
         ChannelNeed("password", "the mailbox's password (often an app password)", "PALINURUS_EMAIL_PASSWORD"),
         ChannelNeed("authservId", "the name your mail server writes at the beginning of Authentication-Results"),
     ),
+    "mattermost": (
+        ChannelNeed("baseUrl", "the server's address, https://…", "MATTERMOST_URL"),
+        ChannelNeed("botToken", "the bot's token", "MATTERMOST_BOT_TOKEN"),
+    ),
+    "line": (
+        ChannelNeed("channelAccessToken", "the channel's long-lived access token", "LINE_CHANNEL_ACCESS_TOKEN"),
+        ChannelNeed("channelSecret", "the channel's secret", "LINE_CHANNEL_SECRET"),
+    ),
+    "sms": (
+        ChannelNeed("accountSid", "Twilio's Account SID, AC…", "TWILIO_ACCOUNT_SID"),
+        ChannelNeed("authToken", "Twilio's Auth Token", "TWILIO_AUTH_TOKEN"),
+        ChannelNeed("fromNumber", "your number there, +1555…", "TWILIO_PHONE_NUMBER"),
+    ),
     "irc": (ChannelNeed("host", "the server"), ChannelNeed("nick", "our nick there")),
     "webhook": (
         ChannelNeed("url", "where our messages are posted, https://…"),
@@ -69,6 +82,13 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "email": {
         "text": "address name password authservId folder sentFolder subject imapHost smtpHost",
         "flag": "copyToSelf saveSent", "number": "pollSeconds", "texts": "aliases", "object": "imap smtp",
+    },
+    "mattermost": {"text": "baseUrl botToken chatmode replyToMode", "texts": "oncharPrefixes"},
+    "line": {
+        "text": "channelAccessToken channelSecret tokenFile secretFile publicWebhookUrl apiBase", "flag": "replyTokens",
+    },
+    "sms": {
+        "text": "accountSid authToken fromNumber messagingServiceSid publicWebhookUrl apiBase", "number": "pollSeconds",
     },
     "webhook": {"text": "url secret", "texts": "acts"},
     "spool": {"text": "dir", "number": "pollSeconds"},

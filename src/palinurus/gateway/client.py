@@ -132,7 +132,10 @@ class GatewayLink:
             while True:
                 answer = None if self.ws.closed and answers.empty() else await answers.get()
                 if answer is None:
-                    raise GatewayUnreachable(f"the gateway closed the connection ({self.ws.close_code})")
+                    raise GatewayUnreachable(
+                        f"the gateway closed the connection ({self.ws.close_code})",
+                        fix="run it again; `pal gateway logs` says why it closed",
+                    )
                 if not answer["ok"]:
                     raise _error(answer)
                 payload = answer.get("payload")
@@ -176,7 +179,10 @@ class GatewayLink:
     async def _frame(self) -> dict[str, Any]:
         message = await self.ws.receive()
         if message.type is not aiohttp.WSMsgType.TEXT:
-            raise GatewayUnreachable(f"the gateway closed the connection ({self.ws.close_code})")
+            raise GatewayUnreachable(
+                f"the gateway closed the connection ({self.ws.close_code})",
+                fix="run it again; `pal gateway logs` says why it closed",
+            )
         found: dict[str, Any] = msgspec.json.decode(message.data)
         return found
 

@@ -25,9 +25,12 @@ _encoder = msgspec.json.Encoder()
 def build_item(inbound: Inbound, where: Route, clock: Clock) -> InboxItem:
     """The row to store. Raises BadRequest with what is wrong."""
     if not inbound.text.strip() and not inbound.images and not inbound.files:
-        raise BadRequest("the message is empty")
+        raise BadRequest("the message is empty", fix="say something")
     if len(inbound.text) > MAX_TEXT:
-        raise BadRequest(f"the message has {len(inbound.text):,} characters; at most {MAX_TEXT:,} are taken")
+        raise BadRequest(
+            f"the message has {len(inbound.text):,} characters; at most {MAX_TEXT:,} are taken",
+            fix="send it as a file, or in parts",
+        )
     if len(inbound.event) > MAX_EVENT:
         raise BadRequest(f"the event id or idempotency key is longer than {MAX_EVENT} characters")
     now = clock.now()

@@ -51,12 +51,15 @@ async def run_git(root: str, *words: str) -> str:
             env=env,
         )
     except OSError as exc:
-        raise PalinurusError(f"git cannot be run: {exc.strerror}") from None
+        raise PalinurusError(f"git cannot be run: {exc.strerror}", fix="install git") from None
     try:
         async with asyncio.timeout(SECONDS):
             out, _ = await child.communicate()
     except TimeoutError:
-        raise PalinurusError(f"git {words[0]} did not end within {SECONDS:g} seconds") from None
+        raise PalinurusError(
+            f"git {words[0]} did not end within {SECONDS:g} seconds",
+            fix="look whether the address can be reached, and run it again",
+        ) from None
     finally:
         if child.returncode is None:
             child.kill()

@@ -8,6 +8,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+# Tokens asked of an Ollama: its own default is 4k and cuts silently, and the memory for the whole window is taken when
+# the model is loaded.
+MOST_CONTEXT = 32_768
+
 # API -> its `ModelWire` (`providers/wire/__init__.py`).
 WIRES: dict[str, str] = {
     "openai-completions": "palinurus.providers.wire.completions:WIRE",

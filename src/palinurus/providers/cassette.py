@@ -251,7 +251,9 @@ def read_cassette(path: str) -> list[RecordedCall]:
         with open(path, "rb") as file:
             lines = file.read().splitlines()
     except OSError as error:
-        raise NotFound(f"cassette {path}: {error.strerror or error}") from None
+        raise NotFound(
+            f"cassette {path}: {error.strerror or error}", fix="record it first: PALINURUS_CASSETTE=record:FILE"
+        ) from None
     out: list[RecordedCall] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -259,7 +261,9 @@ def read_cassette(path: str) -> list[RecordedCall]:
         try:
             out.append(_decoder.decode(line))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise BadRequest(f"cassette {path}:{number}: {error}") from None
+            raise BadRequest(
+                f"cassette {path}:{number}: {error}", fix="record it anew: PALINURUS_CASSETTE=record:FILE"
+            ) from None
     return out
 
 

@@ -16,7 +16,7 @@ from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.keys import ModelRef, parse_model_ref
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.signin import SignInRow
-from palinurus.core.types.vendor import Vendor, VendorModel
+from palinurus.core.types.vendor import WINDOW, Vendor, VendorModel
 from palinurus.late import load_part
 from palinurus.providers import VENDORS, load_row
 from palinurus.providers.address import is_local_url
@@ -36,6 +36,7 @@ class Catalog:
         self.settings = settings
         self.environ = environ
         self.ollama = tuple(ollama)  # models a probe found
+        self.windows: Mapping[str, int] = {}  # how many tokens each of those takes, as far as it said
         self.vendors: Mapping[str, Vendor] = {}  # of plugins
         self._vendors: dict[str, Vendor | None] = {}
         self._stored: tuple[KeyProfile, ...] | None = None
@@ -252,7 +253,8 @@ class Catalog:
         reasoning: bool | None = known.reasoning if known is not None else None
         if known is None:
             reasoning = vendor.reasons(ref.model) if vendor is not None and vendor.reasons is not None else None
-            known = VendorModel(ref.model, name=ref.model)
+            told = self.windows.get(ref.model) if ref.model in self.ollama else None
+            known = VendorModel(ref.model, name=ref.model, context_window=told or (vendor.window if vendor else WINDOW))
         info = ModelSpec(
             ref=ref,
             api=(listed and listed.api) or (settings and settings.api) or (vendor.api if vendor else DEFAULT_API),

@@ -16,10 +16,12 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelFailure, ModelRequest, Prompt, StreamDone, StreamFailed
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.probe import read_ollama_window
 from palinurus.providers.stream import ProviderModels
 
 SERVER = "server"  # what a model server that somebody named by its address is called in the config
 API = "openai-completions"
+OLLAMA = "ollama"
 LIST_SECONDS = 5.0
 TRY_SECONDS = 30.0
 LISTED = 50  # models taken over from a server
@@ -38,6 +40,7 @@ class CompatibleServer(msgspec.Struct, frozen=True):
     models: tuple[str, ...]
     windows: tuple[int, ...] = ()
     sees: tuple[bool | None, ...] = ()
+    api: str = API
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -51,7 +54,7 @@ class CompatibleServer(msgspec.Struct, frozen=True):
             }
             for one in self.models
         ]
-        return {"baseUrl": self.base, "api": API, "models": rows}
+        return {"baseUrl": self.base, "api": self.api, "models": rows}
 
     def list_assumed(self, model: str) -> list[str]:
         """What the server does not say of a model, in words: what is taken for granted then."""
@@ -89,8 +92,20 @@ async def inspect_server(text: str, key: str = "") -> CompatibleServer | str:
                 more = props.get("default_generation_settings")
                 windows = [windows[0] or (read_window(more) if isinstance(more, dict) else 0)]
                 sees = [read_sight(props) if sees[0] is None else sees[0]]
+            if not any(windows) and (ollama := await _inspect_ollama(place, [str(row["id"]) for row in rows], key)):
+                return ollama
             return CompatibleServer(place, tuple(str(row["id"]) for row in rows[:LISTED]), tuple(windows), tuple(sees))
     return f"no list of models at {places[0]}/models"
+
+
+async def _inspect_ollama(place: str, names: list[str], key: str) -> CompatibleServer | None:
+    """An Ollama, by what it tells of its models. It is asked in its own words: there the window can be chosen."""
+    root, names = place.removesuffix("/v1"), names[:LISTED]
+    told = await asyncio.gather(*(_get(f"{root}/api/show", key, {"model": name}) for name in names))
+    if not any(isinstance(facts.get("model_info"), dict) for facts in told):
+        return None
+    windows = (read_ollama_window(facts.get("model_info") or {}) for facts in told)
+    return CompatibleServer(root, tuple(names), tuple(windows), tuple(map(read_sight, told)), api=OLLAMA)
 
 
 def read_window(row: Mapping[str, Any]) -> int:
@@ -114,12 +129,14 @@ def read_sight(row: Mapping[str, Any]) -> bool | None:
     return True if row.get("type") == "vlm" else False if row.get("type") == "llm" else None  # LM Studio
 
 
-async def _get(address: str, key: str) -> dict[str, Any]:
-    """What stands there, if it is a JSON object."""
+async def _get(address: str, key: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What stands there, if it is a JSON object; with a body: what is answered to that."""
     timeout = aiohttp.ClientTimeout(total=LIST_SECONDS)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        async with aiohttp.ClientSession(timeout=timeout) as http, http.get(address, headers=headers) as said:
+        verb = "GET" if body is None else "POST"
+        asking = aiohttp.ClientSession(timeout=timeout)
+        async with asking as http, http.request(verb, address, headers=headers, json=body) as said:
             found = msgspec.json.decode(await said.read()) if said.status == 200 else {}
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, msgspec.DecodeError):
         return {}

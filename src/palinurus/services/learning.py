@@ -184,7 +184,9 @@ class LearningBoard:
         try:
             answer, _ = await self._task().complete(task, agent.id, session)
         except ToolFailure as exc:
-            raise BadRequest(f"the model gave no proposals: {exc}") from None
+            raise BadRequest(
+                f"the model gave no proposals: {exc}", fix="run it again, or with another model: --model"
+            ) from None
         # What the agent says late may come from what it read early: all of the conversation counts, shown or not.
         seen = taint.collect_taint(entry.message for entry in entries)
         made = []

@@ -62,7 +62,10 @@ async def fetch_skill_again(pin: SkillPin, settings: Settings, environ: Mapping[
     if pin.origin.startswith(ORIGIN):
         return await open_registry(settings, environ).download(pin.origin.removeprefix(ORIGIN))
     if pin.origin == "by hand":
-        raise BadRequest("it was put there by hand: there is nothing to fetch it from")
+        raise BadRequest(
+            "it was put there by hand: there is nothing to fetch it from",
+            fix="`pal skills install` one of the same name from the store, or edit it in place",
+        )
     return await asyncio.to_thread(fetch_source, pin.origin, environ)
 
 
@@ -100,7 +103,9 @@ class SkillStore:
         (`name`). Folders of this machine are the terminal's. Raises BadRequest, NotFound, PalinurusError."""
         if name:
             if (pin := self.place.pins().get(name)) is None:
-                raise BadRequest(f"{name} was not installed from anywhere")
+                raise BadRequest(
+                    f"{name} was not installed from anywhere", fix="`pal skills list` says where each came from"
+                )
             got = await fetch_skill_again(pin, self._settings, self._environ)
         elif (slug := parse_slug(source)) is not None:
             got = await open_registry(self._settings, self._environ).download(*slug)

@@ -51,6 +51,7 @@ class FakePlatform:
 
     name: ClassVar[str]  # the channel's id
     groups: ClassVar[bool] = True  # are there groups?
+    connected: ClassVar[bool] = True  # is there a connection whose loss can be seen? Else the platform calls us
     troubles: ClassVar[tuple[SendTrouble, ...]]  # what `fail` can do here
 
     def __init__(self, *servers: LoopbackHttp | LoopbackTcp) -> None:

@@ -44,6 +44,7 @@ class FakeWebhook(FakePlatform):
     """Implements `FakePlatform`. `post` may be replaced to go through a gateway."""
 
     name = "webhook"
+    connected = False
     troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "markup", "long", "media", "signed_out", "blocked", "gone", "refused",
     )  # fmt: skip

@@ -111,7 +111,7 @@ class CronRunner:
         """Run it now, whatever its schedule says; without `begin` the node that keeps time does. Returns the run's id.
         Raises BadRequest."""
         if held.starting or held.state.item or held.state.pending:
-            raise BadRequest("the job is running")
+            raise BadRequest("the job is running", fix="wait for it, or stop its run")
         held.starting = True
         try:
             while not await self._port.store.claim_slot(held.job.id, now):

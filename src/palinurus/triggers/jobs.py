@@ -86,7 +86,10 @@ class JobStore:
             return self._held[ident]
         hits = [h for h in self._held.values() if ident and (h.job.id.startswith(ident) or h.job.name == ident)]
         if len(hits) != 1:
-            raise NotFound(f"{'several jobs are' if hits else 'no job is'} called {ident[:64]!r}")
+            raise NotFound(
+                f"{'several jobs are' if hits else 'no job is'} called {ident[:64]!r}",
+                fix="`pal cron list` shows their ids",
+            )
         return hits[0]
 
     def get(self, ident: str) -> ScheduledJob | None:
@@ -96,7 +99,7 @@ class JobStore:
     async def add(self, job: CronJob) -> ScheduledJob:
         """On disk when it returns. Raises BadRequest."""
         if len(self._held) >= MOST:
-            raise BadRequest(f"there are {MOST} jobs already")
+            raise BadRequest(f"there are {MOST} jobs already", fix="remove some: `pal cron rm ID`")
         await self._jobs.put(job.id, job)
         held = self._held[job.id] = ScheduledJob(job, CronJobState(_first(job)), self._tz)
         return held

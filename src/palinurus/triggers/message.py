@@ -118,7 +118,10 @@ async def resolve_job_destination(
     """Where a job's answer goes. Raises BadRequest for a channel that is not there."""
     if delivery.mode == "announce" and delivery.channel and delivery.channel != "last":
         if delivery.channel not in port.channels:
-            raise BadRequest(f"there is no channel {delivery.channel[:40]!r} to announce it on")
+            raise BadRequest(
+                f"there is no channel {delivery.channel[:40]!r} to announce it on",
+                fix="`pal channels` lists those that are set up",
+            )
         account = delivery.account_id or "default"
         return ReplyDestination(Target(delivery.channel, delivery.to, account, delivery.thread_id), True)
     if delivery.mode == "announce" or key.kind != "cron":

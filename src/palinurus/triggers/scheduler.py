@@ -157,7 +157,7 @@ class Scheduler(SchedulerPort):
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
         if job.agent_id not in self._port.settings.agents:
-            raise BadRequest(f"unknown agent {job.agent_id[:64]!r}")
+            raise BadRequest(f"unknown agent {job.agent_id[:64]!r}", fix="`pal agents` lists them")
         return self._changed("added", await self._jobs.add(job))
 
     def _placed(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class Scheduler(SchedulerPort):
         default = settings.default_agent
         key = parse_session_key(session, default) if session else make_main_key(settings, default)
         if key is None or key.agent not in settings.agents:
-            raise BadRequest(f"no such session: {session[:80]}")
+            raise BadRequest(f"no such session: {session[:80]}", fix="`pal sessions` lists them")
         ident = uuid.uuid4().hex
         if not now:
             await self.events.add(SystemEvent(ident, str(key), text, at, source=source))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.slack import api
+from palinurus.channels.emoji import find_emoji_name
 from palinurus.channels.slack.api import SECTION, build_body, explain_slack_error
 from palinurus.core.types.outbound import Button
 
@@ -73,8 +73,8 @@ def test_nobody_is_called_by_a_text_and_no_block_is_too_long(text: str, plain: b
 
 def test_names_of_emoji() -> None:
     assert (
-        api.find_emoji_name("👀") == "eyes"
-        and api.find_emoji_name("❤️") == "heart"
-        and api.find_emoji_name(":party-parrot:") == "party-parrot"
+        find_emoji_name("👀") == "eyes"
+        and find_emoji_name("❤️") == "heart"
+        and find_emoji_name(":party-parrot:") == "party-parrot"
     )
-    assert api.find_emoji_name("🫥") == "" and api.find_emoji_name("") == "" and api.find_emoji_name("a b") == ""
+    assert find_emoji_name("🫥") == "" and find_emoji_name("") == "" and find_emoji_name("a b") == ""

@@ -21,7 +21,7 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
 from palinurus.gateway.server import GatewayServer
-from palinurus.testing.conformance.channel import PNG, ChannelHarness, ChannelSuite
+from palinurus.testing.conformance.channel import PNG, ChannelSuite
 from palinurus.testing.model import ScriptedModel, say
 from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.webhook import SECRET, FakeWebhook
@@ -31,14 +31,6 @@ OPEN = {"dmPolicy": "open", "allowFrom": ["*"], "groupPolicy": "open"}
 
 class TestConformance(ChannelSuite):
     platform = FakeWebhook
-
-    async def test_what_was_said_while_we_were_cut_off_comes(self, world: ChannelHarness) -> None:
-        """There is no connection whose loss could be seen; the other side sends again."""
-        await world.platform.cut()
-        await world.platform.say("meanwhile")
-        assert world.texts == []
-        await world.platform.mend()
-        await until(lambda: world.texts == ["meanwhile"])
 
 
 class Site:

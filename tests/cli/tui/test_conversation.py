@@ -50,6 +50,16 @@ def test_words_grow_in_one_block_and_begin_anew_after_a_tool() -> None:
     ]
 
 
+def test_why_nothing_comes_is_said_until_something_comes() -> None:
+    talk = ScreenConversation()
+    wait = agent("status", text="loading a (1.1 GB) … 0 s"), agent("status", text="reading 400 tokens … 50 % (3 s)")
+    (note,) = shown(talk, agent("lifecycle", phase="start"), *wait)
+    assert (note.kind, note.text) == ("note", "reading 400 tokens … 50 % (3 s)")
+    blocks = shown(talk, agent("assistant", text="Hi"), agent("status", text="again"), chat("error", "no"))
+    assert [b.text for b in blocks if b.id == note.id] == [""] and all(b.text != "again" for b in blocks)
+    assert len([b for b in blocks if b.kind == "note" and not b.text]) == 2
+
+
 def test_what_comes_between_does_not_split_what_is_being_said() -> None:
     talk = ScreenConversation()
     first = shown(talk, agent("lifecycle", phase="start"), agent("assistant", text="Hel"))

@@ -100,11 +100,23 @@ def test_a_message_that_has_calls_keeps_them() -> None:
     assert machine.feed(end) == [TextDelta(CALL), end]
 
 
-def test_a_failure_lets_go_of_what_was_held() -> None:
-    machine = TextCallDecoder(request())
-    machine.feed(TextDelta("ok\n" + CALL))
-    end = StreamFailed(ModelFailure("cut", "gone"), AssistantMessage((TextBlock("ok\n" + CALL),), stopReason="error"))
-    assert machine.feed(end) == [TextDelta(CALL), end]
+@pytest.mark.parametrize(
+    "text", [CALL, "```json\n" + CALL[11:], "<tools>" + CALL[11:], '<function name="read" arguments="']
+)
+def test_half_a_call_reaches_nobody_wherever_the_stream_is_cut(text: str) -> None:
+    for size in range(2, len(text)):
+        machine, whole = TextCallDecoder(request()), "ok\n" + text[:size]
+        shown = [e for e in machine.feed(TextDelta(whole)) if isinstance(e, TextDelta)]
+        end = StreamFailed(ModelFailure("cut", "gone"), AssistantMessage((TextBlock(whole),), stopReason="error"))
+        (last,) = machine.feed(end)
+        said = "".join(e.text for e in shown)
+        assert isinstance(last, StreamFailed) and last.message.text == said and said.strip() == "ok"
+
+
+def test_half_a_call_at_the_token_limit_reaches_nobody() -> None:
+    events = run("ok\n" + '<tool_call>{"na', request(), "length")
+    assert last(events).text == "ok\n" and not last(events).calls
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "ok\n"
 
 
 def test_thinking_passes() -> None:

@@ -125,3 +125,22 @@ async def test_strangers_are_let_in_over_the_gateway(tmp_path: Path) -> None:
         (asking,) = (await here.call("pairing.list"))["requests"]
         assert (await here.call("pairing.reject", code=asking["code"]))["id"] == "7"
         assert [one["id"] for one in (await here.call("pairing.list"))["paired"]] == ["8"]
+
+
+async def test_what_could_not_be_opened_says_why(tmp_path: Path) -> None:
+    config = {
+        "channels": {"line": {"channelSecret": "s"}, "nowhere": {}, "sms": {"accounts": {"a": {"authToken": "t"}}}},
+        "gateway": {"auth": {"token": TOKEN}},
+    }
+    async with running(tmp_path / "h", ScriptedModel([]), FakeChannel(), **config) as app:
+        server = GatewayServer(app, app.clock, TOKEN)
+        await server.start("127.0.0.1", 0)
+        try:
+            async with connect_to_gateway(server.port, app.clock, token=TOKEN) as link:
+                told = (await Place(app, server, link).call("channels.status"))["channelAccounts"]
+        finally:
+            await server.stop()
+    assert "channels.line.channelAccessToken: is missing" in told["line"][0]["lastError"]
+    assert (told["line"][0]["healthState"], told["line"][0]["running"]) == ("failed", False)
+    assert "channels.sms.accounts.a.accountSid: is missing" in told["sms"][0]["lastError"]
+    assert told["nowhere"][0]["lastError"] == "there is no such channel"

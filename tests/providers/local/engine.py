@@ -1,7 +1,7 @@
 """A runtime that is none, in the place of the real one: speaks the child's side of the pipes through `serve`.
 
 What it does stands in the last user message: `hello`, `call`, `slow` (until stopped), `deaf` (never stops),
-`crash`, `raise`, `overflow`, `env`. A model file that holds "bad" cannot be loaded.
+`crash`, `half` (of a call, then a crash), `raise`, `overflow`, `env`. A model file that holds "bad" cannot be loaded.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from palinurus.providers.local.serve import EngineServer, die_with, open_private_output
+
+CALLS = {
+    "tools": '<tools>{"name": "read", "arguments": {"path": "a.txt"}}</tools>',
+    "function": '<function name="read" arguments=\'{"path": "a.txt"}\'/>',
+    "prose": 'Sure.\n```json\n{"name": "read", "arguments": {"path": "a.txt"}}\n```\nI will tell you.',
+}
 
 
 def piece(content: str | None = None, finish: str | None = None, **rest: Any) -> dict[str, Any]:
@@ -31,6 +37,7 @@ def say(text: str, callback: Callable[[Any], bool]) -> None:
 def chat(body: dict[str, Any], callback: Callable[[Any], bool]) -> None:
     text = body["messages"][-1]["content"]
     callback(piece(prompt_progress={"total": 9, "processed": 0}))
+    callback(piece(prompt_progress={"total": 9, "processed": 9, "cache": 2, "time_ms": 3200.5}))
     if text == "slow":
         while not callback(piece("tick ")):
             threading.Event().wait(0.005)
@@ -50,6 +57,12 @@ def chat(body: dict[str, Any], callback: Callable[[Any], bool]) -> None:
         )
     elif text == "env":
         say(",".join(sorted(os.environ)), callback)
+    elif text in CALLS:
+        say(CALLS[text], callback)
+    elif text == "half":
+        callback(piece('I look.\n<tool_call>{"name": "read", "argum'))
+        os.kill(os.getpid(), signal.SIGSEGV)
+        threading.Event().wait(60)
     elif text == "call":
         say('```json\n{"name": "read", "arguments": {"path": "a.txt"}}\n```', callback)
     else:

@@ -13,7 +13,16 @@ import pytest
 from palinurus.abort import Abort
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, ToolCall, UserMessage
-from palinurus.core.types.model import ModelEvent, ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed, TextDelta
+from palinurus.core.types.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelSpec,
+    Prompt,
+    StreamDone,
+    StreamFailed,
+    StreamProgress,
+    TextDelta,
+)
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.local.model import IDLE, LocalModel
 from palinurus.testing.clock import FakeClock
@@ -62,6 +71,44 @@ async def test_it_answers_and_stays_loaded(local: LocalModel) -> None:
     assert message(end).usage.output == 3
     assert (message(end).api, message(end).provider, message(end).model) == ("local", "local", "tiny")
     assert (await whole(local, ask("hello")))[0] == text  # the same process
+
+
+async def test_loading_and_reading_are_told_while_they_last(local: LocalModel) -> None:
+    events = [e async for e in local.stream(ask("hello"), Abort())]
+    assert events[0] == StreamProgress("loading", len("weights"))
+    reading = [e for e in events if isinstance(e, StreamProgress) and e.stage == "reading"]
+    assert [(e.done, e.total) for e in reading] == [(0, 9), (9, 9)] and reading[-1].seconds == 3
+    words = next(at for at, e in enumerate(events) if isinstance(e, TextDelta))
+    assert not any(isinstance(e, StreamProgress) for e in events[words:])
+    again = [e async for e in local.stream(ask("hello"), Abort())]
+    assert not any(isinstance(e, StreamProgress) and e.stage == "loading" for e in again)  # it is there
+
+
+async def test_an_abort_while_it_is_loaded(local: LocalModel) -> None:
+    stop = Abort()
+    async for event in local.stream(ask("hello"), stop):
+        if isinstance(event, StreamProgress) and event.stage == "loading":
+            stop.set("user")
+    assert isinstance(event, StreamFailed) and event.failure.kind == "aborted"
+    assert message((await whole(local, ask("hello")))[1]).text
+
+
+async def test_who_leaves_while_it_is_loaded_leaves_nothing_behind(local: LocalModel) -> None:
+    events = local.stream(ask("hello"), Abort())
+    assert isinstance(await anext(events), StreamProgress)
+    await events.aclose()  # type: ignore[attr-defined]
+    assert message((await whole(local, ask("hello")))[1]).text
+
+
+@pytest.mark.parametrize("text", ["tools", "function", "prose"])
+async def test_other_written_calls_become_calls(local: LocalModel, text: str) -> None:
+    said, end = await whole(local, ask(text, "tiny", READ))
+    assert "{" not in said and message(end).calls == (ToolCall("text_1_0", "read", {"path": "a.txt"}),)
+
+
+async def test_half_a_call_is_not_shown_when_the_runtime_dies(local: LocalModel) -> None:
+    said, end = await whole(local, ask("half", "tiny", READ))
+    assert said.strip() == "I look." and isinstance(end, StreamFailed) and end.message.text.strip() == "I look."
 
 
 async def test_written_calls_become_calls(local: LocalModel) -> None:

@@ -49,3 +49,10 @@ def test_a_terminal_gets_a_bar_and_a_file_gets_lines() -> None:
         f"{DEFAULT_WEIGHTS}: fetching part 1 of 2, 0 MB there",
         f"{DEFAULT_WEIGHTS}: fetching part 2 of 2, 600 MB there",
     ]
+
+
+def test_the_help_says_sizes_licences_and_that_there_are_no_others(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run_models_pull(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1.12 GB, Apache-2.0" in said and "98 MB, Apache-2.0" in said and "carries no other" in said

@@ -74,6 +74,7 @@ class TapeDeck:
         self._look = look
         self._secrets = secrets
         self.tokens: Callable[[], tuple[str, ...]] = tuple  # of sign-ins: these change
+        self.windows: Callable[[], Mapping[str, int]] = dict
         self.ollama: Callable[[], tuple[str, ...]] = tuple  # models that a probe has found
         self._writing = TaskSet("a tape")
         self.player: TapePlayer | None = None  # of a replay: serves its one run
@@ -135,6 +136,7 @@ class TapeDeck:
                 points=tuple(point for point in HOOK_POINTS if self._hooks.has(point)),
                 channels={name: channel.abilities for name, channel in self._channels.items()},
                 ollama=self.ollama(),
+                windows=self.windows(),
             ),
             abort,
             self.find_pieces,

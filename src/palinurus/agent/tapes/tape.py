@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -85,6 +85,7 @@ class TapeHead(msgspec.Struct, kw_only=True, omit_defaults=True):
     tools: tuple[TapeTool, ...] = ()
     channels: dict[str, ChannelAbilities] = {}  # chats there were
     ollama: tuple[str, ...] = ()  # models that were found on this machine
+    windows: Mapping[str, int] = {}  # and how many tokens they take
     stopped: str = ""  # it was stopped before it began
     redacted: bool = False  # something looked like a credential: pieces of answers are not as they came
     branch: str = ""  # what was changed, if it is no recording but a branch of one

@@ -121,7 +121,7 @@ def read_object(path: str) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError) as error:
         raise BadRequest(f"{path} cannot be read: {error}") from None
     if not isinstance(data, dict):
-        raise BadRequest(f"{path} is not what was expected there")
+        raise BadRequest(f"{path} is not what was expected there", fix="name the home itself, not a folder in it")
     return data
 
 

@@ -70,7 +70,10 @@ _KNOWN = {
 def read_hermes(root: str, environ: Mapping[str, str]) -> FoundHome:
     """Raises BadRequest if this is no home of hermes' or something of it cannot be read."""
     if not any(os.path.exists(os.path.join(root, name)) for name in ("config.yaml", "state.db")):
-        raise BadRequest(f"{root} is no home of hermes': neither config.yaml nor state.db is there")
+        raise BadRequest(
+            f"{root} is no home of hermes': neither config.yaml nor state.db is there",
+            fix="name the folder that hermes calls its home, usually ~/.hermes",
+        )
     lines: list[ImportLine] = []
     files = [
         FoundFile("memory" if "/" in name else "workspace", f"workspace/{ours}", read_later(os.path.join(root, name)))

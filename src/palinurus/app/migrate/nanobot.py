@@ -61,7 +61,10 @@ def read_nanobot(root: str, environ: Mapping[str, str]) -> FoundHome:
     """Raises BadRequest if this is no home of nanobot's or something of it cannot be read."""
     told = read_object(os.path.join(root, "config.json"))
     if told is None:
-        raise BadRequest(f"{root} is no home of nanobot's: there is no config.json")
+        raise BadRequest(
+            f"{root} is no home of nanobot's: there is no config.json",
+            fix="name the folder that nanobot calls its home, usually ~/.nanobot",
+        )
     defaults = (told.get("agents") or {}).get("defaults") or {}
     folder = expand_path(str(defaults.get("workspace") or os.path.join(root, "workspace")), environ, root)
     lines: list[ImportLine] = []

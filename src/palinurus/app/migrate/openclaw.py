@@ -94,7 +94,10 @@ _KNOWN = {"state", "agents", "credentials", "cron", "skills", "exec-approvals.js
 def read_openclaw(root: str, environ: Mapping[str, str]) -> FoundHome:
     """Raises BadRequest if this is no home of OpenClaw's or something of it cannot be read."""
     if not os.path.isfile(os.path.join(root, CONFIG)) and not os.path.isdir(os.path.join(root, "agents")):
-        raise BadRequest(f"{root} is no home of OpenClaw's: neither {CONFIG} nor agents/ is there")
+        raise BadRequest(
+            f"{root} is no home of OpenClaw's: neither {CONFIG} nor agents/ is there",
+            fix="name the folder that OpenClaw calls its state directory, usually ~/.openclaw",
+        )
     if os.path.basename(root) == ".openclaw":  # "~" in its config is its own user's
         environ = {**environ, "HOME": os.path.dirname(root)}
     config, changed, spaces = _config(root, environ)

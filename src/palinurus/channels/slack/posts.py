@@ -12,8 +12,8 @@ from typing import Any
 
 import aiohttp
 
+from palinurus.channels.emoji import find_emoji_name
 from palinurus.channels.kit import PASSING, ChannelFile, ChannelKit, MemoTable, RecentDict
-from palinurus.channels.slack import api
 from palinurus.channels.slack.api import VALUE, SlackApi, build_body, build_metadata, has_client_id, has_files
 from palinurus.channels.slack.inbound import SlackIdentity, to_millis, to_readable
 from palinurus.core.types import channel
@@ -246,7 +246,7 @@ class SlackPoster:
         ts = read_timestamp(act.message_id)
         if act.remove and not act.emoji:
             return await self._bare(chat, ts)
-        name = api.find_emoji_name(act.emoji)
+        name = find_emoji_name(act.emoji)
         if not name:
             return channel.SendFailure(f"Slack's name of {act.emoji!r} is not known; write it as :name:", "refused")
         method = "reactions.remove" if act.remove else "reactions.add"

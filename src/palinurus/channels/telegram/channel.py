@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -63,20 +62,10 @@ def make_telegram_channel(kit: ChannelKit) -> TelegramChannel:
     for name in ("httpx", "telegram"):  # they log addresses, and the token is part of every address
         logging.getLogger(name).setLevel(logging.WARNING)
     url = kit.own.get("webhookUrl")  # the configuration takes addresses of webhooks for secrets
+    token = kit.secret_or_file("botToken", "tokenFile")
     if not url:
-        return TelegramChannel(kit, _token(kit))
-    return TelegramChannel(kit, _token(kit), kit.secret("webhookUrl").reveal(), kit.secret("webhookSecret"))
-
-
-def _token(kit: ChannelKit) -> Secret:
-    path = kit.text("tokenFile")
-    if not path:
-        return kit.secret("botToken")
-    try:
-        with open(os.path.expanduser(path), encoding="utf-8") as source:
-            return Secret(source.read(200).strip())
-    except (OSError, UnicodeDecodeError) as exc:
-        raise kit.wrong("tokenFile", what=f"cannot be read: {exc}") from exc
+        return TelegramChannel(kit, token)
+    return TelegramChannel(kit, token, kit.secret("webhookUrl").reveal(), kit.secret("webhookSecret"))
 
 
 class TelegramClient(Bot):

@@ -100,13 +100,19 @@ def _rule(words: list[str]) -> CommandRule:
     """Raises BadRequest for what may not stand on a list."""
     program = words[0]
     if any(name in RUNNERS for name in list_program_names(program)):
-        raise BadRequest(f"{program} runs other programs; no rule for it can say what it does")
+        raise BadRequest(
+            f"{program} runs other programs; no rule for it can say what it does",
+            fix="allow the program that it runs, or answer each question",
+        )
     if "/" not in program:
         program = shutil.which(program, path=build_search_path()) or program
     if program.startswith("/") and not set(program) & set("*?"):
         program = os.path.realpath(program)
     if any(name in RUNNERS for name in list_program_names(program)):
-        raise BadRequest(f"{words[0]} is {program}, which runs other programs")
+        raise BadRequest(
+            f"{words[0]} is {program}, which runs other programs",
+            fix="allow the program that it runs, or answer each question",
+        )
     return CommandRule(program, tuple(words[1:]) or None)
 
 

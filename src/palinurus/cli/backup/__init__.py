@@ -147,7 +147,7 @@ def _verify(asked: argparse.Namespace) -> None:
         with open_reader(folder) as reader:
             wrong, sessions = reader.integrity(), len(reader.sessions())
     if wrong:
-        raise BadRequest(f"the database in it is damaged: {wrong[0]}")
+        raise BadRequest(f"the database in it is damaged: {wrong[0]}", fix="restore an earlier backup")
     if asked.json:
         print(to_json(msgspec.to_builtins(contents), pretty=True))
         return
@@ -239,10 +239,16 @@ def _unpack(file: str, folder: str) -> BackupContents:
             else:
                 seen[place] = _write(os.path.join(folder, place), data)
     if contents is None:
-        raise BadRequest("the backup is cut off: its list is missing")
+        raise BadRequest(
+            "the backup is cut off: its list is missing",
+            fix="copy it again from where it was made, or restore an earlier one",
+        )
     wrong = [entry.place for entry in contents.entries if seen.pop(entry.place, "") != entry.sha256]
     if wrong or seen:
-        raise BadRequest(f"the backup is damaged: {[*wrong, *seen][0]} is not what was put in")
+        raise BadRequest(
+            f"the backup is damaged: {[*wrong, *seen][0]} is not what was put in",
+            fix="copy it again from where it was made, or restore an earlier one",
+        )
     for entry in contents.entries:
         os.chmod(os.path.join(folder, entry.place), entry.mode)
     return contents
@@ -282,7 +288,7 @@ def _ask_phrase(*, twice: bool = False) -> str:
         raise BadRequest("a passphrase is needed", fix=f"set {VARIABLE}, or run this in a terminal")
     given = getpass.getpass("passphrase: ")
     if not given or (twice and getpass.getpass("again: ") != given):
-        raise BadRequest("that was empty, or not the same twice")
+        raise BadRequest("that was empty, or not the same twice", fix="run it again; nothing was written")
     return given
 
 

@@ -90,7 +90,9 @@ class SealedReader(io.RawIOBase):
             key = _derive_key(passphrase, salt)
             bindings.crypto_secretstream_xchacha20poly1305_init_pull(self._state, head, key)
         except (exceptions.CryptoError, ValueError):
-            raise BadRequest("the backup is cut off") from None
+            raise BadRequest(
+                "the backup is cut off", fix="copy it again from where it was made, or restore an earlier one"
+            ) from None
         self._rest = b""
         self._final = False
 
@@ -109,11 +111,16 @@ class SealedReader(io.RawIOBase):
         size = self._source.read(4)
         sealed = self._source.read(struct.unpack(">I", size)[0]) if len(size) == 4 else b""
         if len(sealed) < _AD:
-            raise BadRequest("the backup is cut off")
+            raise BadRequest(
+                "the backup is cut off", fix="copy it again from where it was made, or restore an earlier one"
+            )
         try:
             data, tag = bindings.crypto_secretstream_xchacha20poly1305_pull(self._state, sealed, None)
         except (exceptions.CryptoError, RuntimeError):
-            raise BadRequest("wrong passphrase, or the backup was changed") from None
+            raise BadRequest(
+                "wrong passphrase, or the backup was changed",
+                fix="type the passphrase it was made with; nothing was changed here",
+            ) from None
         self._final = tag == bindings.crypto_secretstream_xchacha20poly1305_TAG_FINAL
         return bytes(data)
 
@@ -179,7 +186,7 @@ def is_sealed(path: str) -> bool:
     with open(path, "rb") as source:
         head = source.read(len(MAGIC) + 1)
     if head[:-1] != MAGIC:
-        raise BadRequest(f"{path} is no backup of Palinurus")
+        raise BadRequest(f"{path} is no backup of Palinurus", fix="name a file that `pal backup create` made")
     return head[-1:] == b"\1"
 
 
@@ -189,7 +196,9 @@ def refuse_damage() -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, msgspec.MsgspecError) as error:
-        raise BadRequest(f"the backup is damaged: {error}") from None
+        raise BadRequest(
+            f"the backup is damaged: {error}", fix="copy it again from where it was made, or restore an earlier one"
+        ) from None
 
 
 def read_box(path: str, passphrase: str) -> Iterator[tuple[str, BinaryIO]]:

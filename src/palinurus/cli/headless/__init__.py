@@ -66,7 +66,9 @@ def run_print(argv: list[str]) -> int:
     loaded = load_settings(environ)
     streamed = args.input_format == "stream-json"
     if streamed and args.output_format != "stream-json":
-        raise BadRequest("--input-format stream-json needs --output-format stream-json")
+        raise BadRequest(
+            "--input-format stream-json needs --output-format stream-json", fix="add --output-format stream-json"
+        )
     text = "" if streamed else _read_text(args.prompt)
     if not (text.strip() or streamed):
         raise BadRequest("there is nothing to answer", fix='pal -p "TEXT", or pipe it in')
@@ -235,7 +237,12 @@ def _find_schema(args: argparse.Namespace) -> dict[str, Any] | None:
     try:
         found = json.loads(args.json_schema)
     except ValueError as exc:
-        raise BadRequest(f"--json-schema is not JSON: {exc}") from None
+        raise BadRequest(
+            f"--json-schema is not JSON: {exc}", fix='one JSON object in quotes of the shell: \'{"type": "object"}\''
+        ) from None
     if wrong := list_unsupported(found):
-        raise BadRequest(f"--json-schema: {'; '.join(wrong)}")
+        raise BadRequest(
+            f"--json-schema: {'; '.join(wrong)}",
+            fix="pal checks answers with JSON Schema's usual words: type, properties, required, items, enum",
+        )
     return dict(found)

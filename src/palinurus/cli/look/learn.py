@@ -92,7 +92,10 @@ def _edit(asked: argparse.Namespace) -> None:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(one["content"])
             if subprocess.call([*shlex.split(editor), path]):
-                raise BadRequest("the editor ended with an error; nothing was written")
+                raise BadRequest(
+                    "the editor ended with an error; nothing was written",
+                    fix="set VISUAL or EDITOR to an editor that works, and run it again",
+                )
             text = _read(path)
     made = _call("learn.accept", {"id": one["id"], "text": text})
     print(f"{made['path']} ({made['id']}): written as you edited it")

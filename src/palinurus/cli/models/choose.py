@@ -74,7 +74,9 @@ def run_models_add(argv: list[str]) -> int:
     parser.add_argument("--no-try", action="store_true", help="do not ask it for one word first")
     options = parser.parse_args(argv)
     if not options.name.replace("-", "").replace("_", "").isalnum():
-        raise BadRequest(f"--name {options.name!r}: letters, digits, - and _ only")
+        raise BadRequest(
+            f"--name {options.name!r}: letters, digits, - and _ only", fix="choose another, such as --name house"
+        )
     environ = dict(os.environ)
     settings = load_settings(environ).settings
     key = sys.stdin.readline().strip() if options.key_stdin else ""

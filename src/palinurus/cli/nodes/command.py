@@ -164,7 +164,9 @@ async def _invoke(gateway: GatewayConnection, asked: argparse.Namespace) -> tupl
     try:
         params = msgspec.json.decode(asked.params)
     except msgspec.DecodeError:
-        raise BadRequest("--params is no JSON") from None
+        raise BadRequest(
+            "--params is no JSON", fix="one JSON object in quotes of the shell: --params '{\"x\": 1}'"
+        ) from None
     told = await _ask(gateway, asked, asked.command, params)
     return to_json(told["payload"], pretty=True), 0
 

@@ -51,7 +51,10 @@ class GatewayConnection:
         except MethodError as error:
             raise from_method_error(error) from None
         except ConnectionError as exc:
-            raise GatewayUnreachable(f"the connection broke: {exc}") from None
+            raise GatewayUnreachable(
+                f"the connection broke: {exc}",
+                fix="run it again; `pal status` says whether the gateway runs, `pal gateway logs` why not",
+            ) from None
 
     async def wait_closed(self) -> int | None:
         return await self._link.wait_closed()

@@ -44,7 +44,10 @@ def import_session(home: str, asked: argparse.Namespace) -> None:
     """A transcript file of another program or machine becomes a session here. Raises NotFound, BadRequest."""
     key = read_session_key(asked.session)
     if not os.path.isfile(asked.file):
-        raise NotFound(f"{asked.file}: no such file")
+        raise NotFound(
+            f"{asked.file}: no such file",
+            fix="name a file that `pal sessions export` wrote, or another program's JSONL",
+        )
     transcript = read_transcript(asked.file)
     if not transcript.entries:
         raise BadRequest(

@@ -35,12 +35,12 @@ def search_sessions(home: str, asked: argparse.Namespace) -> None:
     """Print what is found, newest first. Raises BadRequest for a time or an agent that cannot be."""
     agent = parse_agent_id(asked.agent) if asked.agent else None
     if asked.agent and agent is None:
-        raise BadRequest(f"{asked.agent!r} is no agent id")
+        raise BadRequest(f"{asked.agent!r} is no agent id", fix="`pal agents` lists them")
     text = " ".join(f'"{word}"' if " " in word else word for word in asked.text)
     since = parse_since(asked.since, SystemClock().now()) if asked.since else 0
     query = searches.parse_query(text, agent, since, asked.limit)
     if not query.terms:
-        raise BadRequest("there is no word to look for")
+        raise BadRequest("there is no word to look for", fix="pal sessions search WORDS")
     found = searches.search_transcripts(home, query)
     keys = _keys(home)
     if found.note:
@@ -196,7 +196,9 @@ def export_session(home: str, asked: argparse.Namespace) -> None:
         with open(fd, "wb") as handle:
             handle.write(data)
     except OSError as exc:
-        raise StateUnwritable(f"{asked.output} cannot be written: {exc.strerror}") from exc
+        raise StateUnwritable(
+            f"{asked.output} cannot be written: {exc.strerror}", fix="name another place with --output"
+        ) from exc
     print(f"wrote {asked.output} ({len(data)} bytes)")
 
 
@@ -205,6 +207,9 @@ def _raw(place: SessionOnDisk) -> bytes:
         with open(place.file, "rb") as handle:
             return handle.read()
     except FileNotFoundError:
-        raise NotFound(f"{place.key} has no transcript yet: {place.file}") from None
+        raise NotFound(
+            f"{place.key} has no transcript yet: {place.file}",
+            fix="nothing was said in it; `pal sessions` lists the others",
+        ) from None
     except OSError as exc:
         raise StateUnwritable(f"{place.file}: {exc.strerror}") from exc

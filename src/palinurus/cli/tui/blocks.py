@@ -151,8 +151,9 @@ class BlockWidget(Static):
         return Content(block.text)
 
     async def show(self, block: ConversationBlock) -> None:
-        """Another state of the same block."""
+        """Another state of the same block. A note that has nothing left to say is gone."""
         self.block = block
+        self.display = block.kind != "note" or bool(block.text)
         self.update(self.draw_block(block))
 
     def fold(self, unfolded: bool) -> None:

@@ -109,6 +109,7 @@ class ScreenConversation:
         self._since: dict[str, int] = {}  # run id -> when
         self._tools: dict[str, tuple[ConversationBlock, int]] = {}  # with when it began
         self._spoke: set[str] = set()  # runs that words were shown of
+        self._waits = ""  # the note that says why nothing comes yet, while it stands there
         self._known: dict[str, None] = {}
 
     # --- from disk -------------------------------------------------------------------------------------------
@@ -216,10 +217,11 @@ class ScreenConversation:
         """What an event of this session makes people see."""
         if event in ("agent", "session.tool"):
             step = _STREAMS.get(str(payload.get("stream")))
-            data = payload.get("data") or {}
-            return list(step(self, str(payload.get("runId")), data, int(payload.get("ts") or 0))) if step else []
+            data, run = payload.get("data") or {}, str(payload.get("runId"))
+            shown = list(step(self, run, data, int(payload.get("ts") or 0))) if step else []
+            return shown if payload.get("stream") == "status" or not shown else [*self._stop_waiting(), *shown]
         if event == "chat" and payload.get("state") != "delta":
-            return list(self._end(payload))
+            return [*self._stop_waiting(), *self._end(payload)]
         if event == "session.message":
             return list(self._heard(payload.get("message") or {}))
         if event == "session.operation" and payload.get("operation") == "steer":
@@ -291,7 +293,14 @@ class ScreenConversation:
             yield self._ended(data, (data.get("result") or {}).get("content"), at)
 
     def _status(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
-        yield ConversationBlock(f"status:{run}", "note", strip_controls(str(data.get("text") or "")))
+        self._waits = self._waits or self._next("status")
+        yield ConversationBlock(self._waits, "note", strip_controls(str(data.get("text") or "")))
+
+    def _stop_waiting(self) -> Iterable[ConversationBlock]:
+        """Something has come: why nothing came is old news."""
+        if self._waits:
+            gone, self._waits = self._waits, ""
+            yield ConversationBlock(gone, "note", "")
 
     def _compaction(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
         if data.get("phase") == "start":

@@ -109,7 +109,7 @@ def read_version(path: str) -> str:
     except OSError:
         found = None
     if found is None:
-        raise BadRequest(f"{path} holds no Palinurus")
+        raise BadRequest(f"{path} holds no Palinurus", fix="name a wheel or a checkout of Palinurus")
     return found[1]
 
 

@@ -41,7 +41,6 @@ from palinurus.patterns import compile_late
 DO, ANSWER, TEXT = "do", "answer", "text"
 MOST_ACTIONS = 12
 _RESULT_CHARS = 6_000  # of one result: the model's window is small, and what it must answer comes after it
-_QUESTION_CHARS = 400
 _OPENING = compile_late(r'\s*\{\s*"do"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
 # As much of a JSON string as is whole: an escape is not cut, nor are the two halves of a letter.
 _LETTERS = compile_late(
@@ -55,8 +54,7 @@ class ActionShape(msgspec.Struct, frozen=True):
 
     fields: tuple[str, ...]
     about: str
-    wish: str = ""  # what a person says …
-    example: Mapping[str, str] = {}  # … and what is done then
+    examples: tuple[tuple[str, tuple[str, ...]], ...] = ()  # what a person says, and the fields' values then
     to_arguments: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     from_arguments: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
@@ -74,31 +72,44 @@ def _from_edit(arguments: dict[str, Any]) -> dict[str, Any]:
 
 # In the order in which they are told. A tool that is not here is told by its schema, without an example.
 SHAPES: dict[str, ActionShape] = {
-    "ls": ActionShape(("path",), "list a folder", "what files are here?", {"path": "."}),
-    "read": ActionShape(("path",), "read a file", "what is in a.txt?", {"path": "a.txt"}),
-    "grep": ActionShape(("pattern",), "find files that contain a text", "where is Foo mentioned?", {"pattern": "Foo"}),
+    "ls": ActionShape(("path",), "list a folder", (("what files are here?", (".",)),)),
+    "read": ActionShape(("path",), "read a file", (("what does a.txt say about dogs?", ("a.txt",)),)),
+    "grep": ActionShape(("pattern",), "find which files contain a word", (("where is Foo mentioned?", ("Foo",)),)),
     "write": ActionShape(
-        ("path", "content"), "make a file", "note: call Bob", {"path": "note.txt", "content": "call Bob\n"}
+        ("path", "content"),
+        "make a text file, or replace all of it",
+        (("put call Bob into b.txt", ("b.txt", "call Bob\n")),),
     ),
     "edit": ActionShape(
         ("path", "old", "new"),
         "replace a text in a file",
-        "change cat to dog in a.txt",
-        {"path": "a.txt", "old": "cat", "new": "dog"},
+        (("change cat to dog in a.txt", ("a.txt", "cat", "dog")),),
         _to_edit,
         _from_edit,
     ),
-    "exec": ActionShape(("command",), "run a shell command", "which day is it?", {"command": "date"}),
+    "exec": ActionShape(
+        ("command",),
+        "run a shell command: mkdir, mv, cp, rm, wc, …",
+        (
+            ("which day is it?", ("date",)),
+            ("make a folder x", ("mkdir x",)),
+            ("add pears to the list in a.txt", ("echo pears >> a.txt",)),
+            ("how many words has a.txt?", ("wc -w a.txt",)),
+        ),
+    ),
 }
 _RULES = """You work on a person's files. Each turn you write one JSON object, an action:
 {actions}
 {answer}  (words to the person)
-You get the result of an action, then write the next one. When you have what was asked for, or nothing has to be done, \
-answer. Say in the answer what the result says; never invent one. What has to do with no file you answer at once.
+You get the result of an action, then write the next one. When nothing is left to do, answer: say what the result \
+says, never invent one. What has to do with no file you answer at once.
 Examples:
 {examples}
 what is 2+3? -> {{"do":"answer","text":"2+3 is 5."}}
-what is "cat" in German? -> {{"do":"answer","text":"Katze."}}"""
+what is "cat" in German? -> {{"do":"answer","text":"Katze."}}
+what is in a.txt? Result of read: 7 apples -> {{"do":"answer","text":"a.txt says: 7 apples."}}
+change cat to dog in a.txt. Result of edit: Changed a.txt -> {{"do":"answer",\
+"text":"I changed cat to dog in a.txt."}}"""
 
 
 def shape_actions(request: ModelRequest) -> ModelRequest:
@@ -108,7 +119,11 @@ def shape_actions(request: ModelRequest) -> ModelRequest:
     rules = _RULES.format(
         actions="\n".join(f"{_write(s.name, {f: f.upper() for f in h.fields})}  ({h.about})" for s, h in told),
         answer=_write(ANSWER, {TEXT: "TEXT"}),
-        examples="\n".join(f"{h.wish} -> {_write(s.name, h.example)}" for s, h in told if h.wish),
+        examples="\n".join(
+            f"{wish} -> {_write(s.name, dict(zip(h.fields, values, strict=True)))}"
+            for s, h in told
+            for wish, values in h.examples
+        ),
     )
     stable = f"{request.prompt.stable}\n\n{rules}".strip()
     prompt = Prompt(stable, request.prompt.volatile, request.prompt.parts)
@@ -124,9 +139,11 @@ def choose_tools(tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
 
 
 def build_schema(request: ModelRequest) -> dict[str, Any]:
-    """What may be written: one of the actions; only the answer, once the model has been told that it repeats itself."""
+    """What may be written: one of the actions; only the answer where no tool may be called, and once the model has been
+    told that it repeats itself."""
     rows = [_row(ANSWER, {TEXT: {"type": "string", "minLength": 1}})]
-    if not _is_stuck(request.messages):
+    last, _ = _find_last_call(request.messages)
+    if request.tool_choice != "none" and (last is None or last.invalid != REPEATED):
         for spec in request.tools:
             shape = SHAPES.get(spec.name) or _describe(spec)
             rows.append(_row(spec.name, {name: _kind(spec, name) for name in shape.fields}))
@@ -165,25 +182,24 @@ def _write(name: str, fields: Mapping[str, Any]) -> str:
 def _retell(messages: Sequence[Message]) -> list[Message]:
     """The conversation in actions. A result is told as a person's words: models of this size know no other role."""
     out: list[Message] = []
-    question = ""
     for message in messages:
         if isinstance(message, UserMessage):
-            question = message.text
             out.append(message)
         elif isinstance(message, ToolResult):
-            out.append(UserMessage(_tell_result(message, question), message.timestamp, message.source))
+            out.append(UserMessage(_tell_result(message), message.timestamp, message.source))
         else:
             out += _retell_answer(message)
     return _join_results(out)
 
 
-def _tell_result(result: ToolResult, question: str) -> str:
+def _tell_result(result: ToolResult) -> str:
     text = result.text.strip() or "(nothing)"
     if (over := len(text) - _RESULT_CHARS) > 0:
         half = _RESULT_CHARS // 2
         text = f"{text[:half]}\n… {over} characters left out …\n{text[-half:]}"
-    head = f"{result.toolName} failed" if result.isError else f"Result of {result.toolName}"
-    return f"{head}:\n{text}\n\nIs all of this done: {question[:_QUESTION_CHARS]!r}? Then answer, else the next action."
+    if result.isError:
+        return f"{result.toolName} failed:\n{text}\nTry another action before you answer."
+    return f"Result of {result.toolName}:\n{text}"
 
 
 def _retell_answer(message: AssistantMessage) -> list[Message]:
@@ -221,19 +237,12 @@ def _since_person(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[at + 1 :]
 
 
-def _was_done(call: tuple[str, dict[str, Any]], messages: Sequence[Message]) -> bool:
-    """Was this very call the last one, and did it succeed?"""
-    answers = [m for m in _since_person(messages) if isinstance(m, AssistantMessage) and m.calls]
-    results = {m.toolCallId: m for m in _since_person(messages) if isinstance(m, ToolResult)}
-    last = answers[-1].calls[-1] if answers else None
-    found = results.get(last.id) if last is not None else None
-    return bool(last and found and not found.isError and (last.name, last.arguments) == call)
-
-
-def _is_stuck(messages: Sequence[Message]) -> bool:
-    """Has it just been told that it repeats itself? Then only the answer is left."""
-    answers = [m for m in _since_person(messages) if isinstance(m, AssistantMessage) and m.calls]
-    return bool(answers) and answers[-1].calls[-1].invalid == REPEATED
+def _find_last_call(messages: Sequence[Message]) -> tuple[ToolCall | None, ToolResult | None]:
+    """The last call since a person said something, and its result."""
+    recent = _since_person(messages)
+    call = next((m.calls[-1] for m in reversed(recent) if isinstance(m, AssistantMessage) and m.calls), None)
+    results = (m for m in recent if isinstance(m, ToolResult) and call is not None and m.toolCallId == call.id)
+    return call, next(results, None)
 
 
 # --- what comes ----------------------------------------------------------------------------------------------
@@ -246,7 +255,7 @@ class ActionDecoder:
     def __init__(self, request: ModelRequest) -> None:
         self._request = request  # as it was before it was shaped
         self._text = ""
-        self._shown = 0
+        self._shown = ""
         self._at: int | None = None  # where the answer's text begins
         self._other = TextCallDecoder(request)
         self._plain = False  # it is no JSON: whatever it is, the other one reads it
@@ -264,7 +273,7 @@ class ActionDecoder:
         if isinstance(event, StreamDone):
             return self._done(event)
         if isinstance(event, StreamFailed):
-            return [event]
+            return [StreamFailed(event.failure, self._keep_shown(event.message))]
         return [event] if not isinstance(event, CallStart | CallDelta) else []
 
     def _show(self) -> list[ModelEvent]:
@@ -279,7 +288,7 @@ class ActionDecoder:
             return []
         piece, self._at = self._text[self._at : whole.end()], whole.end()
         new: str = json.loads(f'"{piece}"', strict=False)
-        self._shown += len(new)
+        self._shown += new
         return [TextDelta(new)]
 
     def _done(self, event: StreamDone) -> list[ModelEvent]:
@@ -287,21 +296,29 @@ class ActionDecoder:
         value = found.value if found is not None else None
         name = value.get(DO) if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(name, str):
+            if event.message.stopReason == "length":
+                return [StreamDone(self._keep_shown(event.message))]
             return [*self._other.feed(TextDelta(self._text)), *self._other.feed(event)] if self._text else [event]
         fields = {key: one for key, one in value.items() if key != DO}
         if name == ANSWER:
             text = fields.get(TEXT)
             text = text if isinstance(text, str) else ""
-            rest = text[self._shown :]
+            rest = text[len(self._shown) :]
             message = msgspec.structs.replace(event.message, content=(TextBlock(text),) if text else ())
             return [*([TextDelta(rest)] if rest else []), StreamDone(message)]
         cut = found is not None and found.cut and event.message.stopReason == "length"
         return self._call(name, fields, event.message, CUT if cut else "")
 
+    def _keep_shown(self, message: AssistantMessage) -> AssistantMessage:
+        """Of an answer that broke off: what people have seen of it. Half an action is nothing for them."""
+        return msgspec.structs.replace(message, content=(TextBlock(self._shown),) if self._shown else ())
+
     def _call(self, name: str, fields: dict[str, Any], message: AssistantMessage, invalid: str) -> list[ModelEvent]:
         shape = SHAPES.get(name)
         arguments = shape.to_arguments(fields) if shape and shape.to_arguments else fields
-        if not invalid and _was_done((name, arguments), self._request.messages):
+        last, result = _find_last_call(self._request.messages)
+        succeeded = last is not None and result is not None and not result.isError
+        if not invalid and succeeded and last is not None and (last.name, last.arguments) == (name, arguments):
             invalid = REPEATED
         call = ToolCall(make_call_id(self._request.messages, 0), name, arguments, invalid=invalid or None)
         made = msgspec.structs.replace(message, content=(call,), stopReason="toolUse")

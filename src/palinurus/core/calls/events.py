@@ -44,8 +44,12 @@ class TextCallDecoder:
             text = scan.feed(event.text)
             return [self._say(text)] if text else []
         if isinstance(event, StreamDone) and not event.message.calls:
-            return self._done(event, scan.close())
-        if isinstance(event, CallStart | StreamDone | StreamFailed):
+            cut = scan.holding and event.message.stopReason == "length"
+            return self._done(event, scan.close(), cut)
+        if isinstance(event, StreamFailed):  # what was held may be half a call, which is nothing for people
+            self._scan = None
+            return [StreamFailed(event.failure, self._message(event.message, []))]
+        if isinstance(event, CallStart | StreamDone):
             self._scan = None
             text = scan.held()
             return [TextDelta(text), event] if text else [event]
@@ -55,10 +59,12 @@ class TextCallDecoder:
         self._shown.append(text)
         return TextDelta(text)
 
-    def _done(self, event: StreamDone, rest: list[AnswerSegment]) -> list[ModelEvent]:
+    def _done(self, event: StreamDone, rest: list[AnswerSegment], cut: bool) -> list[ModelEvent]:
         self._scan = None
         message = event.message
         if not any(isinstance(s, TextCall) for s in rest):
+            if cut:
+                return [StreamDone(self._message(message, []))]
             text = "".join(s for s in rest if isinstance(s, str))
             return [TextDelta(text), event] if text else [event]
         out: list[ModelEvent] = []
@@ -82,7 +88,7 @@ class TextCallDecoder:
         said = "".join(self._shown)
         kept = tuple(b for b in message.content if not isinstance(b, TextBlock))
         texts = (TextBlock(said),) if said.strip() else ()
-        stop = "toolUse" if message.stopReason == "stop" else message.stopReason
+        stop = "toolUse" if message.stopReason == "stop" and calls else message.stopReason
         return msgspec.structs.replace(message, content=(*kept, *texts, *calls), stopReason=stop)
 
 

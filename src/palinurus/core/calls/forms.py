@@ -1,13 +1,14 @@
 """The forms in which models write calls, read whole: text from an opening on -> calls, or None. Pure.
 
-Marked forms (`<tool_call>`, `<function=…>`, `<|python_tag|>`, `[TOOL_CALLS]`) say what they are. Bare forms (a JSON
-object, an array, `[f(a=1)]`, a fenced block of those) count only if they have exactly the shape of a call. In both the
-name must be one of those on offer.
+Marked forms (`<tool_call>`, `<tools>`, `<function=…>`, `<|python_tag|>`, `[TOOL_CALLS]`) say what they are. Bare forms
+(a JSON object, an array, `[f(a=1)]`, a fenced block of those) count only if they have exactly the shape of a call. In
+both the name must be one of those on offer.
 """
 
 from __future__ import annotations
 
 import ast
+import html
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -29,6 +30,8 @@ FENCE_LANGUAGES = frozenset(
 MAX_CALLS = 64
 _END_CALL = "</tool_call>"
 _FUNCTION = compile_late(r"<function=([\w.:-]{1,128})>")
+_ATTRIBUTES = compile_late(r"""<function\s+name=(["']?)([\w.:-]{1,128})\1\s+arguments=(["']?)""")
+_END_ATTRIBUTES = compile_late(r"\s*/?>(?:\s*</function>)?")
 _PARAMETER = compile_late(r"<parameter=([\w.:-]{1,128})>")
 _PARAMETER_END = compile_late(r"</parameter>|(?=<parameter=)|(?=</function>)|\Z")
 _MISTRAL = compile_late(r"\s*([\w.:-]{1,128})\s*(?:\[CALL_ID\]\s*\w+\s*)?(?:\[ARGS\]\s*)?(?=\{)")
@@ -74,6 +77,11 @@ class CallableTools:
         found = self.schemas.get(name, {}).get("properties")
         return found if isinstance(found, Mapping) else {}
 
+    def fits(self, call: TextCall) -> bool:
+        """Has the call arguments, those it must have and none that the tool does not know?"""
+        known, needed = self.properties(call.name), self.schemas[call.name].get("required") or ()
+        return bool(call.arguments) and all(k in known for k in call.arguments) and {*needed} <= {*call.arguments}
+
 
 def _collect(schema: Any, found: set[str], depth: int) -> None:
     if depth > 8 or not isinstance(schema, Mapping):
@@ -92,14 +100,44 @@ def _collect(schema: Any, found: set[str], depth: int) -> None:
 
 def parse_hermes(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """`<tool_call>{"name": …, "arguments": …}</tool_call>`, or Qwen's function inside it. `at` is after the mark."""
+    return _parse_tagged(text, at, tools, _END_CALL)
+
+
+def parse_tools_tag(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
+    """`<tools>` around a call in any of these forms: the tag in which the model was shown its tools."""
+    return _parse_tagged(text, at, tools, "</tools>")
+
+
+def _parse_tagged(text: str, at: int, tools: CallableTools, closing: str) -> TextCallMatch | None:
     inside = skip_pattern(_SPACE, text, at)
-    if text.startswith("<function=", inside):
-        form = parse_function_tag(text, inside, tools)
-        return form and TextCallMatch(form.calls, _past(text, form.end, _END_CALL))
+    if (opening := next((mark for mark in _AT_MARK if text.startswith(mark, inside)), None)) is not None:
+        form = MARKED_FORMS[opening](text, inside, tools)
+        return form and TextCallMatch(form.calls, _past(text, form.end, closing))
     if text.startswith("[", inside) or text.startswith("{", inside):
         form = _value(text, inside, tools, marked=True)
-        return TextCallMatch(form.calls, _past(text, form.end, _END_CALL)) if form else _broken(text, inside, tools)
+        return TextCallMatch(form.calls, _past(text, form.end, closing)) if form else _broken(text, inside, tools)
     return None
+
+
+def parse_attributes(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
+    """`<function name="read" arguments='{…}'/>`; `at` is the mark itself."""
+    head = _ATTRIBUTES.match(text, at)
+    if head is None or head.group(2) not in tools.schemas:
+        return None
+    start, quote = head.end(), head.group(3)
+    closed = re.compile(rf"(?<!\\){quote}\s*/?>").search(text, start) if quote else None
+    if not quote:
+        found = parse_loose_json(text, start, tools.keys)
+        end = found.end if found is not None else start
+    else:
+        end = closed.start() if closed is not None else len(text)
+        raw = text[start:end].replace(f"\\{quote}", quote)
+        found = parse_loose_json(html.unescape(raw), 0, tools.keys)
+        end = min(len(text), end + 1)
+    if found is None or not isinstance(found.value, dict):
+        return None
+    cut = found.cut or (bool(quote) and closed is None)
+    return TextCallMatch((TextCall(head.group(2), found.value, cut),), skip_pattern(_END_ATTRIBUTES, text, end))
 
 
 def _broken(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
@@ -202,7 +240,7 @@ def parse_fenced(text: str, at: int, tools: CallableTools) -> TextCallMatch | No
             return TextCallMatch(tuple(calls), closing.end()) if calls else None
         opening = next((m for m in MARKED_FORMS if text.startswith(m, start)), None)
         if opening is not None:
-            form = MARKED_FORMS[opening](text, start if opening == "<function=" else start + len(opening), tools)
+            form = parse_marked(text, start, opening, tools)
         else:
             form = parse_bare(text, start, tools)
         if form is None:
@@ -337,8 +375,16 @@ def _past(text: str, at: int, closing: str) -> int:
     return skip_pattern(re.compile(r"[\s}\]]*" + re.escape(closing)), text, at)
 
 
+def parse_marked(text: str, at: int, mark: str, tools: CallableTools) -> TextCallMatch | None:
+    """The form that begins with this mark at `at`."""
+    return MARKED_FORMS[mark](text, at if mark in _AT_MARK else at + len(mark), tools)
+
+
+_AT_MARK = ("<function=", "<function name=")  # forms whose mark is part of what is read
 MARKED_FORMS = {
     "<tool_call>": parse_hermes,
+    "<tools>": parse_tools_tag,
+    "<function name=": parse_attributes,
     "<function=": parse_function_tag,
     "<|python_tag|>": parse_llama,
     "[TOOL_CALLS]": parse_mistral,

@@ -22,7 +22,7 @@ AnswerSegment: TypeAlias = str | forms.TextCall
 
 _MARKS = (*forms.MARKED_FORMS, "<think>", "<thinking>")
 _OPEN = compile_late(
-    r"(?<!`)(?P<mark><tool_call>|<function=|<\|python_tag\|>|\[TOOL_CALLS\])"
+    r"(?<!`)(?P<mark><tool_call>|<tools>|<function(?:=| name=)|<\|python_tag\|>|\[TOOL_CALLS\])"
     r"|(?<!`)(?P<think><think(?:ing)?>)"
     r"|(?<=\n)[ \t]{0,80}(?:(?P<fence>`{3,32}|~{3,32})|(?P<bare>[{\[]))"
 )
@@ -65,6 +65,11 @@ class TextCallScanner:
         if self._held is None or len(rest) > MAX_HELD:
             return [rest] if rest else []
         return _settled(_segments(rest, self._before, self._tools))
+
+    @property
+    def holding(self) -> bool:
+        """May a call have begun?"""
+        return self._held is not None
 
     def held(self) -> str:
         """Everything that has not been shown, as it came; the answer ends otherwise than with `close`."""
@@ -229,6 +234,7 @@ class _Bare(str):
     """The text of bare calls: what they are again if something follows them."""
 
     calls: tuple[forms.TextCall, ...] = ()
+    sure = False  # in a fence, with arguments that fit the tool: a call whatever follows
 
 
 def _segments(text: str, before: str, tools: forms.CallableTools) -> list[str | tuple[forms.TextCall, ...]]:
@@ -257,6 +263,7 @@ def _segments(text: str, before: str, tools: forms.CallableTools) -> list[str | 
         else:
             piece = _Bare(text[found.start() : form.end])
             piece.calls = form.calls
+            piece.sure = found.lastgroup == "fence" and all(map(tools.fits, form.calls))
             out.append(piece)
         at = start = form.end
     if start < len(text):
@@ -267,19 +274,18 @@ def _segments(text: str, before: str, tools: forms.CallableTools) -> list[str | 
 def _form(text: str, found: re.Match[str], tools: forms.CallableTools) -> forms.TextCallMatch | None:
     kind = found.lastgroup
     if kind == "mark":
-        mark = found.group("mark")
-        return forms.MARKED_FORMS[mark](text, found.start() if mark == "<function=" else found.end(), tools)
+        return forms.parse_marked(text, found.start(), found.group("mark"), tools)
     if kind == "bare":
         return forms.parse_bare(text, found.start("bare"), tools)
     return forms.parse_fenced(text, text.find("\n", found.end()) + 1 or len(text), tools)
 
 
 def _settled(parts: list[str | tuple[forms.TextCall, ...]]) -> list[AnswerSegment]:
-    """Bare calls with text after them were no calls. Text around calls loses its empty lines."""
+    """Bare calls with text after them were no calls, unless they are sure to be. Text around loses empty lines."""
     last = max((i for i, p in enumerate(parts) if type(p) is str and p.strip(_GLUE)), default=-1)
     out: list[AnswerSegment] = []
     for number, part in enumerate(parts):
-        if isinstance(part, _Bare) and number > last:
+        if isinstance(part, _Bare) and (part.sure or number > last):
             out.extend(part.calls)
         elif isinstance(part, tuple):
             out.extend(part)

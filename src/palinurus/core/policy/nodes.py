@@ -99,7 +99,9 @@ def choose_runner(nodes: Sequence[NodeView], wanted: str) -> NodeView:
     if wanted:
         node = choose_node(nodes, wanted)
         if not node.connected:
-            raise BadRequest(f"node {node.label} is not connected")
+            raise BadRequest(
+                f"node {node.label} is not connected", fix="start it there with `pal node run`, or name another"
+            )
         if RUN not in node.commands:
             raise BadRequest(f"node {node.label} runs no commands ({RUN} is not among what it may do)")
         return node
@@ -108,4 +110,7 @@ def choose_runner(nodes: Sequence[NodeView], wanted: str) -> NodeView:
         return able[0]
     if able:
         raise BadRequest(f"several nodes can run commands: name one of {', '.join(node.label for node in able)}")
-    raise NotFound("no node that runs commands is connected")
+    raise NotFound(
+        "no node that runs commands is connected",
+        fix="`pal nodes` lists them; `pal node run` on the other machine connects one",
+    )

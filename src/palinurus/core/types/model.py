@@ -187,8 +187,25 @@ class StreamNotice(msgspec.Struct, frozen=True, tag="notice"):
     text: str
 
 
+class StreamProgress(msgspec.Struct, frozen=True, tag="progress"):
+    """Why nothing comes yet: the model is being loaded (bytes; how many are done is not known) or reads (tokens)."""
+
+    stage: Literal["loading", "reading"]
+    total: int
+    done: int = 0
+    seconds: int = 0  # since that began
+
+
 ModelEvent: TypeAlias = (
-    TextDelta | ThinkingDelta | CallStart | CallDelta | StreamRetry | StreamNotice | StreamDone | StreamFailed
+    TextDelta
+    | ThinkingDelta
+    | CallStart
+    | CallDelta
+    | StreamProgress
+    | StreamRetry
+    | StreamNotice
+    | StreamDone
+    | StreamFailed
 )
 
 

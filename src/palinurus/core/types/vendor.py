@@ -31,6 +31,9 @@ class ThinkingProfile(msgspec.Struct, frozen=True):
     keep: bool = False  # True: offered even if the catalog says the model does not reason
 
 
+WINDOW = 200_000  # tokens, where nobody says otherwise
+
+
 class VendorModel(msgspec.Struct, frozen=True):
     """A model the vendor's file knows."""
 
@@ -39,14 +42,14 @@ class VendorModel(msgspec.Struct, frozen=True):
     reasoning: bool = False
     vision: bool = False
     tools: bool = True
-    context_window: int = 200_000
+    context_window: int = WINDOW
     max_tokens: int = 8192
     price: TokenPrice | None = None
     compat: dict[str, Any] = {}  # what the config may say under models[].compat, said by the vendor
 
 
 def make_thinking_model(
-    id: str, name: str, window: int = 200_000, most: int = 64_000, vision: bool = True
+    id: str, name: str, window: int = WINDOW, most: int = 64_000, vision: bool = True
 ) -> VendorModel:
     """A model that thinks, and sees unless told otherwise."""
     return VendorModel(id, name, reasoning=True, vision=vision, context_window=window, max_tokens=most)
@@ -83,6 +86,7 @@ class Vendor(msgspec.Struct, frozen=True):
     headers: Callable[[ModelRequest], dict[str, str]] | None = None  # None: what the API asks for
     auth_header: str = "authorization"  # "authorization" sends Bearer <key>; any other name sends the bare key
     keyless: bool = False  # local servers: no key needed
+    window: int = WINDOW  # tokens that a model takes which `models` does not list
     aliases: tuple[str, ...] = ()  # other spellings of the provider id
     reasons: Callable[[str], bool] | None = None  # can a model that `models` does not list think? by its id
     prompt: Callable[[ModelSpec], PromptContribution] | None = None  # what its models are told besides

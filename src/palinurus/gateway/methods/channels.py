@@ -12,7 +12,6 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from palinurus.config.sections.channels import AccountSettings
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.errors import PalinurusError
@@ -127,7 +126,7 @@ async def get_channel_status(call: MethodCall, asked: ChannelStatusParams) -> di
     names = list(dict.fromkeys(n for n in sorted(program.settings.channels) if asked.channel in (None, n)))
     names += [line.channel for line in rows if line.channel not in names]
     labels = {name: name.capitalize() for name in names}
-    by = {name: _accounts(name, program.settings.accounts.get(name, {}), rows) for name in names}
+    by = {name: _accounts(name, rows) for name in names}
     return {
         "ts": program.clock.now(),
         "channelOrder": names,
@@ -141,20 +140,10 @@ async def get_channel_status(call: MethodCall, asked: ChannelStatusParams) -> di
     }
 
 
-def _accounts(
-    name: str, configured: dict[str, AccountSettings], rows: list[ChannelAccountState]
-) -> list[dict[str, Any]]:
+def _accounts(name: str, rows: list[ChannelAccountState]) -> list[dict[str, Any]]:
     """Those that run, and those that could not be made."""
-    running = [_account(line) for line in rows if line.channel == name]
-    known = {one["accountId"] for one in running}
-    stopped = {"enabled": True, "configured": True, "running": False}
-    failed = {"connected": False, "healthState": "failed", "lastError": "could not be opened; the log says why"}
-    missing = [
-        {"accountId": account, **stopped, **failed, "dmPolicy": own.dm}
-        for account, own in configured.items()
-        if account not in known
-    ]
-    return [*running, *missing] or [{"accountId": "default", **stopped}]
+    none = {"accountId": "default", "enabled": True, "configured": True, "running": False}
+    return [_account(line) for line in rows if line.channel == name] or [none]
 
 
 def _account(line: ChannelAccountState) -> dict[str, Any]:
@@ -166,7 +155,7 @@ def _account(line: ChannelAccountState) -> dict[str, Any]:
         "linked": line.status.state != "signed_out",
         "running": line.running,
         "connected": line.running and line.status.state in _CONNECTED,
-        "healthState": line.status.state if line.running else "stopped",
+        "healthState": line.status.state if line.running or line.status.state == "failed" else "stopped",
         "lastError": line.status.detail,
         "dmPolicy": line.dm,
     }

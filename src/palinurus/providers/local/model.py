@@ -9,14 +9,24 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+
+import msgspec
 
 from palinurus.abort import Aborted
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.core.calls.actions import ActionDecoder, shape_actions
 from palinurus.core.calls.events import TextCallDecoder
-from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StopSignal, StreamDecoder
+from palinurus.core.types.model import (
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    StopSignal,
+    StreamDecoder,
+    StreamProgress,
+)
 from palinurus.providers.errors import end_broken_stream, make_failed
 from palinurus.providers.local.capabilities import choose_call_form
 from palinurus.providers.local.runtime import ENGINE, GRACE, LocalRuntime, RuntimeDied
@@ -27,6 +37,20 @@ from palinurus.providers.wire.completions import WIRE
 
 IDLE = 600.0  # seconds after which a model that nobody asks is let go of
 LIBRARY = "xllamacpp"
+TICK = 2.0  # seconds between two words about a model that is being loaded
+
+
+class PromptProgress(msgspec.Struct):
+    """What the runtime says while it reads: `processed` of `total` tokens, those it knew (`cache`) among them."""
+
+    total: int
+    processed: int
+    cache: int = 0
+    time_ms: float = 0
+
+
+class ProgressChunk(msgspec.Struct):
+    prompt_progress: PromptProgress
 
 
 def make_local_model(home: str, clock: Clock) -> LocalModel:
@@ -72,10 +96,11 @@ class LocalModel:
         asked = shape_actions(request) if form == "json" else request
         reader = ActionDecoder(request) if form == "json" else TextCallDecoder(request)
         try:
-            async for events in self._answer(asked, found, stop):
-                for event in events:
-                    for made in reader.feed(event):
-                        yield made
+            async with aclosing(self._answer(asked, found, stop)) as batches:
+                async for events in batches:
+                    for event in events:
+                        for made in reader.feed(event):
+                            yield made
         finally:
             self._let_go()
 
@@ -90,10 +115,16 @@ class LocalModel:
 
     # --- one answer --------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: ModelRequest, path: str, stop: StopSignal) -> AsyncIterator[list[ModelEvent]]:
+    async def _answer(
+        self, request: ModelRequest, path: str, stop: StopSignal
+    ) -> AsyncGenerator[list[ModelEvent], None]:
         decoder: StreamDecoder = WIRE.decoder(request)
         try:
-            runtime = await self._ready(path, request.model.context_window, stop)
+            async with aclosing(self._load(path, request.model.context_window, stop)) as words:
+                async for told in words:
+                    yield [told]
+            if (runtime := self._runtime) is None:
+                raise RuntimeDied("it was ended while it was loading")
             body = scrub_surrogates(VENDOR.shape(WIRE.encode(request), request))
             chunks = runtime.ask(body)
             while True:
@@ -101,7 +132,7 @@ class LocalModel:
                     data = await stop.wait(anext(chunks))
                 except StopAsyncIteration:
                     break
-                events = decoder.feed(b"data: " + data + b"\n\n")
+                events = decoder.feed(b"data: " + data + b"\n\n") or read_progress(data)
                 if events:
                     yield events
             if events := decoder.close():
@@ -112,23 +143,39 @@ class LocalModel:
         except Aborted as error:
             yield end_broken_stream(request, decoder, ModelFailure("aborted", error.reason))
 
-    async def _ready(self, path: str, context: int, stop: StopSignal) -> LocalRuntime:
+    async def _load(self, path: str, context: int, stop: StopSignal) -> AsyncGenerator[ModelEvent, None]:
+        """As `_ready`, with a word about it now and then. The runtime does not say how far it is."""
+        began, size = self._clock.monotonic(), os.path.getsize(path)
+        loading = asyncio.ensure_future(self._ready(path, context, stop))
+        try:
+            while not self._holds(path, context) and not loading.done():
+                yield StreamProgress("loading", size, seconds=int(self._clock.monotonic() - began))
+                await asyncio.wait((loading,), timeout=TICK)
+            await loading
+        finally:
+            if not loading.done():
+                loading.cancel()
+                await asyncio.gather(loading, return_exceptions=True)
+
+    def _holds(self, path: str, context: int) -> bool:
+        """Is this model in memory?"""
+        return self._runtime is not None and self._runtime.alive and self._loaded == (path, context)
+
+    async def _ready(self, path: str, context: int, stop: StopSignal) -> None:
         """The runtime with this model in it. Raises RuntimeDied, Aborted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        runtime = self._runtime
-        if runtime is not None and runtime.alive and self._loaded == (path, context):
-            return runtime
+        if self._holds(path, context):
+            return
         await self._unload()
         runtime = self._runtime = await LocalRuntime.start(path, context, self._argv)
-        self._loaded = (path, context)
         try:
             await stop.wait(runtime.ready())
+            self._loaded = (path, context)
         except BaseException:
             await self._unload()
             raise
-        return runtime
 
     def _let_go(self) -> None:
         """An answer is over, or nobody wants the rest of it: the lock is free once the child is quiet."""
@@ -150,7 +197,7 @@ class LocalModel:
             await self._unload()
 
     async def _unload(self) -> None:
-        runtime, self._runtime = self._runtime, None
+        runtime, self._runtime, self._loaded = self._runtime, None, ("", 0)
         if runtime is not None:
             await runtime.close()
 
@@ -165,6 +212,17 @@ class LocalModel:
         if self._argv is ENGINE and importlib.util.find_spec(LIBRARY) is None:
             return ModelFailure("config", "local models need a runtime: `pal extras add local`")
         return path
+
+
+def read_progress(chunk: bytes) -> list[ModelEvent]:
+    """How far the runtime has read, if the chunk says that."""
+    if b'"prompt_progress"' not in chunk:
+        return []
+    try:
+        told = msgspec.json.decode(chunk, type=ProgressChunk).prompt_progress
+    except msgspec.DecodeError:
+        return []
+    return [StreamProgress("reading", told.total, told.processed, int(told.time_ms / 1000))]
 
 
 def report_missing(home: str, name: str) -> ModelFailure:

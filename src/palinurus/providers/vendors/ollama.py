@@ -9,6 +9,7 @@ from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor
 from palinurus.patterns import compile_late
+from palinurus.providers import MOST_CONTEXT
 from palinurus.providers.vendors.custom import Body
 
 _OLLAMA_LEVELS = thinking.make_profile(("off", "low", "medium", "high", "max"), "off")
@@ -44,5 +45,6 @@ VENDOR = Vendor(
     profile=lambda model: _OLLAMA_LEVELS,
     shape=shape_ollama_body,
     keyless=True,
+    window=MOST_CONTEXT,
     reasons=can_ollama_reason,
 )

@@ -10,6 +10,7 @@ from typing import Any
 from palinurus.core.types.messages import AssistantMessage, StopReason, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.usage import TokenUsage
+from palinurus.providers import MOST_CONTEXT
 from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import ModelWire, history, pick
 from palinurus.providers.wire.arguments import write_arguments
@@ -18,9 +19,6 @@ from palinurus.providers.wire.history import make_tool_name
 
 # --- the request ----------------------------------------------------------------------------------------------
 
-# The server's own default context is 4k and cuts silently. More than this is not asked for unless configured: the
-# memory for the whole window is taken when the model is loaded.
-MOST_CONTEXT = 32_768
 _OPTIONS = tuple(
     "num_ctx num_predict temperature top_p top_k min_p seed stop repeat_penalty num_gpu num_thread".split()
 )

@@ -50,7 +50,10 @@ class ReadConnections:
                 return await self._try(run)
             except self._cut as error:
                 if self._over():
-                    raise StateError(f"the fleet's database cannot be reached: {error!r}") from None
+                    raise StateError(
+                        f"the fleet's database cannot be reached: {error!r}",
+                        fix="look whether PostgreSQL runs and store.url is right: `pal fleet status`",
+                    ) from None
             await self._clock.sleep(backoff.next_delay())
 
     async def _try(self, run: Callable[[Any], Awaitable[T]]) -> T:

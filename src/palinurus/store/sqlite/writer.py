@@ -256,7 +256,12 @@ class StoreWriter:
         if self._conn.in_transaction:
             _, error = _attempt(self._conn.execute, "ROLLBACK")
             if error is not None:
-                self._fault(StateBroken(f"{self._file}: a transaction could not be undone ({error})"))
+                self._fault(
+                    StateBroken(
+                        f"{self._file}: a transaction could not be undone ({error})",
+                        fix="restart the gateway; `pal doctor` looks whether the database is whole",
+                    )
+                )
 
     def _tell(self, results: list[_Result]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everyone who waited

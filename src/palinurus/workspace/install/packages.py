@@ -63,7 +63,7 @@ def choose_package(parts: tuple[SkillFile, ...], origin: str, wanted: str = "", 
         names = ", ".join(one.skill.name for one in good[:20])
         raise BadRequest(f"there are {len(good)} skills in it: {names}", fix="choose one with --skill NAME")
     if wanted:
-        raise NotFound(f"there is no skill {wanted!r} in it")
+        raise NotFound(f"there is no skill {wanted!r} in it", fix="leave --skill out to be told what is in it")
     reasons = [one.reason for one in made if isinstance(one, BrokenSkill)]
     raise BadRequest(f"its {SKILL_FILE} cannot be used: {reasons[0]}" if reasons else f"there is no {SKILL_FILE} in it")
 
@@ -264,7 +264,7 @@ def _write(stage: str, parts: tuple[SkillFile, ...]) -> None:
             os.fsync(file.fileno())
     sync_folder(stage)
     if not os.path.isfile(os.path.join(stage, SKILL_FILE)):
-        raise BadRequest(f"there is no {SKILL_FILE} in it")
+        raise BadRequest(f"there is no {SKILL_FILE} in it", fix="name the folder that holds SKILL.md")
 
 
 def _gone(path: str) -> None:

@@ -87,7 +87,10 @@ def read_zip(path: str | BinaryIO, limits: ArchiveLimits) -> list[SkillFile]:
             for entry in entries:
                 _entry(archive, entry, collected)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as exc:
-        raise BadRequest(f"{shown} is not an archive that can be read: {exc}") from None
+        raise BadRequest(
+            f"{shown} is not an archive that can be read: {exc}",
+            fix="give a .zip or .tar.gz, a folder, or a git address",
+        ) from None
     return collected.parts
 
 
@@ -210,10 +213,17 @@ def _git(program: str, args: list[str], env: Mapping[str, str], shown: str) -> s
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        raise BadRequest(f"{shown} did not arrive within {PATIENCE:.0f} s") from None
+        raise BadRequest(
+            f"{shown} did not arrive within {PATIENCE:.0f} s",
+            fix="look whether the address can be reached, and run it again",
+        ) from None
     except subprocess.CalledProcessError as exc:
         last = _USER.sub("", (exc.stderr or "").strip().split("\n")[-1])[:200]
-        raise BadRequest(f"git cannot fetch {shown}: {last}") from None
+        raise BadRequest(
+            f"git cannot fetch {shown}: {last}", fix="look whether the address is right and public"
+        ) from None
     except OSError as exc:
-        raise BadRequest(f"git cannot be started: {exc.strerror}") from None
+        raise BadRequest(
+            f"git cannot be started: {exc.strerror}", fix="install git, or give a folder or an archive"
+        ) from None
     return done.stdout

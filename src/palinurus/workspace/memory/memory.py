@@ -294,7 +294,10 @@ class AgentMemory:
             real, shown, head = found[0].path, self.roots.display_path(found[0].path), found[-1]
             target = _target(found, to, shown)
             if target is not None and target.hash and target.data is None:
-                raise BadRequest(f"version {target.n} of {shown} was too large to keep")
+                raise BadRequest(
+                    f"version {target.n} of {shown} was too large to keep",
+                    fix="nothing was changed; put it back from a backup (`pal backup restore`)",
+                )
             before = (head.text or "") if head.hash else ""
             after = (target.text or "") if target is not None and target.hash else ""
             done = MemoryUndo(shown, target.n if target else 0, diff_versions(before, after, shown))

@@ -1,0 +1,1 @@
+"""LINE: signed requests in, the Messaging API out. docs/channels/line.md."""

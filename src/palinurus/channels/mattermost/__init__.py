@@ -1,0 +1,1 @@
+"""Mattermost: its WebSocket in, its REST API out. docs/channels/mattermost.md."""
