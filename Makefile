@@ -60,9 +60,10 @@ seeds: $(VENV)/.dev  ## which lines of the seeds no passing test covers
 	@$(BIN)/python -m pytest --crew $(CREW) -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
 	@$(BIN)/python tests/seeds/report.py $(VENV)/seeds.json
 
-screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md, docs/chat.md and the README, with this machine's chromium
+screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md, docs/chat.md and the README, the screens of docs/day.md: with chromium and tmux
 	@PYTHONPATH=tests $(BIN)/python tests/web/screenshots.py docs/web
 	@PYTHONPATH=tests $(BIN)/python tests/cli/tui/screenshots.py docs/chat
+	@PYTHONPATH=tests $(BIN)/python tests/cli/tui/day.py docs/day.md
 	@$(BIN)/python packaging/film.py docs/first-minute.svg
 
 config-report: $(VENV)/.dev  ## what becomes of the keys that OpenClaw documents: acting, known and not acted on, unknown

@@ -22,10 +22,13 @@ from functools import partial
 from typing import NamedTuple
 
 import agentsdk
+import apiclients
 import blocks
+import conformance
 import control
 import editors
 import homes
+import mcpusers
 import node
 import place
 import tui
@@ -69,6 +72,27 @@ PARTS = (
     Part("node", "OpenClaw, node host", OLD, ("npm",), beside(OLD, node.drive)),
     Part("blocks", "OpenClaw, configurations of its docs", OLD, ("npm",), partial(blocks.drive, OLD)),
     Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
+    *(
+        Part(f"api-{who}", who, apiclients.get_version(who), (), apiclients.drive_python(who))
+        for who in apiclients.PACKAGES
+    ),
+    Part("api-aisdk", "Vercel AI SDK", apiclients.AI_SDK[0].partition("@")[2], ("npm",), apiclients.drive_ai_sdk),
+    Part("mcp-inspector", "MCP inspector", mcpusers.INSPECTOR, ("npm",), mcpusers.drive_inspector),
+    Part("mcp-sdk", "MCP SDK (Python)", mcpusers.SDK, (), mcpusers.drive_sdk),
+    Part(
+        "conformance-client",
+        "MCP conformance suite, our client",
+        conformance.VERSION,
+        ("npm",),
+        conformance.drive_client,
+    ),
+    Part(
+        "conformance-server",
+        "MCP conformance suite, our server",
+        conformance.VERSION,
+        ("npm",),
+        conformance.drive_server,
+    ),
     Part("editors", "ACP SDK's client", editors.VERSION, ("npm", "node"), editors.drive),
 )
 

@@ -65,6 +65,10 @@ class StateError(PalinurusError):
 class StateLocked(StateError):
     exit_code = 75  # EX_TEMPFAIL: it may be free later
 
+    def __init__(self, message: str, *, fix: str = "", command: str = "") -> None:
+        super().__init__(message, fix=fix)
+        self.command = command  # of `pal` which has it, where that is known
+
 
 class StateUnwritable(StateError):
     pass

@@ -128,3 +128,9 @@ def test_a_question_is_shown_and_progress_is_not() -> None:
     view.show(ToolUpdate("1", "read", "half of it"))
     view.show(ToolUpdate("1", "read", "May I?\n    rm x", "id1"))
     assert "half of it" not in screen.getvalue() and "May I?\n    rm x\n" in screen.getvalue()
+
+
+def test_a_call_that_is_made_again_is_told_while_it_waits() -> None:
+    out = Screen(tty=False)
+    TerminalView(out, {}).show(MessageUpdate("one/a: too many requests; trying again in 6 s (try 2)", "status"))
+    assert out.getvalue() == "one/a: too many requests; trying again in 6 s (try 2)\n"

@@ -128,11 +128,11 @@ def test_import_refuses_what_is_no_transcript(home: Path, tmp_path: Path) -> Non
 def test_import_refuses_while_a_gateway_runs(home: Path, tmp_path: Path) -> None:
     lock = take_lock(str(home))
     try:
-        with pytest.raises(StateLocked, match="cannot import while a gateway runs") as caught:
+        with pytest.raises(StateLocked, match=r"cannot import: .* is in use by process") as caught:
             run_sessions(["import", str(transcript(tmp_path / "x.jsonl")), "--session", KEY])
     finally:
         lock.release()
-    assert "stop the gateway" in caught.value.fix
+    assert "pal gateway start" in caught.value.fix
     assert not (home / "agents").exists()
 
 

@@ -171,11 +171,11 @@ def test_nothing_is_changed_while_a_gateway_runs(home: Path, argv: list[str]) ->
     before = (home / PATH).read_bytes()
     lock = take_lock(str(home))
     try:
-        with pytest.raises(StateLocked, match="while a gateway runs") as caught:
+        with pytest.raises(StateLocked, match=r"cannot .* is in use by process") as caught:
             run_sessions(argv)
     finally:
         lock.release()
-    assert "stop the gateway" in caught.value.fix
+    assert "pal gateway start" in caught.value.fix
     assert (home / PATH).read_bytes() == before
     assert record(home).sessionId == "sid"
 

@@ -18,6 +18,8 @@ from palinurus.app import App
 from palinurus.app.mcp import VARIABLE
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import ToolResult
+from palinurus.core.types.sampling import SamplingRequest
+from palinurus.core.types.tool import ToolFailure
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.tools.commands import descendants
 from palinurus.tools.mcp.questions import McpAnswer, McpQuestion, fill_form
@@ -237,5 +239,45 @@ async def test_what_would_have_to_be_typed_is_declined_and_nobody_is_asked(tmp_p
         server = app.mcp.all["tiny"]
         server.wake()
         await server.wait_settled()
-        assert await server._ask(McpQuestion("Password?", form)) == McpAnswer("decline")  # no call, nobody to ask
+        assert await server._help().ask(McpQuestion("Password?", form)) == McpAnswer(
+            "decline"
+        )  # no call, nobody to ask
         assert await app.approvals.pending() == []
+
+
+@pytest.mark.parametrize("decision", ["allow-once", "deny"])
+async def test_a_server_borrows_a_model_only_with_a_persons_leave(tmp_path: Path, decision: Any) -> None:
+    answers = [say("Halcyon")] if decision == "allow-once" else []
+    model = ScriptedModel([call_tools(("tiny__borrow", {})), *answers, say("done")])
+    agents = {"defaults": {"model": {"primary": "fake/m", "fallbacks": ["fake/second-model"]}}}
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": ASKS}}, agents=agents) as app:
+        ident = (await app.submit(inbound("my secret is 42", sender=OWNER))).id
+        async with asyncio.timeout(60):
+            while not (rows := await app.approvals.pending()):
+                await asyncio.sleep(0.01)
+        facts = dict(rows[0].ask.facts)
+        assert facts["user says"] == "Name a boat." and facts["system says"] == "Be short."
+        assert "at most 50 tokens" in facts["model"] and rows[0].ask.tool == "tiny__borrow"
+        await app.approvals.answer(rows[0].id, decision, "test")
+        await app.wait(ident)
+    (result,) = results(model)
+    told = json.loads(result.text.split("\n---\n", 1)[1].split("\n<<<END")[0])
+    if decision == "deny":
+        assert told["code"] == -1 and len(model.requests) == 2  # no model was asked for it
+        return
+    asked = model.requests[1]
+    assert told["content"]["text"] == "Halcyon" and told["stopReason"] == "endTurn"
+    assert (asked.prompt.text, asked.max_tokens, asked.tools, asked.owner) == ("Be short.", 50, (), rows[0].ask.session)
+    assert "42" not in str(asked.messages)  # nothing of the conversation
+    assert "mcp:tiny" in str(result.source)
+
+
+async def test_nobody_lends_a_model_outside_of_a_call_or_for_too_many_words(tmp_path: Path) -> None:
+    model = ScriptedModel([call_tools(("tiny__borrow", {"text": "x" * 7000})), say("done")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": ASKS}}) as app:
+        server = app.mcp.all["tiny"]
+        with pytest.raises(ToolFailure, match="no model is lent"):
+            await server._help().sample(SamplingRequest((("user", "hi"),), 5))
+        await app.wait((await app.submit(inbound("go", sender=OWNER))).id)
+        assert await app.approvals.pending() == []
+    assert "at most" in results(model)[0].text

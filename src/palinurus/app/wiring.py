@@ -231,7 +231,7 @@ class AppParts:
         self._wire_background(events, preparer)
         self.nodes.attach(tools, self.offers.forget)
         if settings.mcp.servers:
-            self.mcp.attach(tools, self.offers.forget)
+            self.mcp.attach(tools, self.offers.forget, late.load_part("sampling")(settings, self.catalog, model))
         self._wire_turns(model, preparer, sources)
 
     def _make_tools(self, model: Model) -> dict[str, Tool]:

@@ -36,6 +36,9 @@ CHANNELS: dict[str, ChannelEntry] = {
     "whatsapp": ChannelEntry("palinurus.channels.whatsapp.client:make_whatsapp_channel", "neonize", "whatsapp"),
     "mattermost": ChannelEntry("palinurus.channels.mattermost.channel:MattermostChannel"),
     "line": ChannelEntry("palinurus.channels.line.channel:LineChannel"),
+    "msteams": ChannelEntry("palinurus.channels.msteams.channel:TeamsChannel"),
+    "googlechat": ChannelEntry("palinurus.channels.googlechat.channel:GoogleChatChannel"),
+    "nextcloud-talk": ChannelEntry("palinurus.channels.nextcloudtalk.channel:NextcloudTalkChannel"),
     "sms": ChannelEntry("palinurus.channels.sms.channel:SmsChannel"),
     "webhook": ChannelEntry("palinurus.channels.webhook.channel:WebhookChannel"),
 }

@@ -128,6 +128,7 @@ PARTS: dict[str, str] = {
     "link": "palinurus.cli.reach.gateway:find_connection_source",  # the screen's way to the agent, once it stands
     "open": "palinurus.cli.reach.embedded:open_program",  # the whole program with nothing running, for one command
     "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
+    "serve": "palinurus.cli.reach.embedded:serve_app",  # `pal agent` and plain chats, for other commands
     "attach": "palinurus.cli.reach.embedded:attach_files",  # `pal agent --file` without a gateway
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring

@@ -12,6 +12,7 @@ from palinurus.core.types.events import (
     AgentStart,
     CompactionStart,
     MessageStart,
+    MessageUpdate,
     RunEvent,
     ToolEnd,
     ToolStart,
@@ -76,6 +77,8 @@ class TerminalView:
                 self.note(event.partial, "bold")
         elif isinstance(event, ToolEnd):
             self._end(event)
+        elif isinstance(event, MessageUpdate) and event.kind == "status":  # a call that is made again, and why
+            self.note(event.delta)
         elif isinstance(event, CompactionStart):
             self.note("making room in the conversation")
         elif isinstance(event, AgentEnd):

@@ -44,7 +44,7 @@ nothing is announced on the network
   . discovery gateway.tailscale
   gateway auth.allowTailscale
 there is no such channel
-  channels googlechat imessage msteams bluebubbles feishu nostr twitch zalo zalouser
+  channels imessage bluebubbles feishu nostr twitch zalo zalouser
 no plugin of that kind
   plugins slots installs bundledDiscovery
   agents *.plugins
@@ -89,7 +89,11 @@ the platform's library decides
   channels.matrix encryption initialSyncLimit
   channels.mattermost commands.callbackPath commands.callbackUrl commands.nativeSkills interactions
 the address is /channels/NAME/ACCOUNT: docs/channels.md
-  channels.* webhookPath
+  channels.* webhookPath webhookHost webhookPort webhookPublicUrl webhook
+apps of Google Chat have no sign of writing, and keys come from a file or the config
+  channels.googlechat typingIndicator serviceAccountRef appPrincipal
+what lies in SharePoint takes rights that a personal agent should not have
+  channels.msteams sharePointSiteId
 a signature is always checked
   channels.sms dangerouslyDisableSignatureValidation
 programs are started by the gateway, not by a template

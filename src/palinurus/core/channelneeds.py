@@ -50,6 +50,21 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
         ChannelNeed("channelAccessToken", "the channel's long-lived access token", "LINE_CHANNEL_ACCESS_TOKEN"),
         ChannelNeed("channelSecret", "the channel's secret", "LINE_CHANNEL_SECRET"),
     ),
+    "msteams": (
+        ChannelNeed("appId", "the bot's Microsoft App ID", "MSTEAMS_APP_ID"),
+        ChannelNeed("appPassword", "the app's client secret (its value)", "MSTEAMS_APP_PASSWORD"),
+        ChannelNeed("tenantId", "the directory (tenant) id", "MSTEAMS_TENANT_ID"),
+    ),
+    "googlechat": (
+        ChannelNeed(
+            "serviceAccountFile", "the JSON key of a service account, a file", "GOOGLE_CHAT_SERVICE_ACCOUNT_FILE"
+        ),
+        ChannelNeed("audience", "the app's endpoint address, as the Chat API's configuration has it"),
+    ),
+    "nextcloud-talk": (
+        ChannelNeed("baseUrl", "the server's address, https://…"),
+        ChannelNeed("botSecret", "the secret the bot was installed with", "NEXTCLOUD_TALK_BOT_SECRET"),
+    ),
     "sms": (
         ChannelNeed("accountSid", "Twilio's Account SID, AC…", "TWILIO_ACCOUNT_SID"),
         ChannelNeed("authToken", "Twilio's Auth Token", "TWILIO_AUTH_TOKEN"),
@@ -86,6 +101,16 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "mattermost": {"text": "baseUrl botToken chatmode replyToMode", "texts": "oncharPrefixes"},
     "line": {
         "text": "channelAccessToken channelSecret tokenFile secretFile publicWebhookUrl apiBase", "flag": "replyTokens",
+    },
+    "msteams": {
+        "text": "appId appPassword tenantId publicWebhookUrl loginBase openIdUrl serviceUrl replyStyle",
+    },
+    "googlechat": {
+        "text": "serviceAccountFile audienceType audience botUser publicWebhookUrl apiBase tokenUrl openIdUrl",
+        "object": "serviceAccount",
+    },
+    "nextcloud-talk": {
+        "text": "baseUrl botSecret botSecretFile botName apiUser apiPassword apiPasswordFile",
     },
     "sms": {
         "text": "accountSid authToken fromNumber messagingServiceSid publicWebhookUrl apiBase", "number": "pollSeconds",

@@ -116,6 +116,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("POST", compile_late(r"/v1/responses/(?P<id>[^/]+)/cancel"), "cancel", WRITE, _stored("cancel")),
     HttpRoute("POST", compile_late(r"/v1/conversations"), "conversations", WRITE, _stored("begin")),
     HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)"), "conversation", READ, _stored("conversation")),
+    HttpRoute("POST", compile_late(r"/v1/conversations/(?P<id>[^/]+)"), "conversation", WRITE, _stored("change")),
     HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)/items"), "items", READ, _stored("items")),
     HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", WRITE, _LATER["asset"]),
     *(HttpRoute(verb, compile_late(r"/mcp"), "mcp", READ, _LATER["mcp"]) for verb in ("POST", "GET", "DELETE")),

@@ -14,7 +14,8 @@ from channels.scene import asked, running, texts, until
 from channels.web.payloads import JSON
 from palinurus.channels.intake import ChatWorkers
 from palinurus.channels.mattermost.channel import MattermostChannel
-from palinurus.channels.mattermost.inbound import MattermostContext, MattermostRoom, parse_post, write_text
+from palinurus.channels.mattermost.inbound import MattermostContext, MattermostRoom, parse_post
+from palinurus.channels.web.markdown import write_text
 from palinurus.core.types.channel import PinAction, ReactAction, ReadAction, SendFailure, SendReceipt, ThreadAction
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply

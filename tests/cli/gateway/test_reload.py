@@ -13,7 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cli.place import SRC
-from palinurus.cli.gateway.reload import apply_live_settings, judge_config, list_differences, watch_config
+from palinurus.cli.gateway.reload import (
+    apply_live_settings,
+    judge_config,
+    list_differences,
+    wait_for_turns,
+    watch_config,
+)
 from palinurus.config.load import load_config
 from palinurus.gateway import token
 from palinurus.testing.clock import FakeClock, run_ready_tasks
@@ -116,3 +122,13 @@ async def test_a_changed_file_is_waited_for_as_long_as_the_config_says(tmp_path:
         await run_ready_tasks()
         await clock.advance(1)
     assert "session.main_key" in (await waiting).restart
+
+
+async def test_a_restart_waits_for_turns_but_not_for_ever_and_not_for_a_signal() -> None:
+    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    clock, looks = FakeClock(0), iter([("a",), ("a",), ()])
+    await wait_for_turns(lambda: next(looks), 300, clock, told)
+    assert next(looks, None) is None  # it looked until none ran
+    await wait_for_turns(lambda: ("a",), 0, clock, told)  # the time is up
+    told.set_result(15)
+    await wait_for_turns(lambda: ("a",), 300, clock, told)

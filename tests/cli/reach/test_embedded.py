@@ -13,6 +13,7 @@ from palinurus.cli.gateway.running import find_running_gateway
 from palinurus.cli.reach.client import CliMessage, CliOutcome, HttpAgentClient, connect_agent
 from palinurus.cli.reach.embedded import EmbeddedGateway, start_embedded_gateway
 from palinurus.cli.reach.gateway import SharedChat, find_connection_source, reach_program
+from palinurus.cli.reach.local import LocalAgentClient
 from palinurus.clock import SystemClock
 from palinurus.errors import StateLocked
 from palinurus.gateway.token import find_location
@@ -52,6 +53,28 @@ async def test_others_reach_the_first_chat_and_go_on_without_it(demo: Path) -> N
     again = await find_connection_source(loaded, os.environ, CLOCK, False)
     assert isinstance(again, SharedChat)  # a fourth finds the new one
     await third.close()
+    await second.close()
+    assert find_location(str(demo)) is None
+
+
+async def test_a_one_shot_command_that_lasts_serves_and_leaves_its_guests_their_turns(demo: Path) -> None:
+    loaded = load_settings(os.environ)
+    first = await connect_agent(loaded, os.environ, CLOCK)  # `pal agent`, `pal -p`, `pal chat --plain`
+    assert isinstance(first, LocalAgentClient)
+    assert find_location(str(demo)) is None  # most are over before they have served anybody
+    async with asyncio.timeout(60):
+        while find_location(str(demo)) is None:
+            await asyncio.sleep(0.05)
+    second = await connect_agent(loaded, os.environ, CLOCK)
+    assert isinstance(second, HttpAgentClient)
+    async with reach_program(loaded, os.environ, CLOCK) as program:
+        assert await program.call("cron.list") is not None
+    talk = second.send(CliMessage("run sleep 3; echo done", "agent:main:x", "main"))
+    heard = [await anext(talk)]  # it runs, in the first one's process
+    await first.close()  # which has its answer, and leaves
+    heard += [one async for one in talk]
+    ends = [one for one in heard if isinstance(one, CliOutcome)]
+    assert len(ends) == 1 and ends[0].outcome == "answered"
     await second.close()
     assert find_location(str(demo)) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from cli.tui.screen import Seat, seat
 from palinurus.cli.tui.dialogs import Picker
 from palinurus.cli.tui.panel import TaskPanel
+from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StopSignal, StreamRetry
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 
 # The usual one is in `make torture`: what is too small or too large is seen at the ends.
@@ -87,8 +89,9 @@ async def test_back_to_an_earlier_message_with_its_files(tmp_path: Path, size: t
         assert here.said("user") == ["begin", "other"]
 
 
-async def test_the_last_thing_is_asked_again(tmp_path: Path) -> None:
-    async with seat(tmp_path, ScriptedModel([fail("auth", "no such key"), say("now")])) as here:
+@SIZES
+async def test_the_last_thing_is_asked_again(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with seat(tmp_path, ScriptedModel([fail("auth", "no such key"), say("now")]), size=size) as here:
         await here.type("hello")
         await here.until(lambda: here.said("error"))
         assert "no such key" in here.said("error")[0] and "fix: the key was refused" in here.said("error")[0]
@@ -164,11 +167,13 @@ async def test_long_pastes_are_folded_and_pictures_go_along(tmp_path: Path, size
         assert "row 39" in str(asked) and "image/png" in str(asked)
 
 
-async def test_a_note_goes_to_memory_and_nowhere_else(tmp_path: Path) -> None:
+@SIZES
+async def test_a_note_goes_to_memory_and_nowhere_else(tmp_path: Path, size: tuple[int, int]) -> None:
     model = ScriptedModel([])
-    async with seat(tmp_path, model) as here:
+    async with seat(tmp_path, model, size=size) as here:
         await here.type("#likes tea")
         await here.until(lambda: here.said("note") and "likes tea" in here.said("note")[-1])
+        await here.until(lambda: "likes tea" in here.screen())
         assert (tmp_path / "workspace" / "MEMORY.md").read_text().endswith("- likes tea\n") and not model.requests
 
 
@@ -181,25 +186,27 @@ async def test_an_unknown_command_asks_once_and_then_goes_out(tmp_path: Path) ->
         await answered(here, "fine")
 
 
-async def test_what_waits_is_taken_back_to_be_changed(tmp_path: Path) -> None:
+@SIZES
+async def test_what_waits_is_taken_back_to_be_changed(tmp_path: Path, size: tuple[int, int]) -> None:
     gate = StreamGate()
-    async with seat(tmp_path, ScriptedModel([hold_at(say("one"), gate, 0), say("two")])) as here:
+    async with seat(tmp_path, ScriptedModel([hold_at(say("one"), gate, 0), say("two")]), size=size) as here:
         await here.type("/queue followup")
         await here.until(lambda: here.said("note"))
         await here.type("first")
         await gate.wait_reached()
         await here.type("secnd")
-        await here.until(lambda: here.blocks[-1].state == "waiting")
+        await here.until(lambda: here.blocks[-1].state == "waiting" and "secnd (waiting)" in here.screen())
         await here.pilot.press("alt+up")
         await here.until(lambda: here.chat.composer.text == "secnd")
         gate.open()
         await answered(here, "one")
 
 
-async def test_vi_keys_where_they_are_wanted(tmp_path: Path) -> None:
-    async with seat(tmp_path, ScriptedModel([say("ok")]), ui={"terminal": {"keys": "vi"}}) as here:
+@SIZES
+async def test_vi_keys_where_they_are_wanted(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with seat(tmp_path, ScriptedModel([say("ok")]), ui={"terminal": {"keys": "vi"}}, size=size) as here:
         await here.pilot.press(*"one", "space", *"two", "escape")
-        await here.until(lambda: here.status.startswith("NORMAL"))
+        await here.until(lambda: here.status.startswith("NORMAL") and "NORMAL" in here.screen())
         await here.pilot.press("b", "c", "w", *"six", "escape", "0", "x")
         assert here.chat.composer.text == "ne six"
         await here.pilot.press("u")
@@ -208,15 +215,57 @@ async def test_vi_keys_where_they_are_wanted(tmp_path: Path) -> None:
         assert here.said("user")[0] in ("one six", "ne six")
 
 
-async def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path) -> None:
+@SIZES
+async def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path, size: tuple[int, int]) -> None:
     script = tmp_path / "ed"
     script.write_text("#!/bin/sh\nprintf 'and more' >> \"$1\"\n")
     script.chmod(0o755)
     environ = {"EDITOR": str(script), "PATH": "/usr/bin:/bin"}
-    async with seat(tmp_path, ScriptedModel([]), environ=environ) as here:
+    async with seat(tmp_path, ScriptedModel([]), environ=environ, size=size) as here:
         here.chat.composer.set("draft ")
         await here.pilot.press("ctrl+x", "ctrl+e")
-        await here.until(lambda: here.chat.composer.text == "draft and more")
+        await here.until(lambda: here.chat.composer.text == "draft and more" and "draft and more" in here.screen())
+
+
+@SIZES
+async def test_a_theme_is_picked_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with seat(tmp_path, ScriptedModel([]), size=size) as here:
+        await here.type("/theme")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        await here.until(lambda: "dracula" in here.screen() and "16-light" in here.screen())
+        await here.pick("dracula")
+        await here.until(lambda: here.chat.theme == "dracula")
+
+
+@SIZES
+async def test_a_call_that_is_made_again_says_which_try_and_why(tmp_path: Path, size: tuple[int, int]) -> None:
+    class Crowded(ScriptedModel):
+        async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+            yield StreamRetry(ModelFailure("rate_limit", "too many requests"), attempt=1, wait=6)
+            async for event in super().stream(request, stop):
+                yield event
+
+    gate = StreamGate()
+    async with seat(tmp_path, Crowded([hold_at(say("ok"), gate, 0)]), size=size) as here:
+        await here.type("hi")
+        await gate.wait_reached()
+        await here.until(lambda: "too many requests; trying again in 6 s" in " ".join(here.screen().split()))
+        assert "(try 2)" in here.said("note")[-1]
+        gate.open()
+        await answered(here, "ok")
+
+
+@SIZES
+async def test_the_line_at_the_bottom_keeps_what_matters_most(tmp_path: Path, size: tuple[int, int]) -> None:
+    parts = ["state", "mode", "folder", "model", "context", "cost", "command", "sandbox"]
+    async with seat(tmp_path, ScriptedModel([say("ok")]), size=size, ui={"terminal": {"status": parts}}) as here:
+        await here.pilot.press("shift+tab")
+        await here.type("hi")
+        await answered(here, "ok")
+        await here.until(lambda: "acceptEdits mode" in here.screen().split("\n")[-1])
+        line = here.screen().split("\n")[-1]
+        assert "fake/m" in line and len(line) <= size[0]
+        assert ("tokens" in line) or size[0] == 60
 
 
 @pytest.mark.parametrize("theme", ["auto", "dark", "light", "16", "16-light", "nord", "nosuch"])

@@ -6,8 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual import events
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from cli.tui.screen import seat
 from gateway.whole import KEY, place
@@ -270,6 +271,22 @@ async def test_sessions_are_switched_and_begun(tmp_path: Path) -> None:
         await here.pick("first")
         await here.until(lambda: here.said("words") == ["one"])
         assert here.chat.remote.session == KEY and here.said("user") == ["in the first"]
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
+async def test_a_session_is_found_by_what_was_said_in_it(tmp_path: Path, size: tuple[int, int]) -> None:
+    model = ScriptedModel([say("The lighthouse keeper is called Ingeborg."), say("two")])
+    async with seat(tmp_path, model, size=size) as here:
+        await here.type("who keeps it?")
+        await here.until(lambda: here.said("words") and not here.chat.remote.talk.run)
+        await here.pilot.press("ctrl+n")
+        await here.until(lambda: here.chat.remote.session != KEY and not here.blocks)
+        await here.pilot.press("ctrl+p")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        here.chat.screen.query_one(Input).value = "ingeborg"
+        await here.until(lambda: "called Ingeborg" in here.screen())
+        await here.pilot.press("enter")
+        await here.until(lambda: here.chat.remote.session == KEY and here.said("user") == ["who keeps it?"])
 
 
 async def test_another_agent_is_a_session_away(tmp_path: Path) -> None:

@@ -152,3 +152,10 @@ def test_small_judgements() -> None:
     assert not is_fit_address("https://[broken")
     assert join_scopes("a b", "b c") == "a b c"
     assert read_challenge('Bearer realm="x, y", scope=a, error="e"') == {"realm": "x, y", "scope": "a", "error": "e"}
+
+
+def test_a_server_that_signs_people_in_itself_may_name_another_path_of_its_own_but_no_other_host() -> None:
+    for issuer, good in (("https://tools.example/oauth", True), ("https://evil.example/oauth", False)):
+        pages = {"https://tools.example/.well-known/oauth-authorization-server": server(issuer)}
+        flow, _ = walk(pages, client=DiscoveryClient(id="x"))
+        assert isinstance(flow.done, SignInRow) == good

@@ -119,9 +119,55 @@ async def test_a_conversation_is_a_session(tmp_path: Path) -> None:
         with pytest.raises(openai.NotFoundError):
             await client.conversations.retrieve("conv_nothing")
         with pytest.raises(openai.BadRequestError):
-            await client.conversations.create(metadata={"a": "b"})
-        with pytest.raises(openai.BadRequestError):
             await client.responses.create(
                 model="openclaw", input="x", conversation=talk.id, previous_response_id="resp_x"
             )
     assert [m.text for m in model.requests[1].messages] == ["my colour is teal", "Hello", "which one?"]
+
+
+async def test_a_conversation_begins_with_items_and_metadata_and_keeps_them(tmp_path: Path) -> None:
+    items: Any = [{"role": "user", "content": "my colour is teal"}, {"role": "assistant", "content": "Noted."}]
+    async with talking(tmp_path / "h", ScriptedModel([])) as (_, client):
+        talk = await client.conversations.create(metadata={"topic": "paint"}, items=items)
+        assert talk.metadata == {"topic": "paint"}
+    model = ScriptedModel([say("Teal."), say("Still teal.")])
+    async with talking(tmp_path / "h", model) as (_, client):  # after a restart
+        await client.responses.create(model="openclaw", input="which one?", conversation=talk.id)
+        await client.responses.create(model="openclaw", input="sure?", conversation=talk.id)
+        told = (await client.conversations.items.list(talk.id, order="asc")).data
+        said = ["my colour is teal", "Noted.", "which one?", "Teal.", "sure?", "Still teal."]
+        assert [one.content[0].text for one in told] == said
+        assert (await client.conversations.retrieve(talk.id)).metadata == {"topic": "paint"}
+        assert (await client.conversations.update(talk.id, metadata={"topic": "walls"})).metadata == {"topic": "walls"}
+        assert (await client.conversations.retrieve(talk.id)).metadata == {"topic": "walls"}
+        for wrong in (
+            [{"role": "system", "content": "Be rude."}],
+            [{"type": "web_search_call", "id": "x"}],
+            items * 11,
+        ):
+            with pytest.raises(openai.BadRequestError):
+                await client.conversations.create(items=wrong)
+        with pytest.raises(openai.BadRequestError):
+            await client.conversations.create(metadata={"a" * 65: "b"})
+    assert [m.text for m in model.requests[1].messages] == said[:5]
+
+
+async def test_a_response_is_streamed_again_whole_or_from_where_the_client_was(tmp_path: Path) -> None:
+    gate = StreamGate()
+    model = ScriptedModel([say("Hello there"), hold_at(say("done"), gate)])
+    async with talking(tmp_path / "h", model) as (_, client):
+        first = [one async for one in await client.responses.create(model="openclaw", input="hi", stream=True)]
+        ident = first[0].response.id  # type: ignore[union-attr]
+        again = [one async for one in await client.responses.retrieve(ident, stream=True)]
+        assert [one.type for one in again][:2] == ["response.created", "response.in_progress"]
+        assert "".join(one.delta for one in again if one.type == "response.output_text.delta") == "Hello there"
+        assert again[-1].type == "response.completed" and again[-1].response.output_text == "Hello there"
+        seen = first[3].sequence_number
+        rest = [one async for one in await client.responses.retrieve(ident, stream=True, starting_after=seen)]
+        assert rest[0].sequence_number == seen + 1 and rest[-1].response.output_text == "Hello there"  # type: ignore[union-attr]
+        assert "response.created" not in [one.type for one in rest]
+        begun = await client.responses.create(model="openclaw", input="work", background=True)
+        await gate.wait_reached()
+        following = await client.responses.retrieve(begun.id, stream=True)
+        gate.open()
+        assert [one async for one in following][-1].response.output_text == "done"  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from palinurus.clock import SystemClock
 from palinurus.errors import StateBroken, StateLocked, StateUnwritable
 from palinurus.store.sqlite import open_sqlite_store
 from palinurus.store.sqlite.database import open_for_writing
-from palinurus.store.sqlite.lock import LOCK_NAME, StateLock, take_lock
+from palinurus.store.sqlite.lock import LOCK_NAME, StateLock, find_command, take_lock
 from palinurus.store.sqlite.store import OpenedState, SqliteStore
 from palinurus.testing.conformance.inbox import make_item
 from store.sqlite.processes import command, on_tmpfs
@@ -40,6 +40,24 @@ def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
         holder.wait()
         assert (tmp_path / LOCK_NAME).read_text().strip() == str(holder.pid)  # left behind, and in nobody's way
         take_lock(str(tmp_path)).release()
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("palinurus", "--home", "/x", "gateway", "run"), "gateway"),
+        (("/opt/venv/bin/pal", "agent", "-m", "hello"), "agent"),
+        (("/opt/venv/bin/pal", "--profile=work"), "chat"),
+        (("/opt/venv/bin/pal", "-p", "hello"), "print"),
+        (("-c", "import pal"), ""),
+    ],
+)
+def test_a_process_is_named_by_its_command(words: tuple[str, ...], command: str) -> None:
+    line = ["sh", "-c", "echo; read _", *words]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()  # it has its own line by now
+        assert find_command(str(process.pid)) == command
+        process.kill()
 
 
 def test_children_do_not_inherit_it(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ TOOLS: list[dict[str, Any]] = [
     {"name": "oops", "inputSchema": {"type": "object"}},
 ]
 if "--asks" in sys.argv:
-    TOOLS.append({"name": "confirm", "inputSchema": {"type": "object"}})
+    TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("confirm", "borrow")]
 if "--many" in sys.argv:
     field = {"type": "string", "description": "What is to be done there, in words that somebody else understands."}
     TOOLS += [
@@ -72,6 +72,12 @@ def call(ident: int, name: str, args: dict[str, Any]) -> None:
         waiting.append(ident)
         form = {**FORM, "required": args.get("required", ["sure"])}
         say({"id": 900, "method": "elicitation/create", "params": {"message": "Sink it?", "requestedSchema": form}})
+    elif name == "borrow":
+        waiting.append(ident)
+        said = [{"role": "user", "content": {"type": "text", "text": args.get("text", "Name a boat.")}}]
+        wish = {"systemPrompt": "Be short.", "maxTokens": 50, "modelPreferences": {"hints": [{"name": "second"}]}}
+        more = {"messages": said, **wish, "includeContext": "allServers"}
+        say({"id": 900, "method": "sampling/createMessage", "params": more})
     elif name.startswith("job_"):
         say({"id": ident, "result": text(f"{name}: {args['what']}")})
     elif name != "wait":

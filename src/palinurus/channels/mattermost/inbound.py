@@ -1,4 +1,4 @@
-"""Mattermost's posts -> messages, and texts -> Mattermost's Markdown. Pure: names were looked up before.
+"""Mattermost's posts -> messages. Pure: names were looked up before.
 
 A post's id is its event, whether the socket tells it or a channel is read back. Edits, joins and other posts with a
 type are no messages.
@@ -15,16 +15,10 @@ import msgspec
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.channels.web.api import read_mapping, read_rows
 from palinurus.core.types.inbound import ChatKind, Inbound, Sender, Target
-from palinurus.patterns import compile_late
 
 FILES = "/api/v4/files/"
 CLIENT_ID_PROP = "palinurus_client_id"  # in the props of our posts: `find` reads it back
 _KINDS: dict[str, ChatKind] = {"D": "direct", "G": "group", "O": "channel", "P": "channel"}
-_CODE = compile_late(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
-_ENTITY = compile_late(r"&(?=#?\w{1,32};)")
-_CALLS = compile_late(r"@(?=(?:all|channel|here)\b)", re.IGNORECASE)
-_SIGNS = compile_late(r"([\\`*_~|\[\](){}#+\-.!>:])")
-_THIN = "\u200b"  # takes apart what would call everybody
 
 
 class MattermostRoom(msgspec.Struct, frozen=True):
@@ -91,15 +85,3 @@ def _files(post: Mapping[str, Any], base: str) -> tuple[RemoteFile, ...]:
         name, mime = str(about.get("name") or ident), str(about.get("mime_type") or "")
         made.append(RemoteFile(name, mime, f"{base}{FILES}{ident}", size if isinstance(size, int) else 0))
     return tuple(made)
-
-
-def write_text(text: str, *, plain: bool) -> str:
-    """As it is sent. Markdown goes as it is; plain text has its signs escaped. Whatever the text says, nobody is called
-    by @all, @channel and @here, and what looks like an entity is read as it was written."""
-    parts = [text] if plain else _CODE.split(text)  # every second one is code
-    return "".join(one if at % 2 else _disarm(one, plain=plain) for at, one in enumerate(parts))
-
-
-def _disarm(text: str, *, plain: bool) -> str:
-    text = _SIGNS.sub(r"\\\1", text) if plain else text
-    return _CALLS.sub(f"@{_THIN}", _ENTITY.sub("&amp;", text))

@@ -11,8 +11,9 @@ import aiohttp
 
 from palinurus.channels.emoji import find_emoji_name
 from palinurus.channels.kit import PASSING, ChannelKit, MemoTable, RecentDict, load_reply_files
-from palinurus.channels.mattermost.inbound import CLIENT_ID_PROP, write_text
+from palinurus.channels.mattermost.inbound import CLIENT_ID_PROP
 from palinurus.channels.web.api import HttpApi, read_mapping, read_rows
+from palinurus.channels.web.markdown import write_text
 from palinurus.core.types import channel
 from palinurus.core.types.channel import SendFailure, SendReceipt, SendResult
 from palinurus.core.types.inbound import Target

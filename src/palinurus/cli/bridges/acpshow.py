@@ -11,6 +11,7 @@ from typing import Any
 from acp import helpers, schema
 
 from palinurus.core.policy import modes
+from palinurus.tools.files.hunks import AddFile, PatchError, UpdateFile, parse_patch
 
 KINDS = {  # what a tool does, in the editor's words
     **dict.fromkeys(("read", "ls", "image", "pdf"), "read"),
@@ -30,13 +31,15 @@ def make_tool_start(data: Mapping[str, Any], folder: str) -> Any:
     given = args if isinstance(args, dict) else {}
     kind: Any = KINDS.get(name, "other")
     path = _find_path(given, folder)
+    diffs = make_patch_diffs(given, folder) if name == "apply_patch" else make_diffs(name, given, path)
+    places = [path] if path else list(dict.fromkeys(one.path for one in diffs))
     return helpers.start_tool_call(
         str(data["toolCallId"]),
         make_title(name, args),
         kind=kind,
         status="in_progress",
-        content=make_diffs(name, given, path) or None,
-        locations=[schema.ToolCallLocation(path=path)] if path else None,
+        content=diffs or None,
+        locations=[schema.ToolCallLocation(path=place) for place in places] or None,
         raw_input=args,
     )
 
@@ -66,6 +69,24 @@ def make_diffs(name: str, args: Mapping[str, Any], path: str) -> list[Any]:
         for one in pairs
         if isinstance(one, dict) and isinstance(one.get("newText"), str) and isinstance(one.get("oldText"), str)
     ]
+
+
+def make_patch_diffs(args: Mapping[str, Any], folder: str) -> list[Any]:
+    """What a patch does to each file, place by place; nothing for one that cannot be read (the call will say why)."""
+    try:
+        changes = parse_patch(str(args.get("input") or ""))
+    except PatchError:
+        return []
+    diffs = []
+    for change in changes:
+        path = _find_path({"path": change.path}, folder)
+        if isinstance(change, AddFile):
+            diffs.append(helpers.tool_diff_content(path, change.text))
+        elif isinstance(change, UpdateFile):
+            for chunk in change.chunks:
+                fresh = "\n".join(line.text for line in chunk.lines if line.kind != "-")
+                diffs.append(helpers.tool_diff_content(path, fresh, "\n".join(chunk.old)))
+    return diffs
 
 
 def make_plan(args: Any) -> Any:

@@ -5,9 +5,10 @@ A file that cannot be used is reported once and changes nothing. The differences
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from palinurus.errors import ConfigError
 log = logging.getLogger(__name__)
 
 EVERY = 1.0  # seconds between two looks
+LOOK_SECONDS = 0.2  # … whether a turn runs
 
 # Settings whose reader asks for them at every request, so a new value acts at once.
 LIVE = frozenset(
@@ -105,3 +107,11 @@ def _stamp(file: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return about.st_mtime_ns, about.st_size, about.st_ino
+
+
+async def wait_for_turns(busy: Callable[[], object], seconds: float, clock: Clock, told: asyncio.Future[int]) -> None:
+    """Until no turn runs, `seconds` have passed, or a signal came: a changed setting is no reason to cut an answer off.
+    The gateway serves meanwhile."""
+    end = clock.monotonic() + seconds
+    while busy() and clock.monotonic() < end and not told.done():
+        await asyncio.wait({told}, timeout=LOOK_SECONDS)

@@ -151,7 +151,7 @@ async def _life(
         proving = asyncio.ensure_future(_proved(loaded, clock))
         after = await _reason(app, loaded, environ, clock, stop=stop)
         told = app.settings.gateway
-        drain = told.drain if after is None or told.deferral is None else told.deferral
+        drain = told.drain if after is None else min(told.drain, told.deferral)
         log.info("stopping: running turns get %g s; a second signal ends them at once", drain)
     finally:
         if proving is not None:
@@ -241,8 +241,9 @@ async def _reason(
             if kept.settings.gateway.reload == "hot":
                 log.warning("config: restart needed (`pal gateway restart`) for: %s", ", ".join(change.restart))
                 continue
-            log.info("config: restarting for: %s", ", ".join(change.restart))
-            return kept
+            log.info("config: restarting when no turn runs, for: %s", ", ".join(change.restart))
+            await reload.wait_for_turns(lambda: app.dispatcher.busy, kept.settings.gateway.deferral, clock, told)
+            return kept if not told.done() or told.result() in AGAIN else None
     finally:
         told.cancel()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -17,14 +17,18 @@ from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach import http
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
+from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import TurnBounds
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
+from palinurus.gateway.token import find_location
 from palinurus.patterns import decode_late
 
 TRIES = 20  # a gateway that restarts is asked again for the outcome, half a second apart
 PAUSE = 0.5
+SERVING = ("agent", "chat", "print")  # commands that serve the state they hold, once they last
+T = TypeVar("T")
 
 
 class CliMessage(msgspec.Struct, frozen=True):
@@ -86,28 +90,72 @@ async def connect_agent(
         found = await http.is_gateway_alive(http.find_gateway_address(loaded.settings))
     else:
         found = await http.is_gateway_running(loaded.settings)
-    if found and not local:
-        return HttpAgentClient(lambda: http.find_gateway_address(loaded.settings), clock)
-    # what a run must know of this machine is found out beside everything else, in processes of its own
-    look: Callable[[], object] = load_part(PARTS["probe"])  # type: ignore[assignment]
-    threading.Thread(target=look, name="probe", daemon=True).start()
-    start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
-    try:
-        return await start(loaded, environ, clock)
-    except StateLocked as exc:
-        fix = "leave out --local: the running gateway answers" if found else exc.fix
-        raise StateLocked(exc.message, fix=fix) from None
+    if not found or local:
+        # what a run must know of this machine is found out beside everything else, in processes of its own
+        look: Callable[[], object] = load_part(PARTS["probe"])  # type: ignore[assignment]
+        threading.Thread(target=look, name="probe", daemon=True).start()
+        start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
+        try:
+            if local:
+                return await start(loaded, environ, clock)
+            own = await start_unless_served(lambda: start(loaded, environ, clock), loaded.settings, clock)
+        except StateLocked as exc:
+            fix = "leave out --local: the running gateway answers" if found else exc.fix
+            raise StateLocked(exc.message, fix=fix) from None
+        if own is not None:
+            return own
+    place = find_location(loaded.settings.home) if loaded.settings.gateway.mode == "local" else None
+
+    async def take_over() -> CloseableHouse:
+        serve: Any = load_part(PARTS["own"])
+        house: CloseableHouse = await serve(loaded, environ, clock)
+        return house
+
+    chat = place is not None and place.chat
+    return HttpAgentClient(
+        lambda: http.find_gateway_address(loaded.settings), clock, take_over=take_over if chat else None
+    )
+
+
+async def start_unless_served(start: Callable[[], Awaitable[T]], settings: Settings, clock: Clock) -> T | None:
+    """What `start` makes of the state; None if somebody serves it meanwhile, as chats and one-shot commands do when
+    they last. Raises StateLocked for a state that stays somebody else's."""
+    for left in range(TRIES, -1, -1):
+        try:
+            return await start()
+        except StateLocked as exc:
+            if not left or exc.command not in SERVING:
+                raise
+        await clock.sleep(PAUSE)
+        if await http.is_gateway_running(settings):
+            return None
+    return None
+
+
+class CloseableHouse(Protocol):
+    """The program in this process, served like a gateway."""
+
+    async def close(self) -> None: ...
 
 
 class HttpAgentClient:
-    """A running gateway, looked for anew with each request: one that restarted proves itself with another key."""
+    """A running gateway, looked for anew with each request: one that restarted proves itself with another key. A chat
+    or command that served us may end before our turn does: then we go on with it ourselves (`take_over`)."""
 
     alone = False
 
-    def __init__(self, find: Callable[[], http.GatewayEndpoint], clock: Clock) -> None:
+    def __init__(
+        self,
+        find: Callable[[], http.GatewayEndpoint],
+        clock: Clock,
+        *,
+        take_over: Callable[[], Awaitable[CloseableHouse]] | None = None,
+    ) -> None:
         self.where = f"gateway at {find().url}"
         self._find = find
         self._clock = clock
+        self._take_over = take_over
+        self._own: CloseableHouse | None = None
 
     async def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
         headers = {
@@ -138,6 +186,7 @@ class HttpAgentClient:
             except (ConnectionError, GatewayUnreachable):
                 if left == 1:
                     raise
+                await self._step_in()
             await self._clock.sleep(PAUSE)
         raise GatewayUnreachable("the gateway broke off", fix="`pal status`; the message is kept")
 
@@ -171,8 +220,18 @@ class HttpAgentClient:
         await answer.read_body()
         answer.close()
 
+    async def _step_in(self) -> None:
+        """Nobody serves any more: the state is on disk, and whoever has its lock goes on with the turn."""
+        if self._take_over is None or self._own is not None or await http.is_gateway_alive(self._find()):
+            return
+        try:
+            self._own = await self._take_over()
+        except StateLocked:
+            pass  # another one was faster, and will be found
+
     async def close(self) -> None:
-        return
+        if self._own is not None:
+            await self._own.close()
 
 
 _decoder: msgspec.json.Decoder[Any] = decode_late(RunEvent)

@@ -19,12 +19,11 @@ from palinurus import __version__
 from palinurus.app import App
 from palinurus.cli.gateway import logs
 from palinurus.cli.reach.gateway import GatewayConnection
-from palinurus.cli.reach.local import start_app
+from palinurus.cli.reach.local import LOOPBACK, keep_to_loopback, start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
 from palinurus.config.secrets import collect_secrets
-from palinurus.config.sections.gateway import TlsSettings
 from palinurus.core.types.caller import SCOPES, Caller
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, PalinurusError
@@ -36,9 +35,6 @@ from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.rpc import ClientDescription, ConnectedClient, MethodCall, MethodError, serve_call
 from palinurus.gateway.server import GatewayServer
 from palinurus.inbox.commands.command import CommandContext
-
-LOOPBACK = "127.0.0.1"
-
 
 _US = ConnectedClient(
     "local", Caller("owner", SCOPES, "local"), ClientDescription("cli", __version__, sys.platform, "cli")
@@ -123,14 +119,24 @@ class EmbeddedGateway:
 
 
 async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> EmbeddedGateway:
-    """Start it. Raises StateError kinds, ConfigError."""
+    """Start the program, and serve it. Raises StateError kinds, ConfigError."""
     settings = loaded.settings
     file = settings.logging.file or paths.locate_log_file(settings.home)
     logs.start_logging(logging.WARNING, collect_secrets(settings), file=file, rules=settings.logging)
-    auth: Any = "password" if settings.gateway.auth_mode == "password" else "token"
-    ours = replace(settings.gateway, bind=LOOPBACK, auth_mode=auth, tls=TlsSettings())
-    secret = ours.password.reveal() if auth == "password" else token.choose_secret(ours, settings.home)
-    app = await start_app(replace(loaded, settings=replace(settings, gateway=ours)), environ, clock)
+    app = await start_app(keep_to_loopback(loaded), environ, clock)
+    try:
+        return await serve_app(app, clock)
+    except BaseException:
+        await app.stop("failed", 0)
+        raise
+
+
+async def serve_app(app: App, clock: Clock) -> EmbeddedGateway:
+    """Let the other commands of this home in; one whose settings are kept to loopback. Raises GatewayUnreachable."""
+    settings = app.settings
+    ours = settings.gateway
+    password = ours.auth_mode == "password"
+    secret = ours.password.reveal() if password else token.choose_secret(ours, settings.home)
     gateway = GatewayServer(app, clock, secret)
     try:
         port = await gateway.start(LOOPBACK, 0)
@@ -138,7 +144,8 @@ async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str
         place = token.GatewayLocation(LOOPBACK, port, os.getpid(), clock.now(), proof=gateway.proof_key, chat=True)
         token.announce_location(settings.home, place)
     except BaseException:
-        await app.stop("failed", 0)
+        await gateway.close()
+        await gateway.stop()
         raise
     return EmbeddedGateway(app, gateway, secret)
 

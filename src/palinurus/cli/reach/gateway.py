@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.reach.client import start_unless_served
 from palinurus.cli.reach.http import (
     ELSEWHERE,
     NOT_LET_IN,
@@ -118,7 +119,11 @@ async def reach_program(
             yield gateway
         return
     part: Any = load_part(PARTS["open"])
-    program = await part(loaded, environ, clock)
+    program: Any = await start_unless_served(lambda: part(loaded, environ, clock), loaded.settings, clock)
+    if program is None:
+        async with reach_gateway(loaded.settings, clock) as served:
+            yield served
+        return
     try:
         await program.refuse_waiting(session)
         yield program
@@ -193,12 +198,17 @@ async def find_connection_source(
     """The gateway that runs, or another chat (unless `local`), else our own. Raises StateLocked, ConfigError,
     StateError kinds."""
     found = await is_gateway_running(loaded.settings)
-    if found and not local:
-        place = find_location(loaded.settings.home) if loaded.settings.gateway.mode == "local" else None
-        chat = place is not None and place.chat
-        return SharedChat(loaded, environ, clock) if chat else RunningGateway(loaded.settings, clock)
     try:
-        return await _start_own(loaded, environ, clock)
+        if local:
+            return await _start_own(loaded, environ, clock)
+        own = None
+        if not found:
+            own = await start_unless_served(lambda: _start_own(loaded, environ, clock), loaded.settings, clock)
     except StateLocked as exc:
         fix = "leave out --local: the running gateway answers" if found else exc.fix
         raise StateLocked(exc.message, fix=fix) from None
+    if own is not None:
+        return own
+    place = find_location(loaded.settings.home) if loaded.settings.gateway.mode == "local" else None
+    chat = place is not None and place.chat
+    return SharedChat(loaded, environ, clock) if chat else RunningGateway(loaded.settings, clock)

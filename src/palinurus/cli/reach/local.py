@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -15,10 +15,12 @@ from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.client import CliMessage, CliOutcome
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
+from palinurus.config.sections.gateway import TlsSettings
 from palinurus.core.policy.card import write_approval_card
 from palinurus.core.types.events import AgentEnd, RunEvent, ToolUpdate
 from palinurus.core.types.inbound import AnswerForm, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.usage import TokenUsage
+from palinurus.errors import PalinurusError
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.late import load_beside
 from palinurus.providers.catalog import DEMO_REF
@@ -26,15 +28,28 @@ from palinurus.services.approvals import ApprovalRow
 from palinurus.tools.commands.environ import hide_process
 from palinurus.workspace import bootstrap
 
+if TYPE_CHECKING:
+    from palinurus.cli.reach.embedded import EmbeddedGateway
+
 Attach: TypeAlias = Callable[[Inbound, tuple[dict[str, str], ...], CommandContext], Awaitable[Inbound]]
 
 
+LOOPBACK = "127.0.0.1"
 PATIENCE = 30.0  # seconds that a turn waits for servers of tools that start with it
+SERVE_AFTER = 1.0  # seconds; most one-shot commands are over before they would have served anybody
 
 
 async def start_local_client(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> LocalAgentClient:
     """A client of a started App. Raises StateError kinds, ConfigError."""
-    return LocalAgentClient(await start_app(loaded, environ, clock), clock)
+    return LocalAgentClient(await start_app(keep_to_loopback(loaded), environ, clock), clock)
+
+
+def keep_to_loopback(loaded: LoadedConfig) -> LoadedConfig:
+    """As the program is configured in a process that serves nobody but the commands of its home."""
+    settings = loaded.settings
+    auth: Any = "password" if settings.gateway.auth_mode == "password" else "token"
+    ours = msgspec.structs.replace(settings.gateway, bind=LOOPBACK, auth_mode=auth, tls=TlsSettings())
+    return msgspec.structs.replace(loaded, settings=msgspec.structs.replace(settings, gateway=ours))
 
 
 async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, run: bool = True) -> App:
@@ -65,6 +80,7 @@ class LocalAgentClient:
         self._app = app
         self._clock = clock
         self._show: Callable[[RunEvent], None] | None = None
+        self._serving = asyncio.create_task(self._serve())
         app.approvals.watch(self._heard)
 
     def _heard(self, what: str, row: ApprovalRow) -> None:
@@ -125,5 +141,20 @@ class LocalAgentClient:
     async def abort(self, session: str) -> None:
         await self._app.abort(session, "user")
 
+    async def _serve(self) -> EmbeddedGateway | None:
+        """Other commands of this home find their way in, while we last (docs/decisions/0096)."""
+        await self._clock.sleep(SERVE_AFTER)
+        serve: Any = await asyncio.to_thread(load_part, PARTS["serve"])
+        try:
+            served: EmbeddedGateway = await serve(self._app, self._clock)
+            return served
+        except PalinurusError:
+            return None  # then they are told who has the state
+
     async def close(self) -> None:
-        await self._app.stop("exit", 0)
+        self._serving.cancel()
+        (served,) = await asyncio.gather(self._serving, return_exceptions=True)
+        if served is None or isinstance(served, BaseException):
+            await self._app.stop("exit", 0)
+        else:
+            await served.close()

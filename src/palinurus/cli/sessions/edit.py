@@ -35,9 +35,7 @@ def _change(doing: str, method: str, params: dict[str, Any], idle: str = "") -> 
     try:
         return asyncio.run(change())
     except StateLocked as exc:
-        raise StateLocked(
-            f"cannot {doing} while a gateway runs: {exc.message}", fix="stop the gateway, do it, start it again"
-        ) from exc
+        raise StateLocked(f"cannot {doing}: {exc.message}", fix=exc.fix) from exc
 
 
 def import_session(home: str, asked: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from palinurus.cli.tui import errands, style, terminal
 from palinurus.cli.tui.blocks import ConversationLog
 from palinurus.cli.tui.composer import Composer
 from palinurus.cli.tui.conversation import ConversationBlock, extract_words
-from palinurus.cli.tui.dialogs import Picker, PickerChoice
+from palinurus.cli.tui.dialogs import Picker, PickerChoice, cut_around
 from palinurus.cli.tui.early import EarlyPrompt
 from palinurus.cli.tui.panel import TaskPanel
 from palinurus.cli.tui.paste import read_clipboard_picture
@@ -113,7 +113,16 @@ class ScreenActions(App[None]):
         async def go(value: str) -> None:
             await (self.remote.begin(value[1:]) if value.startswith("+") else self.remote.go(value))
 
-        self.pick(Picker("Sessions", choices, self.remote.session), go)
+        self.pick(Picker("Sessions", choices, self.remote.session, more=self._search), go)
+
+    async def _search(self, words: str) -> list[PickerChoice]:
+        """Sessions in which this was said, with the words around it; each once, the newest place first."""
+        hits: dict[str, PickerChoice] = {}
+        for hit in await self.remote.search(words):
+            text = " ".join(strip_controls(str(hit["text"])).split())
+            choice = PickerChoice(str(hit["key"]), cut_around(text, words, 60), f"said in {hit['key']}")
+            hits.setdefault(choice.value, choice)
+        return list(hits.values())
 
     async def choose_theme(self, name: str = "") -> None:
         """Other colours until the end; the configuration keeps one (ui.terminal.theme)."""

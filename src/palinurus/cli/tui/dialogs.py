@@ -5,7 +5,8 @@ A card never takes the keys by itself: somebody who types must not answer by acc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -22,6 +23,10 @@ from textual.widgets.option_list import Option
 from palinurus.cli.render import strip_controls
 
 # One list to choose from, with a filter: models, levels, sessions. What is chosen is handed back; nothing is done.
+
+
+LETTERS = 3  # from which on a filter looks elsewhere too
+PAUSE = 0.15  # seconds without a key before it does
 
 
 class PickerChoice(msgspec.Struct, frozen=True):
@@ -51,10 +56,19 @@ class Picker(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave", show=False)]
 
     def __init__(
-        self, title: str, choices: Sequence[PickerChoice], current: str = "", *, typed: str = "", around: bool = False
+        self,
+        title: str,
+        choices: Sequence[PickerChoice],
+        current: str = "",
+        *,
+        typed: str = "",
+        around: bool = False,
+        more: Callable[[str], Awaitable[list[PickerChoice]]] | None = None,
     ) -> None:
-        """`typed` stands in the filter at first; `around`: of long rows the part around the words is shown."""
+        """`typed` stands in the filter at first; `around`: of long rows the part around the words is shown; `more`:
+        what else is found for these words, elsewhere; it stands below."""
         super().__init__()
+        self._more = more
         self._typed = typed
         self._around = around
         self._title = title
@@ -79,11 +93,24 @@ class Picker(ModalScreen[str | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Fewer rows."""
         self._fill(event.value)
+        if self._more is not None and len(event.value.strip()) >= LETTERS:
+            self.run_worker(self._look(event.value, self._more), group="more", exclusive=True)
 
-    def _fill(self, text: str) -> None:
+    async def _look(self, text: str, more: Callable[[str], Awaitable[list[PickerChoice]]]) -> None:
+        await asyncio.sleep(PAUSE)  # who types on makes another look of it
+        found = await more(text)
+        if self.is_mounted and text == self.query_one("#filter", Input).value:
+            listing = self.query_one("#choices", OptionList)
+            at = listing.highlighted
+            self._fill(text, found)
+            listing.highlighted = at if at is not None else 0 if self._shown else None
+
+    def _fill(self, text: str, more: Sequence[PickerChoice] = ()) -> None:
         listing = self.query_one("#choices", OptionList)
         listing.clear_options()
         self._shown = filter_choices(self._choices, text)
+        seen = {choice.value for choice in self._shown}
+        self._shown += [choice for choice in more if choice.value not in seen]
         for choice in self._shown:
             mark = "● " if choice.value == self._current else "  "
             label = cut_around(choice.label, text) if self._around else choice.label

@@ -346,6 +346,11 @@ class ScreenSession:
         found = await self.ask("sessions.list", {"limit": 100, "includeDerivedTitles": True})
         return list(found["sessions"]) if found is not None else []
 
+    async def search(self, words: str) -> list[dict[str, Any]]:
+        """What was said, in any session; newest first."""
+        found = await self.try_ask("sessions.search", {"query": words, "limit": 50})
+        return list(found["hits"]) if found is not None else []
+
     async def agents(self) -> list[str]:
         """The ids of the other agents."""
         found = await self.ask("agents.list", {})

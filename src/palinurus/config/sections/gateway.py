@@ -234,8 +234,10 @@ class GatewaySettings(Section, frozen=True):
         "hybrid", at="reload.mode"
     )  # what a changed file leads to
     debounce: MillisOrNone = option(0.3, "How long a changed file must stay as it is.", "reload.debounceMs")
-    deferral: MillisOrNone | None = option(
-        None, "How long running turns get when a changed file restarts the gateway.", "reload.deferralTimeoutMs"
+    deferral: MillisOrNone = option(
+        300.0,
+        "How long a changed file that restarts the gateway waits for running turns; others begin meanwhile.",
+        "reload.deferralTimeoutMs",
     )
     json_logs: bool = option(False, at=None)
     drain: float = option(30.0, at=None)  # seconds running turns get on SIGTERM

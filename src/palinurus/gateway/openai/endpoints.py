@@ -34,6 +34,7 @@ from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, Resp
 from palinurus.gateway.port import GatewayHost, ModelFinder
 from palinurus.gateway.rpc import MethodError
 from palinurus.late import load_part
+from palinurus.services.conversations import find_conversation
 from palinurus.store.port import Acceptance, InboxRow
 
 EMBEDDING_MODEL = "all-minilm-l6-v2"
@@ -180,6 +181,10 @@ async def handle_completion(
     if isinstance(ask, HttpFault):
         return ask
     inbound = msgspec.structs.replace(ask.inbound, sender=make_sender(visit.caller))
+    begun = await find_conversation(host.program.store, inbound.session) if host.program is not None else None
+    if begun is not None and begun.items:
+        options = msgspec.structs.replace(inbound.options, context=begun.items)
+        inbound = msgspec.structs.replace(inbound, options=options)
     ask = msgspec.structs.replace(ask, inbound=inbound)
     ident = dialect.ident(ask)
     created = clock.now() // 1000

@@ -16,10 +16,12 @@ from typing import Any, Literal
 import msgspec
 
 from palinurus.config.settings import Settings
+from palinurus.core.types.inbound import EarlierMessage
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.http import HttpFault, decode_body, make_bad_request
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, parse_completion
+from palinurus.gateway.openai.messages import OpenAiMessage, read_conversation
 from palinurus.gateway.port import ModelFinder
 from palinurus.patterns import compile_late, decode_late
 
@@ -148,6 +150,22 @@ def parse_response_request(
     event = f"{EVENT}{hashlib.sha256(found.inbound.event.encode()).hexdigest()[:32]}"
     inbound = msgspec.structs.replace(found.inbound, event=event)
     return msgspec.structs.replace(found, inbound=inbound, background=bool(body.background))
+
+
+def read_items(items: list[Any]) -> tuple[EarlierMessage, ...] | HttpFault:
+    """What a conversation begins with."""
+    try:
+        given = msgspec.convert(items, list[_Item])
+    except msgspec.ValidationError as exc:
+        return make_bad_request(str(exc), "items", code="invalid_value")
+    if any(item.role in ("system", "developer") for item in given):
+        return make_bad_request("say it as instructions of each response", "items", code="unsupported_content")
+    messages = _messages(_Body(given))
+    if isinstance(messages, HttpFault):
+        return messages
+    last = {"role": "user", "content": "."}  # what is said now; all the others were said before
+    told = read_conversation(msgspec.convert([*messages, last], list[OpenAiMessage]))
+    return told if isinstance(told, HttpFault) else tuple(told.context)
 
 
 def _find_session(body: _Body) -> SessionKey | HttpFault | None:

@@ -1,14 +1,15 @@
 """Responses and conversations that are asked for again: GET /v1/responses/<id>, its input, its end; /v1/conversations.
 
-Nothing is stored for them: a response is a message of the inbox, a conversation is a session. Both are there after a
-kill, and gone when the message is (`session.maintenance`).
+A response is a message of the inbox, a conversation is a session; both are there after a kill, and gone when the
+message is (`session.maintenance`). Only what a client gives a conversation at its beginning is stored for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from aiohttp.web_response import StreamResponse
@@ -21,21 +22,28 @@ from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.openai import responses
 from palinurus.gateway.openai.completions import NOBODY, OpenAiReply
 from palinurus.gateway.openai.endpoints import sum_usage
+from palinurus.gateway.openai.stream import ResponseStream, pump_stream
 from palinurus.gateway.views import SessionReader
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.route import make_dedupe
 from palinurus.patterns import decode_late
+from palinurus.services.conversations import CONVERSATION, KeptConversation, find_conversation, keep_conversation
 from palinurus.sessions.entries import MessageEntry
 from palinurus.store.port import InboxRow
 
+BEGINNING = 20  # items that a conversation begins with
 ITEMS, MOST = 20, 100  # of a list: as a rule, and at most
 _OPEN = {"queued": "queued", "running": "in_progress"}
 _ENDED = {"answered": "completed", "silent": "completed", "aborted": "cancelled"}
 
 
+_Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
+_Value: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]
+
+
 class _NewConversation(msgspec.Struct, frozen=True):
     items: list[Any] | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: Annotated[dict[_Name, _Value], msgspec.Meta(max_length=16)] | None = None
 
 
 _NEW = decode_late(_NewConversation)
@@ -64,28 +72,60 @@ async def _retrieve(visit: RouteRequest, program: CommandContext) -> StreamRespo
     if isinstance(row, HttpFault):
         return row
     if visit.request.query.get("stream", "") == "true":
-        return http.make_bad_request("a response is not streamed again", "stream", code="unsupported_parameter")
+        return await _stream_again(visit, program, row)
     return http.reply_json(await _show(visit, program, row))
 
 
 async def _show(visit: RouteRequest, program: CommandContext, row: InboxRow) -> dict[str, Any]:
     ident, inbound, created = visit.part("id"), decode_inbound(row.body), row.at // 1000
     model = inbound.options.model or "openclaw"
-    while row.absorbed_by and (into := await program.store.item(row.absorbed_by)) is not None:
-        row = into  # it was answered together with another
+    row = await _find_answered(program, row)
     if row.outcome is None:
         return responses.make_response(ident, created, model, _OPEN.get(row.state, "queued"))
-    usage = await sum_usage(visit.host, row)
-    status = _ENDED.get(row.outcome, "failed")
+    status, reply = _ENDED.get(row.outcome, "failed"), await _make_reply(visit, program, row, inbound)
     if status != "completed":
         error = {"code": "server_error", "message": row.note or row.outcome} if status == "failed" else None
-        spent = responses.render_response_usage(usage)
+        spent = responses.render_response_usage(reply.usage)
         return responses.make_response(ident, created, model, status, error=error, usage=spent)
+    return responses.make_settled_response(ident, created, model, reply)
+
+
+async def _find_answered(program: CommandContext, row: InboxRow) -> InboxRow:
+    """It may have been answered together with another."""
+    while row.absorbed_by and (into := await program.store.item(row.absorbed_by)) is not None:
+        row = into
+    return row
+
+
+async def _make_reply(visit: RouteRequest, program: CommandContext, row: InboxRow, inbound: Inbound) -> OpenAiReply:
     names = {tool.name for tool in inbound.options.client_tools}
     said = [m for m in await _read(program, row) if isinstance(m, AssistantMessage)]
     calls = tuple(call for message in said for call in message.calls if call.name in names)
-    text = "" if row.outcome == "silent" else row.note
-    return responses.make_settled_response(ident, created, model, OpenAiReply(text, usage=usage, calls=calls))
+    text = row.note if row.outcome == "answered" else ""
+    return OpenAiReply(text, usage=await sum_usage(visit.host, row), calls=calls)
+
+
+async def _stream_again(visit: RouteRequest, program: CommandContext, row: InboxRow) -> StreamResponse | HttpFault:
+    """Whole, or what is left of it (`starting_after`). Of one that is not over its end is waited for."""
+    inbound, after = decode_inbound(row.body), visit.request.query.get("starting_after", "")
+    if after and not after.isdecimal():
+        return http.make_bad_request("starting_after is a number", "starting_after", code="invalid_value")
+    frames = ResponseStream(visit.part("id"), row.at // 1000, inbound.options.model or "openclaw")
+    frames.resume(int(after)) if after else frames.replay()
+
+    async def conclude() -> None:
+        ended = await _find_answered(program, await visit.host.wait(row.id))
+        reply = await _make_reply(visit, program, ended, inbound)
+        frames.finish(reply, http.make_outcome_fault(ended.outcome, ended.note, None))
+
+    frames.wake.set()
+    response = await http.open_event_stream(visit.request)
+    settling = asyncio.ensure_future(conclude())
+    try:
+        await pump_stream(frames, response)
+    finally:
+        settling.cancel()
+    return response
 
 
 async def _read(program: CommandContext, row: InboxRow) -> list[Message]:
@@ -144,28 +184,47 @@ def _list(visit: RouteRequest, items: list[dict[str, Any]]) -> StreamResponse | 
 # --- conversations --------------------------------------------------------------------------------------------
 
 
-async def _begin_conversation(visit: RouteRequest, program: CommandContext) -> StreamResponse | HttpFault:
+async def _read_new(visit: RouteRequest) -> KeptConversation | HttpFault:
     data = await http.read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
     asked = http.decode_body(_NEW, data or b"{}")
     if isinstance(asked, HttpFault):
         return asked
-    for name in ("items", "metadata"):
-        if getattr(asked, name):
-            text = f"{name} of a new conversation are not kept: say it with the first response"
-            return http.make_bad_request(text, name, code="unsupported_parameter")
-    key = SessionKey(program.settings.default_agent, f"openai:conversation:{uuid.uuid4()}")
-    return http.reply_json(_make_conversation(responses.make_conversation_id(str(key)), visit.gateway.clock.now()))
+    if len(asked.items or ()) > BEGINNING:
+        return http.make_bad_request(f"at most {BEGINNING} items", "items", code="invalid_value")
+    items = responses.read_items(asked.items or [])
+    if isinstance(items, HttpFault):
+        return items
+    return KeptConversation(visit.gateway.clock.now(), asked.metadata or {}, items)
 
 
-def _make_conversation(ident: str, created: int) -> dict[str, Any]:
-    return {"id": ident, "object": "conversation", "created_at": created // 1000, "metadata": {}}
+async def _begin_conversation(visit: RouteRequest, program: CommandContext) -> StreamResponse | HttpFault:
+    made = await _read_new(visit)
+    if isinstance(made, HttpFault):
+        return made
+    key = SessionKey(program.settings.default_agent, f"{CONVERSATION}{uuid.uuid4()}")
+    if made.metadata or made.items:  # nothing else of it is kept: it is a session
+        await keep_conversation(program.store, str(key), made)
+    return http.reply_json(_make_conversation(responses.make_conversation_id(str(key)), made))
+
+
+async def _change_conversation(visit: RouteRequest, program: CommandContext) -> StreamResponse | HttpFault:
+    found, asked = await _open_conversation(visit, program), await _read_new(visit)
+    if isinstance(found, HttpFault) or isinstance(asked, HttpFault):
+        return found if isinstance(found, HttpFault) else asked  # type: ignore[return-value]
+    kept = msgspec.structs.replace(found[2], metadata=asked.metadata)
+    await keep_conversation(program.store, str(found[0]), kept)
+    return http.reply_json(_make_conversation(visit.part("id"), kept))
+
+
+def _make_conversation(ident: str, kept: KeptConversation) -> dict[str, Any]:
+    return {"id": ident, "object": "conversation", "created_at": kept.at // 1000, "metadata": kept.metadata}
 
 
 async def _open_conversation(
     visit: RouteRequest, program: CommandContext
-) -> tuple[SessionKey, list[Message], int] | HttpFault:
+) -> tuple[SessionKey, list[Message], KeptConversation] | HttpFault:
     ident = visit.part("id")
     key = responses.find_response_session(ident) if ident.startswith("conv_") else None
     if key is None or key.agent not in program.settings.agents:
@@ -174,7 +233,8 @@ async def _open_conversation(
         )
     _, transcript = await SessionReader(program).read(str(key))
     messages = list(transcript.messages()) if transcript is not None else []
-    return key, messages, messages[0].timestamp if messages else visit.gateway.clock.now()
+    kept = await find_conversation(program.store, str(key))
+    return key, messages, kept or KeptConversation(messages[0].timestamp if messages else visit.gateway.clock.now())
 
 
 async def _show_conversation(visit: RouteRequest, program: CommandContext) -> StreamResponse | HttpFault:
@@ -186,8 +246,11 @@ async def _list_conversation(visit: RouteRequest, program: CommandContext) -> St
     found = await _open_conversation(visit, program)
     if isinstance(found, HttpFault):
         return found
+    said = [item for one in found[2].items for item in _make_items(visit.part("id"), one)]
     told = [(m, "user" if isinstance(m, UserMessage) else "assistant") for m in found[1]]
-    said = [_make_message(role, m.text) for m, role in told if isinstance(m, UserMessage | AssistantMessage) and m.text]
+    said += [
+        _make_message(role, m.text) for m, role in told if isinstance(m, UserMessage | AssistantMessage) and m.text
+    ]
     return _list(visit, [{**item, "id": f"msg_{visit.part('id')[5:]}_{at}"} for at, item in enumerate(said, 1)])
 
 
@@ -198,5 +261,6 @@ _HANDLERS: dict[str, StoredHandler] = {
     "cancel": _cancel,
     "begin": _begin_conversation,
     "conversation": _show_conversation,
+    "change": _change_conversation,
     "items": _list_conversation,
 }

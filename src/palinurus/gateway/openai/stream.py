@@ -185,6 +185,7 @@ class ResponseStream(AnswerStream):
         self._at = 0
         self._item = responses.make_message_item(response, "", "in_progress")
         self._text = ""
+        self._resumed = False
         begun = responses.make_response(response, created, model, "in_progress")
         self._emit("response.created", response=begun)
         self._emit("response.in_progress", response=begun)
@@ -196,7 +197,15 @@ class ResponseStream(AnswerStream):
         self._buffer = bytearray(self._first)
         self._text, self._at = "", 2
 
+    def resume(self, after: int) -> None:
+        """The client has seen events up to `after`: it gets what ends the response, which holds all of its text."""
+        self.replay()
+        self._buffer, self._at, self._resumed = bytearray(), after + 1, True
+
     def _say(self, text: str) -> None:
+        if self._resumed:
+            self._text += text
+            return
         if not self._text:
             self._emit("response.output_item.added", output_index=0, item=self._item)
             self._emit("response.content_part.added", **self._place(), part=responses.make_text_part(""))

@@ -70,6 +70,18 @@ def _lock_file(path: str, home: str) -> int:
     return fd
 
 
+# command of `pal` -> what has the state, and what to do about it. What serves others is found by them: no need to say.
+_HOLDERS = {
+    "gateway": ("a gateway", "talk to it (`pal chat`, `pal status`) or stop it (`pal gateway stop`)"),
+    "chat": ("a chat in another terminal", "leave that chat, or run `pal gateway start` before it: that serves all"),
+}
+_ANY = ("`pal {command}`", "wait for its end, or run `pal gateway start` before it: that serves all")
+_UNKNOWN = (
+    "a gateway, or a chat or command in another terminal",
+    "no gateway (`pal status`)? Leave that chat and run `pal gateway start`, which serves all",
+)
+
+
 def _locked(path: str, home: str) -> StateLocked:
     try:
         pid = read_plain_file(path, 32).strip().decode("ascii", "replace")
@@ -77,11 +89,34 @@ def _locked(path: str, home: str) -> StateLocked:
         pid = ""
     who = f"process {pid}" if pid.isdigit() else "another process"
     stop = f"stop it (kill {pid})" if pid.isdigit() else "stop it"
+    command = find_command(pid) if pid.isdigit() else ""
+    what, fix = _HOLDERS.get(command, _ANY if command else _UNKNOWN)
     return StateLocked(
-        f"{home} is in use by {who}: a gateway, or a chat or command in another terminal",
-        fix="no gateway (`pal status`)? Leave that chat and run `pal gateway start`, which serves all"
-        f"; else {stop}, or set PALINURUS_HOME to run a second one",
+        f"{home} is in use by {who}: {what.format(command=command)}",
+        fix=f"{fix}; else {stop}, or set PALINURUS_HOME to run a second one",
+        command=command,
     )
+
+
+def find_command(pid: str) -> str:
+    """Which command of `pal` a process is; "" if it is none, or cannot be known (only Linux tells)."""
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            words = file.read(4096).split("\0")[:-1]
+    except OSError:
+        return ""
+    for at, word in enumerate(words[:4]):  # the interpreter and its options stand before it
+        if os.path.basename(word) == "pal" or word == "palinurus" or word.endswith("palinurus/__main__.py"):
+            return _read_command(words[at + 1 :])
+    return ""
+
+
+def _read_command(words: list[str]) -> str:
+    while words and words[0].partition("=")[0] in ("--home", "--profile"):
+        words = words[1:] if "=" in words[0] else words[2:]
+    if not words or words[0].startswith("-"):
+        return "print" if {"-p", "--print", "--output-format", "--input-format"} & set(words) else "chat"
+    return words[0]
 
 
 def _same(fd: int, path: str) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from palinurus.channels import make_channel
 from palinurus.channels.web.hook import HookedChannel
 from palinurus.clock import SystemClock
-from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse
+from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse, SendTrouble
 from palinurus.errors import PalinurusError
 from palinurus.tasks import TaskSet
 from palinurus.testing.loopback import LoopbackHttp
@@ -26,6 +26,7 @@ class HookedPlatform(FakePlatform):
 
     connected = False
     refusals: ClassVar[tuple[int, ...]] = (429, 503, 507)
+    renews: ClassVar[bool] = False  # a token that is refused is bought anew, so only two refusals are one
 
     def __init__(self, http: LoopbackHttp) -> None:
         super().__init__(http)
@@ -56,6 +57,10 @@ class HookedPlatform(FakePlatform):
         assert isinstance(made, HookedChannel)
         self.made = made
         return made
+
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+        again = 2 if self.renews and trouble == "signed_out" else 1
+        super().fail(trouble, times * again, retry_after=retry_after)
 
     def next_number(self) -> int:
         self._count += 1

@@ -1,7 +1,7 @@
 """A connection to one server, by the official SDK: handshake, lists, calls, progress, cancellation.
 
 The only file that speaks MCP as a client. Servers may ask a person something while a tool of theirs runs, and learn
-which folders the config opened for their program; they get no model of ours (sampling).
+which folders the config opened for their program, and borrow a model where the person lends it (sampling).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import anyio
@@ -24,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 from palinurus import __version__
 from palinurus.config.sections.mcp import McpServerSettings, McpTransport
+from palinurus.core.types.sampling import SamplingRequest
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.mcp import port
 from palinurus.tools.mcp.pipe import Streams, open_pipe
@@ -32,6 +33,7 @@ from palinurus.tools.mcp.translate import MAX_TOOLS
 from palinurus.tools.mcp.transport import PinnedTransport, SignedTransport
 
 PAGES = 20  # of a list; a server that never ends is cut off
+REFUSED = -1  # the protocol's code for a person who said no
 LONGEST = 20  # times the time-out: how far progress may put it off
 _BARE = ("Server returned an error response", "Not Found")
 T = TypeVar("T")
@@ -56,16 +58,56 @@ async def connect_server(
             form = getattr(params, "requested_schema", None)
             question = McpQuestion(params.message, form or {}, getattr(params, "url", ""))
             with held.stopped():
-                answer = await watch.ask(question)
+                answer = await watch.help().ask(question)
             return mcp_types.ElicitResult(action=answer.action, content=answer.content)
+
+        async def sample(context: Any, params: mcp_types.CreateMessageRequestParams) -> Any:
+            request = _read_sampling(params)
+            try:
+                if request is None:
+                    raise ToolFailure("only text is passed on to a model, without tools")
+                with held.stopped():
+                    told = await watch.help().sample(request)
+            except ToolFailure as failure:
+                return mcp_types.ErrorData(code=REFUSED, message=str(failure))
+            said = mcp_types.TextContent(type="text", text=told.text)
+            end = "maxTokens" if told.cut else "endTurn"
+            return mcp_types.CreateMessageResult(role="assistant", content=said, model=told.model, stop_reason=end)
 
         roots = _make_roots(server) if wire == "stdio" else None
         session = ClientSession(
-            read, write, message_handler=told, client_info=info, elicitation_callback=ask, list_roots_callback=roots
+            read,
+            write,
+            message_handler=told,
+            client_info=info,
+            elicitation_callback=ask,
+            list_roots_callback=roots,
+            sampling_callback=sample,
         )
         await stack.enter_async_context(session)
         await _asked(session.initialize(), watch)
         yield McpConnection(session, watch, held)
+
+
+def _read_sampling(params: mcp_types.CreateMessageRequestParams) -> SamplingRequest | None:
+    """None: it holds what is not passed on."""
+    said: list[tuple[Literal["user", "assistant"], str]] = []
+    for message in params.messages:
+        parts = message.content if isinstance(message.content, list) else [message.content]
+        if not all(isinstance(part, mcp_types.TextContent) for part in parts):
+            return None
+        said.append((message.role, "\n".join(str(getattr(part, "text", "")) for part in parts)))
+    wished = params.model_preferences.hints if params.model_preferences else None
+    if params.tools or not said:
+        return None
+    return SamplingRequest(
+        tuple(said),
+        max(params.max_tokens, 1),
+        params.system_prompt or "",
+        params.temperature,
+        stop=tuple(params.stop_sequences or ())[:4],
+        hints=tuple(str(one.name or "") for one in wished or ()),
+    )
 
 
 def _make_roots(server: McpServerSettings) -> Any:

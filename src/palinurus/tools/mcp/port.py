@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from palinurus.config.sections.mcp import McpServerSettings, McpTransport
+from palinurus.core.types.sampling import SamplingAnswer, SamplingRequest
+from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.mcp.questions import McpAnswer, McpQuestion
 from palinurus.tools.sandbox.launch import ChildLaunch
 
@@ -29,6 +31,7 @@ class McpRefusal(Exception):
 
 
 McpAsker: TypeAlias = Callable[[McpQuestion], Awaitable[McpAnswer]]
+McpSampler: TypeAlias = Callable[[SamplingRequest], Awaitable[SamplingAnswer]]  # raises ToolFailure
 
 
 class McpServerFacts(msgspec.Struct, frozen=True):
@@ -109,13 +112,28 @@ async def decline_question(question: McpQuestion) -> McpAnswer:
     return McpAnswer("decline")
 
 
+async def lend_nothing(request: SamplingRequest) -> SamplingAnswer:
+    """There is nobody who could allow it."""
+    raise ToolFailure("no tool of this server runs: no model is lent")
+
+
+class McpHelp(msgspec.Struct, frozen=True):
+    """What a server may ask for while a tool of its runs."""
+
+    ask: McpAsker = decline_question
+    sample: McpSampler = lend_nothing
+
+
+NO_HELP = McpHelp()
+
+
 class McpWatch:
     """What happens to a connection besides answers. `noise` is what the server printed for people."""
 
     def __init__(self) -> None:
         self.gone: Callable[[], None] = lambda: None
         self.changed: Callable[[], None] = lambda: None
-        self.ask: McpAsker = decline_question
+        self.help: Callable[[], McpHelp] = lambda: NO_HELP
         self.noise = ""
         self.why = ""  # what refused the connection, in our words
         self.locked = False  # it wants a sign-in, and there is none that works

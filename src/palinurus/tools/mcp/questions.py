@@ -11,11 +11,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from palinurus.core.types.sampling import SamplerPort, SamplingAnswer, SamplingRequest
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.taint import make_approval_request
 
 MAX_FIELDS = 20
+MAX_SAMPLED = 6_000  # characters that a card shows whole
 ElicitationAction: TypeAlias = Literal["accept", "decline", "cancel"]
 
 
@@ -62,6 +64,36 @@ async def put_question(ctx: ToolContext, server: str, tool: str, question: McpQu
     if not answer.allowed:
         return McpAnswer("decline" if answer.decision == "deny" else "cancel")
     return McpAnswer("accept", None if question.url else filled)
+
+
+async def put_sampling(
+    ctx: ToolContext, server: str, tool: str, sampler: SamplerPort | None, request: SamplingRequest
+) -> SamplingAnswer:
+    """What a model of ours says to a server's words, once the person has read them. Raises ToolFailure."""
+    if sampler is None:
+        raise ToolFailure("no model is lent here")
+    chars = len(request.system) + sum(len(text) for _, text in request.messages)
+    if chars > MAX_SAMPLED:
+        raise ToolFailure(f"at most {MAX_SAMPLED} characters are passed on to a model")
+    model = sampler.choose(request, ctx.agent)
+    said = [("system", request.system), *request.messages] if request.system else request.messages
+    facts = [(f"{role} says", clean_label(text, 1500)) for role, text in said]
+    facts.append(("model", f"{model}, at most {request.max_tokens} tokens; the budget of this session pays"))
+    ask = make_approval_request(
+        ctx,
+        "what the server wants asked is too long to be shown",
+        kind="tool",
+        tool=tool,
+        title=f"The MCP server {clean_label(server, 40)} wants to ask your model something",
+        binding={"messages": str(said), "model": model},
+        why="servers borrow a model only with your leave; they get its answer, and nothing of this conversation",
+        warning="The words are the server's.",
+        allowed=("allow-once", "deny"),
+        facts=tuple(facts),
+    )
+    if not (await ctx.ask(ask)).allowed:
+        raise ToolFailure("the person does not lend a model for this")
+    return await sampler.sample(request, ctx.agent, ctx.session)
 
 
 def fill_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:

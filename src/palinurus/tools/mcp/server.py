@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpServerSettings
+from palinurus.core.types.sampling import SamplerPort
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp import port
-from palinurus.tools.mcp.questions import McpAnswer, McpQuestion
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class McpServer:
         self.problem = ""
         self.locked = False  # it wants a sign-in, and there is none that works
         self.noise = ""
+        self.sampler: SamplerPort | None = None
         self.changed: Callable[[], None] = lambda: None
         self.began = 0.0  # when the first attempt began
         self._load = connect
@@ -58,7 +59,7 @@ class McpServer:
         self._next = 0.0
         self._idle = idle
         self._busy = 0  # calls under way
-        self._askers: list[port.McpAsker] = []  # of the calls under way: who can ask a person
+        self._helps: list[port.McpHelp] = []  # of the calls under way: who can ask a person
         self._used = 0.0
 
     @property
@@ -107,16 +108,16 @@ class McpServer:
         tool: str,
         arguments: Mapping[str, Any],
         progress: port.McpProgress,
-        ask: port.McpAsker = port.decline_question,
+        help: port.McpHelp = port.NO_HELP,
     ) -> dict[str, Any]:
         """The result. Raises ToolFailure for what is our failure, McpRefusal for the server's. What the server asks
-        meanwhile is put to `ask`; of several calls to the one that began last: a question does not say whose it is."""
+        meanwhile is put to `help`; of several calls to the one that began last: a question does not say whose it is."""
         limit = self.settings.timeout
-        self._askers.append(ask)
+        self._helps.append(help)
         try:
             return await self._use(lambda link: link.call(tool, arguments, limit, progress))
         finally:
-            self._askers.remove(ask)
+            self._helps.remove(help)
 
     async def prompts(self) -> list[dict[str, Any]]:
         """Prompts that it has ready. Raises as `call` does."""
@@ -126,8 +127,8 @@ class McpServer:
         """One of them. Raises as `call` does."""
         return await self._use(lambda link: link.prompt(name, arguments, self.settings.timeout))
 
-    async def _ask(self, question: McpQuestion) -> McpAnswer:
-        return await (self._askers[-1] if self._askers else port.decline_question)(question)
+    def _help(self) -> port.McpHelp:
+        return self._helps[-1] if self._helps else port.NO_HELP
 
     async def resources(self) -> list[dict[str, Any]]:
         """What can be read there. Raises as `call` does."""
@@ -213,7 +214,7 @@ class McpServer:
         connect, first = await asyncio.to_thread(self._load), ""
         for wire in self.settings.wires:
             watch = port.McpWatch()
-            watch.gone, watch.changed, watch.ask = self._over.set, self._changed, self._ask
+            watch.gone, watch.changed, watch.help = self._over.set, self._changed, self._help
             joined = False
             try:
                 async with asyncio.timeout(self.settings.start) as limit:

@@ -18,12 +18,13 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.core.policy.groups import MCP_ORIGIN
+from palinurus.core.types.sampling import SamplerPort
 from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolOutput, ToolReach
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp import translate
 from palinurus.tools.mcp.pins import McpPins
-from palinurus.tools.mcp.port import McpConnect, McpMeans, McpProgress, McpRefusal, McpToolListing
-from palinurus.tools.mcp.questions import put_question
+from palinurus.tools.mcp.port import McpConnect, McpHelp, McpMeans, McpProgress, McpRefusal, McpToolListing
+from palinurus.tools.mcp.questions import put_question, put_sampling
 from palinurus.tools.mcp.search import MOST, make_search_tools, measure_tools
 from palinurus.tools.mcp.server import McpServer
 from palinurus.tools.mcp.translate import frame_output, frame_resource, to_output
@@ -61,11 +62,14 @@ class McpServers:
         self._mine: dict[str, Tool] = {}
         self._told: Callable[[], None] = lambda: None
 
-    def attach(self, table: MutableMapping[str, Tool], changed: Callable[[], None]) -> None:
-        """Keep our tools in `table`, and say when they changed."""
+    def attach(
+        self, table: MutableMapping[str, Tool], changed: Callable[[], None], sampler: SamplerPort | None = None
+    ) -> None:
+        """Keep our tools in `table`, and say when they changed. `sampler`: the model that servers may borrow, each time
+        with a person's leave."""
         self._table, self._told = table, changed
         for server in self.all.values():
-            server.changed = self._publish
+            server.changed, server.sampler = self._publish, sampler
         self._publish()
 
     def start(self) -> None:
@@ -166,8 +170,8 @@ def _tool(server: McpServer, listed: McpToolListing, name: str) -> Tool:
 
     async def run(ctx: ToolContext, /, **arguments: Any) -> ToolOutput:
         try:
-            ask = partial(put_question, ctx, ours, name)
-            answer = await server.call(theirs, arguments, _shown(ctx), ask)
+            asks = partial(put_question, ctx, ours, name), partial(put_sampling, ctx, ours, name, server.sampler)
+            answer = await server.call(theirs, arguments, _shown(ctx), McpHelp(*asks))
         except McpRefusal as refusal:
             return frame_output(ours, [str(refusal)], [], {"server": ours, "tool": theirs[:80]}, error=True)
         return to_output(ours, theirs, answer)

@@ -1,0 +1,107 @@
+"""Our MCP client, as the conformance suite starts it: `mcpclient.py URL`. The product's own parts do everything: a
+config with the server, `pal mcp login` where it wants a sign-in, and its tools called as a run would call them. Only
+the browser and the owner, who says yes, are played here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import Any, cast
+
+from palinurus.app import mcp
+from palinurus.clock import SystemClock
+from palinurus.config.load import load_config
+from palinurus.core.types.approval import ApprovalAnswer
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolSettings
+from palinurus.tools.web.egress import EgressGuard
+
+NAME = "suite"
+METADATA = "https://conformance-test.local/client-metadata.json"
+ARGUMENTS = {"add_numbers": {"a": 5, "b": 3}}
+
+
+class Owner:
+    """As much of a context as tools of servers use."""
+
+    session, agent, run, call, taint = "agent:main:main", "main", "r", "c", ()
+    inbound = Inbound(Target("suite"), Sender("owner", owner=True), "e", "use the tools", 0)
+    settings = ToolSettings()
+
+    def update(self, partial: str) -> None:
+        print(partial)
+
+    async def ask(self, ask: Any) -> ApprovalAnswer:
+        print("yes to", ask.title)
+        return ApprovalAnswer("allow-once")
+
+
+def write_home(url: str) -> str:
+    """A home with that server."""
+    home = tempfile.mkdtemp(prefix="mcpclient-")
+    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    oauth = {"clientId": given.get("client_id"), "clientSecret": given.get("client_secret")}
+    if os.environ.get("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd":  # whoever has such a page writes its address
+        oauth["clientId"] = METADATA
+    server = {"url": url, "oauth": {name: value for name, value in oauth.items() if value}}
+    config = {"mcp": {"servers": {NAME: server}}, "tools": {"web": {"fetch": {"allowedHosts": ["localhost"]}}}}
+    Path(home, "palinurus.json").write_text(json.dumps(config))
+    return home
+
+
+def sign_in(home: str) -> bool:
+    """`pal mcp login`, with a browser that follows where it is sent."""
+    line = [sys.executable, "-m", "palinurus", "--home", home, "mcp", "login", NAME, "--no-open"]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as login:
+        assert login.stdout is not None
+        for said in login.stdout:
+            print(said, end="")
+            if re.match(r"https?://\S+$", said.strip()):
+                urllib.request.urlopen(said.strip(), timeout=20).read()
+        return login.wait() == 0
+
+
+async def use(home: str) -> str:
+    """Connect and call every tool; why that does not work, if so."""
+    settings = load_config(home, {}).settings
+    made = mcp.make_mcp_servers(settings, os.environ, SystemClock(), EgressGuard(settings.web.fetch.rules))
+    table: dict[str, Tool] = {}
+    made.attach(table, lambda: None)
+    server = made.all[NAME]
+    try:
+        server.wake()
+        await server.wait_settled()
+        if not server.connected:
+            return server.problem or "not connected"
+        for name, tool in table.items():
+            args = ARGUMENTS.get(name.removeprefix(f"{NAME}__"), {})
+            try:
+                answer = await tool.run(cast(ToolContext, Owner()), **args)
+            except ToolFailure as failure:
+                return str(failure)
+            print(name, answer.is_error, str(answer.content)[:300])
+    finally:
+        await made.close()
+    return ""
+
+
+def main(url: str) -> int:
+    """At most three sign-ins: the first, and more rights where the server says so."""
+    home, problem = write_home(url), ""
+    for _ in range(3):
+        problem = asyncio.run(use(home))
+        print("problem:", problem or "none")
+        if "pal mcp login" not in problem or not sign_in(home):
+            break
+    return 1 if problem else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Microsoft Teams: the Bot Framework's signed requests in, its Connector out. docs/channels/msteams.md."""

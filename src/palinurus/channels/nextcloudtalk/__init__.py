@@ -1,0 +1,1 @@
+"""Nextcloud Talk: a bot's signed requests in and out. docs/channels/nextcloud-talk.md."""
