@@ -40,6 +40,7 @@ CHANNELS: dict[str, ChannelEntry] = {
     "googlechat": ChannelEntry("palinurus.channels.googlechat.channel:GoogleChatChannel"),
     "nextcloud-talk": ChannelEntry("palinurus.channels.nextcloudtalk.channel:NextcloudTalkChannel"),
     "sms": ChannelEntry("palinurus.channels.sms.channel:SmsChannel"),
+    "xmpp": ChannelEntry("palinurus.channels.xmpp.channel:make_xmpp_channel"),
     "webhook": ChannelEntry("palinurus.channels.webhook.channel:WebhookChannel"),
 }
 
