@@ -135,6 +135,7 @@ async def test_notices_of_the_provider_reach_the_person() -> None:
 async def test_people_are_told_what_a_model_here_is_busy_with() -> None:
     class Slow(ScriptedModel):
         async def stream(self, request: Any, stop: Any) -> Any:
+            yield StreamProgress("waiting")
             yield StreamProgress("loading", 1_117_320_768, seconds=4)
             yield StreamProgress("reading", 3_400, 1_700, 12)
             async for event in super().stream(request, stop):
@@ -143,6 +144,7 @@ async def test_people_are_told_what_a_model_here_is_busy_with() -> None:
     notes = Diary()
     thinker, events = await think(Slow([say("ok")]), notes=notes)
     said = [e.delta for e in events if isinstance(e, MessageUpdate) and e.kind == "status"]
+    assert said.pop(0) == "waiting: a is answering another question"
     assert said == ["loading a (1.1 GB) … 4 s", "reading 3,400 tokens … 50 % (12 s)"]
     assert thinker.reply.text == "ok" and text(events) == "ok"
 

@@ -221,6 +221,8 @@ class Thinker:
 
 def describe_progress(event: StreamProgress, model: str) -> str:
     """What people read while a model on this machine has nothing to say yet."""
+    if event.stage == "waiting":
+        return f"waiting: {model} is answering another question"
     if event.stage == "loading":
         return f"loading {model} ({event.total / 1e9:.1f} GB) … {event.seconds} s"
     return f"reading {event.total:,} tokens … {event.done * 100 // max(1, event.total)} % ({event.seconds} s)"

@@ -180,6 +180,26 @@ def test_half_an_action_reaches_nobody() -> None:
     assert said(events) == last(events).text == ""
 
 
+def test_after_an_edit_that_did_not_fit_the_file_is_read_first_once() -> None:
+    edit = AssistantMessage((ToolCall("e1", "edit", {"path": "a.txt", "edits": []}),), stopReason="toolUse")
+    failed = ToolResult("e1", "edit", (TextBlock("oldText was not found"),), isError=True)
+
+    def names(*messages: Message) -> list[str]:
+        schema = shape_actions(request(*messages)).schema
+        return [row["properties"]["do"]["const"] for row in (schema or {})["anyOf"]]
+
+    assert names(HI, edit, failed) == ["read"]
+    assert "answer" in names(HI, edit, msgspec.structs.replace(failed, isError=False))
+    assert "answer" in names(HI, edit, failed, ASKED, GOT)
+    again = msgspec.structs.replace(edit, content=(ToolCall("e2", "edit", {"path": "a.txt", "edits": []}),))
+    both = (HI, edit, failed, ASKED, GOT, again, msgspec.structs.replace(failed, toolCallId="e2"))
+    assert "answer" in names(*both)  # it may say that it cannot
+    search = AssistantMessage((ToolCall("g1", "grep", {"pattern": "x"}),), stopReason="toolUse")
+    nothing = ToolResult("g1", "grep", (TextBlock("No matches found."),), details={"matches": 0})
+    assert names(HI, search, nothing) == ["read", "ls"]  # whoever searched for the wrong word looks before it says no
+    assert "answer" in names(HI, search, msgspec.structs.replace(nothing, details={"matches": 2}))
+
+
 def test_where_no_tool_may_be_called_only_the_answer_is_left() -> None:
     asked = msgspec.structs.replace(request(HI, ASKED, GOT), tool_choice="none")
     schema = shape_actions(asked).schema

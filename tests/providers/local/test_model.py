@@ -84,6 +84,17 @@ async def test_loading_and_reading_are_told_while_they_last(local: LocalModel) -
     assert not any(isinstance(e, StreamProgress) and e.stage == "loading" for e in again)  # it is there
 
 
+async def test_who_waits_for_another_answer_is_told(local: LocalModel) -> None:
+    first, stop = local.stream(ask("slow"), Abort()), Abort()
+    while not isinstance(await anext(first), TextDelta):
+        pass
+    second = local.stream(ask("hello"), stop)
+    assert await anext(second) == StreamProgress("waiting")
+    stop.set("user")
+    assert isinstance(await anext(second), StreamFailed)
+    await first.aclose()  # type: ignore[attr-defined]
+
+
 async def test_an_abort_while_it_is_loaded(local: LocalModel) -> None:
     stop = Abort()
     async for event in local.stream(ask("hello"), stop):

@@ -39,6 +39,8 @@ from palinurus.core.types.tool import ToolSpec
 from palinurus.patterns import compile_late
 
 DO, ANSWER, TEXT = "do", "answer", "text"
+# What may be done after the first of these that came to nothing: its words were a guess.
+LOOKS = {"edit": ("read",), "grep": ("read", "ls")}
 MOST_ACTIONS = 12
 _RESULT_CHARS = 6_000  # of one result: the model's window is small, and what it must answer comes after it
 _OPENING = compile_late(r'\s*\{\s*"do"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
@@ -140,14 +142,20 @@ def choose_tools(tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
 
 def build_schema(request: ModelRequest) -> dict[str, Any]:
     """What may be written: one of the actions; only the answer where no tool may be called, and once the model has been
-    told that it repeats itself."""
+    told that it repeats itself; only looking after the first edit that did not fit and an empty search."""
+    looks = LOOKS.get(_find_miss(request.messages), ()) if request.tool_choice != "none" else ()
+    if seen := [_describe_row(spec) for spec in request.tools if spec.name in looks]:
+        return {"anyOf": seen}
     rows = [_row(ANSWER, {TEXT: {"type": "string", "minLength": 1}})]
     last, _ = _find_last_call(request.messages)
     if request.tool_choice != "none" and (last is None or last.invalid != REPEATED):
-        for spec in request.tools:
-            shape = SHAPES.get(spec.name) or _describe(spec)
-            rows.append(_row(spec.name, {name: _kind(spec, name) for name in shape.fields}))
+        rows += map(_describe_row, request.tools)
     return {"anyOf": rows}
+
+
+def _describe_row(spec: ToolSpec) -> dict[str, Any]:
+    shape = SHAPES.get(spec.name) or _describe(spec)
+    return _row(spec.name, {name: _kind(spec, name) for name in shape.fields})
 
 
 def _row(name: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -197,9 +205,8 @@ def _tell_result(result: ToolResult) -> str:
     if (over := len(text) - _RESULT_CHARS) > 0:
         half = _RESULT_CHARS // 2
         text = f"{text[:half]}\n… {over} characters left out …\n{text[-half:]}"
-    if result.isError:
-        return f"{result.toolName} failed:\n{text}\nTry another action before you answer."
-    return f"Result of {result.toolName}:\n{text}"
+    head = f"{result.toolName} failed" if result.isError else f"Result of {result.toolName}"
+    return f"{head}:\n{text}"
 
 
 def _retell_answer(message: AssistantMessage) -> list[Message]:
@@ -243,6 +250,15 @@ def _find_last_call(messages: Sequence[Message]) -> tuple[ToolCall | None, ToolR
     call = next((m.calls[-1] for m in reversed(recent) if isinstance(m, AssistantMessage) and m.calls), None)
     results = (m for m in recent if isinstance(m, ToolResult) and call is not None and m.toolCallId == call.id)
     return call, next(results, None)
+
+
+def _find_miss(messages: Sequence[Message]) -> str:
+    """The tool that has just come to nothing, if it is the first time; "" otherwise."""
+    recent = [m for m in _since_person(messages) if isinstance(m, ToolResult)]
+    missed = [
+        m.toolName for m in recent if m.isError or (isinstance(m.details, dict) and m.details.get("matches") == 0)
+    ]
+    return missed[-1] if missed and missed.count(missed[-1]) == 1 and recent[-1].toolName == missed[-1] else ""
 
 
 # --- what comes ----------------------------------------------------------------------------------------------

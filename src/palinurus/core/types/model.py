@@ -188,10 +188,11 @@ class StreamNotice(msgspec.Struct, frozen=True, tag="notice"):
 
 
 class StreamProgress(msgspec.Struct, frozen=True, tag="progress"):
-    """Why nothing comes yet: the model is being loaded (bytes; how many are done is not known) or reads (tokens)."""
+    """Why nothing comes yet: the model answers somebody else, is being loaded (bytes; how many are done nobody says) or
+    reads (tokens)."""
 
-    stage: Literal["loading", "reading"]
-    total: int
+    stage: Literal["waiting", "loading", "reading"]
+    total: int = 0
     done: int = 0
     seconds: int = 0  # since that began
 

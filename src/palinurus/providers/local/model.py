@@ -87,6 +87,8 @@ class LocalModel:
         if isinstance(found, ModelFailure):
             yield make_failed(request, found)
             return
+        if self._lock.locked() and (self._settling is None or self._settling.done()):
+            yield StreamProgress("waiting")
         try:
             await stop.wait(self._lock.acquire())
         except Aborted as error:
