@@ -28,10 +28,12 @@ import conformance
 import control
 import editors
 import homes
+import matrix
 import mcpusers
 import node
 import place
 import tui
+import xmpp
 from tally import Tally, Told
 
 import cli
@@ -72,6 +74,8 @@ PARTS = (
     Part("node", "OpenClaw, node host", OLD, ("npm",), beside(OLD, node.drive)),
     Part("blocks", "OpenClaw, configurations of its docs", OLD, ("npm",), partial(blocks.drive, OLD)),
     Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
+    Part("matrix", "Synapse and matrix-nio, encrypted", f"{matrix.SYNAPSE}, {matrix.NIO}", (), matrix.drive),
+    Part("xmpp", "Prosody and slixmpp", xmpp.SLIXMPP, ("prosody", "openssl"), xmpp.drive),
     *(
         Part(f"api-{who}", who, apiclients.get_version(who), (), apiclients.drive_python(who))
         for who in apiclients.PACKAGES

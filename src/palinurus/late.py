@@ -120,6 +120,10 @@ PARTS: dict[str, str] = {
     "tested-sinks": "palinurus.testing.scenarios.judge:find_sinks",
     "tested-leaks": "palinurus.testing.scenarios.judge:find_leaks",
     "tested-prefix": "palinurus.testing.model:assert_prefix_stable",
+    # encrypted rooms of Matrix; the extra `matrix`
+    "matrix-crypto": "palinurus.channels.matrix.sealed.crypto:MatrixCrypto",
+    "matrix-files": "palinurus.channels.matrix.sealed.files",
+    "ciphers": "cryptography.hazmat.primitives.ciphers",
     # what the agent promises, in six languages
     "commitments": "palinurus.core.commitments",
     # plugins that came with packages: costs more than all of ours that look for plugins

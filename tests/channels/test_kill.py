@@ -1,7 +1,8 @@
 """kill -9 of a real gateway on the way of a message, on channels with and without client ids: what people see.
 
-Telegram, Signal and IRC take no ids and cannot be asked: two copies at most, and the trace says that nobody could
-know. Discord, Matrix and the webhook's receiver know the id of what they have, Slack can be read back: one copy.
+Telegram, Signal and an IRC server without history take no ids and cannot be asked: two copies at most, and the trace
+says that nobody could know. Discord, Matrix and the webhook's receiver know the id of what they have; Slack, XMPP and
+an IRC server with history can be read back: one copy.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 from channels.scene import Gateway, texts, until
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.irc import FakeIrc
+from palinurus.testing.matrix.sealed import FakeSealedMatrix
 from palinurus.testing.matrix.server import FakeMatrix
 from palinurus.testing.matrix.state import ALICE
 from palinurus.testing.server import ModelServer
@@ -23,6 +25,7 @@ from palinurus.testing.signal import PEOPLE, FakeSignal
 from palinurus.testing.slack.server import FakeSlack
 from palinurus.testing.telegram.server import ANN, FakeTelegram
 from palinurus.testing.webhook import FakeWebhook
+from palinurus.testing.xmpp.server import HUMAN, FakeXmpp
 
 LONG = 30.0
 
@@ -47,6 +50,17 @@ async def synced(people: FakeMatrix, port: int) -> None:
     """What was said before our first look is not for us."""
     await until(lambda: any("/sync" in path for _, path in people.requests), LONG)
     people.requests.clear()
+
+
+async def introduced(people: FakeSealedMatrix, port: int) -> None:
+    await until(lambda: bool(people.spare), LONG)
+    await synced(people, port)
+
+
+async def signed_in(people: FakeXmpp, port: int) -> None:
+    """What was said before our first look is not for us."""
+    await until(lambda: bool(people.looked), LONG)
+    people.looked.clear()
 
 
 async def through(people: FakeWebhook, port: int) -> None:
@@ -76,7 +90,10 @@ CASES: dict[str, Case] = {
     "slack": Case(FakeSlack, lambda people: "UALICE"),
     "signal": Case(FakeSignal, lambda people: PEOPLE["human"][0], at_once, 2),
     "matrix": Case(FakeMatrix, lambda people: ALICE, synced),
-    "irc": Case(FakeIrc, lambda people: "human", joined, 2),
+    "matrix-encrypted": Case(FakeSealedMatrix, lambda people: ALICE, introduced),
+    "irc": Case(FakeIrc, lambda people: "human", joined),
+    "irc-old": Case(lambda: FakeIrc(modern=False), lambda people: people.mask(), joined, 2),
+    "xmpp": Case(FakeXmpp, lambda people: HUMAN, signed_in),
     "webhook": Case(FakeWebhook, lambda people: "human", through),
 }
 SHORT = ("telegram", "discord", "slack", "signal")  # one of each kind, and those most people use

@@ -33,6 +33,7 @@ V = TypeVar("V")
 PASSING = ("down", "cut", "limited", "signed_out")  # troubles that another try can be free of
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")  # to these a password may travel readable
 READABLE_PASSWORD = "without it the password can be read on the way"
+READY = 150  # looks, a fifth of a second apart, whether there is a connection
 OVERRUN_NOTICE = "That was more at once than I can keep. Please send the last messages again when I have answered."
 
 
@@ -228,6 +229,11 @@ class MemoTable:
         rows[name] = value
         await self._memo.put(self._key, json.dumps(rows).encode())
 
+    async def remove(self, name: str) -> None:
+        """On disk when this returns."""
+        if (await self.rows()).pop(name, None) is not None:
+            await self._memo.put(self._key, json.dumps(self._rows).encode())
+
 
 class BasicChannel:
     """The part of `Channel` that has a sensible default: no acts, no read-back, no requests."""
@@ -283,6 +289,14 @@ class AccountChannel(BasicChannel):
             log.info("%s, account %s: %s; again soon", self.name, self._kit.account, ended.reason)
             usual = recheck if signed_out or refused else self._backoff.next_delay()
             await self._kit.clock.sleep(ended.retry_after or usual)
+
+    async def wait_ready(self) -> bool:
+        """Is there a connection? After a start one is waited for: who looks something up then must not guess."""
+        for _ in range(READY):
+            if self._status.state == "ready":
+                return True
+            await self._kit.clock.sleep(0.2)
+        return False
 
     def tell_overrun(self, target: Target, event: str) -> None:
         """Somebody writes faster than his messages can be kept: he is told once, beside everything else."""

@@ -86,7 +86,7 @@ the platform's library decides
   channels.* network socketMode reactionNotifications reactionAllowlist
   channels.* ui.components slashCommand thread
   channels.*.streaming nativeTransport progress
-  channels.matrix encryption initialSyncLimit
+  channels.matrix initialSyncLimit
   channels.mattermost commands.callbackPath commands.callbackUrl commands.nativeSkills interactions
 the address is /channels/NAME/ACCOUNT: docs/channels.md
   channels.* webhookPath webhookHost webhookPort webhookPublicUrl webhook

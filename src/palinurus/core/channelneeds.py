@@ -74,6 +74,10 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
         ChannelNeed("authToken", "Twilio's Auth Token", "TWILIO_AUTH_TOKEN"),
         ChannelNeed("fromNumber", "your number there, +1555…", "TWILIO_PHONE_NUMBER"),
     ),
+    "xmpp": (
+        ChannelNeed("jid", "the agent's own address, agent@example.org"),
+        ChannelNeed("password", "its password", "XMPP_PASSWORD"),
+    ),
     "irc": (ChannelNeed("host", "the server"), ChannelNeed("nick", "our nick there")),
     "webhook": (
         ChannelNeed("url", "where our messages are posted, https://…"),
@@ -91,7 +95,10 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "slack": {
         "text": "botToken appToken signingSecret apiBase mode replyToMode", "flag": "unfurlLinks unfurlMedia",
     },
-    "matrix": {"text": "homeserver accessToken password userId deviceName autoJoin proxy"},
+    "matrix": {
+        "text": "homeserver accessToken password userId deviceName autoJoin proxy deviceTrust recoveryKey pickleKey",
+        "flag": "encryption",
+    },
     "signal": {"text": "account accountUuid httpUrl httpHost", "flag": "sendReadReceipts", "number": "httpPort"},
     "whatsapp": {"flag": "sendReadReceipts"},
     "irc": {
@@ -120,6 +127,7 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "sms": {
         "text": "accountSid authToken fromNumber messagingServiceSid publicWebhookUrl apiBase", "number": "pollSeconds",
     },
+    "xmpp": {"text": "jid password host nick tlsCaFile", "flag": "tls", "number": "port", "texts": "rooms"},
     "webhook": {"text": "url secret", "texts": "acts"},
     "spool": {"text": "dir", "number": "pollSeconds"},
 }  # fmt: skip

@@ -92,7 +92,7 @@ class FakeIrc(FakePlatform):
         nick = said.sender or "human"
         body = f"{NICK}: {said.text}" if said.mention else said.text
         ident = said.event or f"id{self._count}"
-        tags = {"msgid": ident, "time": f"2026-01-01T00:{self._count // 60:02}:{self._count % 60:02}.000Z"}
+        tags = {"msgid": ident, "time": self._now()}
         if nick in self.accounts:
             tags["account"] = self.accounts[nick]
         target = ROOM if said.chat == "group" else NICK
@@ -103,6 +103,9 @@ class FakeIrc(FakePlatform):
                 for _ in range(said.times if self.modern else 1):
                     client.send("PRIVMSG", target if target == ROOM else client.nick, body, source=source, tags=tags)
         return ident
+
+    def _now(self) -> str:
+        return f"2026-01-01T00:{self._count // 60:02}:{self._count % 60:02}.000Z"
 
     def tell(self, command: str, *params: str, source: str = SERVER) -> None:
         """Any other line, to everybody who is connected."""
@@ -200,22 +203,27 @@ class FakeIrc(FakePlatform):
         self._count += 1
         ident = f"ours{self._count}" if "echo-message" in client.caps else ""
         self.seen.append((to, VisibleMessage(ident, text)))
+        own = f"{client.nick}!pal@client.host"
+        tags = {"msgid": ident, "time": self._now()}
+        self._history.append((to, own, text, tags))
         if fault == "cut":
             client.writer.transport.abort()
         elif ident:
-            client.send("PRIVMSG", to, text, source=f"{client.nick}!pal@client.host", tags={"msgid": ident})
+            client.send("PRIVMSG", to, text, source=own, tags=tags)
 
     def _on_chathistory(self, client: _Client, got: IrcLine) -> None:
         since = got.get(1 if got.get(0) == "TARGETS" else 2).removeprefix("timestamp=")
         rows = [row for row in self._history if row[3]["time"] > since]
         if got.get(0) == "TARGETS":
-            for nick in dict.fromkeys(source.partition("!")[0] for target, source, _, _ in rows if target != ROOM):
+            others = [source.partition("!")[0] for target, source, _, _ in rows if target != ROOM]
+            for nick in dict.fromkeys(one for one in others if one != client.nick):
                 client.send("CHATHISTORY", "TARGETS", nick, "2026-01-01T00:00:00.000Z", tags={"batch": "t"})
             return
         client.send("BATCH", "+1", "chathistory", got.get(1))
         for target, source, text, tags in rows:
-            mine = target == ROOM if got.get(1) == ROOM else source.partition("!")[0] == got.get(1) and target != ROOM
+            both = (source.partition("!")[0], target)
+            mine = target == ROOM if got.get(1) == ROOM else got.get(1) in both and target != ROOM
             if mine:
-                where = ROOM if target == ROOM else client.nick
+                where = target if target == ROOM or both[0] == client.nick else client.nick
                 client.send("PRIVMSG", where, text, source=source, tags={**tags, "batch": "1"})
         client.send("BATCH", "-1")

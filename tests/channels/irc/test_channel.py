@@ -243,7 +243,9 @@ def test_passwords_need_tls_and_a_nick_is_needed(tmp_path: Path) -> None:
 
 async def test_what_goes_wrong_with_an_answer_and_what_people_see_then(tmp_path: Path) -> None:
     picture = f"Look.\n\nMEDIA:{tmp_path}/w/cat.png"
-    model = ScriptedModel([say("never"), say("a longer answer than the server takes"), say(picture), say("twice")])
+    model = ScriptedModel(
+        [say("never"), say("a longer answer than the server takes"), say(picture), say("once"), say("then")]
+    )
     async with FakeIrc() as people, talking(tmp_path / "h", model, people) as app, hurried(app):
         (tmp_path / "w" / "cat.png").write_bytes(PNG)
         people.fail("gone")
@@ -254,7 +256,18 @@ async def test_what_goes_wrong_with_an_answer_and_what_people_see_then(tmp_path:
         await until(lambda: " ".join(read(people)) == "a longer answer than the server takes")
         await people.say("three")
         await until(lambda: read(people)[-1] == "📎 cat.png" and "Look." in read(people))
-        people.fail("cut")  # shown, and the connection broke: once more, never a third time
+        people.fail("cut")  # shown, and the connection broke: the server's history says so
         before = len(read(people))
         await people.say("four")
-        await until(lambda: read(people)[before:] == ["twice", "twice"])
+        await until(lambda: read(people)[before:] == ["once"] and not people.faults)
+        await people.say("five")
+        await until(lambda: read(people)[before:] == ["once", "then"])
+
+
+async def test_without_history_a_broken_connection_is_one_more_copy_and_no_third(tmp_path: Path) -> None:
+    model = ScriptedModel([say("twice")])
+    async with FakeIrc(modern=False) as people, talking(tmp_path / "h", model, people) as app, hurried(app):
+        (tmp_path / "w").mkdir(exist_ok=True)
+        people.fail("cut")
+        await people.say("hello")
+        await until(lambda: read(people) == ["twice", "twice"])

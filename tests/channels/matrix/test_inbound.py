@@ -124,8 +124,8 @@ def test_files_and_what_is_said_with_them() -> None:
     voice = {"msgtype": "m.audio", "org.matrix.msc3245.voice": {}, "file": {"url": "mxc://e.x/2"}, "url": "mxc://e.x/2"}
     spoken = parse_message(event("v.ogg", content=voice), "!r", GROUP)
     assert spoken is not None and spoken.files == (
-        RemoteFile("v.ogg", "", "", voice=True),
-    )  # encrypted: nothing to fetch
+        RemoteFile("v.ogg", "", {"url": "mxc://e.x/2"}, voice=True),
+    )  # encrypted: its address comes with the key
 
 
 def member(who: str, how: str, before: str = "") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The channel: one nick on one network. IRC acknowledges nothing and repeats nothing: after our lines we ask the server
 for a sign (PING) and take what it complains about until then as the answer; what is said while we are away comes only
-where the server keeps history (chathistory).
+where the server keeps history (chathistory), and there a reply whose fate is not known is looked up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palinurus.channels.irc import messages
 from palinurus.channels.irc.messages import ROOM_PREFIXES, parse_message
 from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
 from palinurus.channels.irc.wire import IrcAddress, IrcConnection, IrcConnectionLost, IrcLine, connect_irc, format_line
-from palinurus.channels.kit import LOCAL_HOSTS, READABLE_PASSWORD, AccountChannel, ChannelKit, read_secret
+from palinurus.channels.kit import LOCAL_HOSTS, READABLE_PASSWORD, AccountChannel, ChannelKit, MemoTable, read_secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
@@ -32,6 +32,7 @@ KEEP = 60.0  # seconds between tries for rooms we are not in and for our own nic
 RETRY = 300.0  # seconds after a refusal
 SAVE = 5.0  # seconds between two writes of how far we have read
 HISTORY = 100  # messages asked for after an absence
+_HISTORY, _CHATHISTORY = {"server-time", "batch"}, {"chathistory", "draft/chathistory"}
 _STAMP = compile_late(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
@@ -96,6 +97,9 @@ class IrcChannel(AccountChannel):
         self._count = itertools.count(1)
         self._seen = self._newest = ""  # how far all is on disk, and the newest that is
         self._open = 0  # messages that are not on disk yet
+        self._time = ""  # the server's, as it said last
+        self._begun = MemoTable(kit.memo, "sending", 50)  # the server's time before a reply, by client id
+        self._back: list[tuple[str, str]] = []  # what history says that we said: text and id
 
     async def run(self, submit: SubmitInbound) -> None:
         self._seen = (await self._kit.memo.get("seen") or b"").decode()
@@ -169,6 +173,10 @@ class IrcChannel(AccountChannel):
     # --- in
 
     def _heard(self, got: IrcLine, session: IrcSession, wire: IrcConnection) -> Inbound | None:
+        if _STAMP.fullmatch(at := got.tags.get("time", "")):
+            self._time = max(self._time, at)
+        if "batch" in got.tags and got.command == "PRIVMSG" and session.fold(got.nick) == session.fold(session.nick):
+            self._back.append((got.get(1), got.tags.get("msgid", "")))
         if self._waiting is not None:
             self._fate(got, self._waiting, session)
         if got.command == "CHATHISTORY" and got.get(0) == "TARGETS" and not got.get(1).startswith(ROOM_PREFIXES):
@@ -193,7 +201,7 @@ class IrcChannel(AccountChannel):
 
     def _catch_up(self, wire: IrcConnection, session: IrcSession) -> None:
         """Ask for what was said while we were away, where the server keeps it. Ids make what we know harmless."""
-        if not self._seen or not session.caps & {"chathistory", "draft/chathistory"}:
+        if not self._seen or not session.caps & _CHATHISTORY:
             return
         for room in session.joined:
             wire.send_now(self._history("AFTER", room))
@@ -217,10 +225,31 @@ class IrcChannel(AccountChannel):
                 return SendFailure("IRC takes no files", "media")
             rows = messages.split_reply(reply, messages.measure_prefix(session.mask, session.nick, to))
             waits = self._waiting = _Waiting(session.fold(to))
+            if self._time and session.caps >= _HISTORY and session.caps & _CHATHISTORY:
+                await self._begun.put(reply.client_id, self._time)
             try:
                 return await self._shown(wire, to, rows, waits, client=reply.client_id)
             finally:
                 self._waiting = None
+
+    async def find(self, reply: Reply) -> SendReceipt | None:
+        """Where the server keeps history: have we said all of it since just before we began to?"""
+        since = (await self._begun.rows()).get(reply.client_id)
+        if not since or not await self.wait_ready():
+            return None
+        async with self._turn:
+            wire, session = self._wire, self._session
+            if wire is None or not session.caps & _CHATHISTORY:
+                return None
+            to = self._whither(reply.target.to, session)[0]
+            waits, self._back = _Waiting(session.fold(to)), []
+            self._waiting = waits
+            wire.send_now(f"CHATHISTORY AFTER {to} timestamp={since} {HISTORY}\r\n".encode())
+            done = await self._shown(wire, to, [], waits, client=reply.client_id)
+            self._waiting = None
+            rows = messages.split_reply(reply, messages.measure_prefix(session.mask, session.nick, to))
+            said = dict(self._back)
+            return SendReceipt(said[rows[-1]]) if isinstance(done, SendReceipt) and said.keys() >= {*rows} else None
 
     def _whither(self, to: str, session: IrcSession) -> tuple[str, bool]:
         """The name to write to, and whether it has come to mean somebody else than the one who wrote to us."""
@@ -248,7 +277,7 @@ class IrcChannel(AccountChannel):
         if got.command == "PONG" and got.get(-1) == waits.token and not waits.done.done():
             waits.done.set_result(None)
         elif got.command == "PRIVMSG" and session.fold(got.nick) == session.fold(session.nick):
-            if "msgid" in got.tags and session.fold(got.get(0)) == waits.target:
+            if "batch" not in got.tags and "msgid" in got.tags and session.fold(got.get(0)) == waits.target:
                 waits.ids.append(got.tags["msgid"])
         elif got.command in ("263", "FAIL") or session.fold(got.get(1)) == waits.target:
             waits.failed = messages.explain_irc_refusal(got) or waits.failed

@@ -1,7 +1,7 @@
 """The Matrix channel: one account on one homeserver, over plain HTTP calls. Knows the stream of the server (`sync`)
 and what is acknowledged when: the place in the stream is kept only when all before it is on disk.
 
-Rooms with end-to-end encryption cannot be read: this account holds no keys. Said in the log and in `status`.
+Encrypted rooms are read with the extra `matrix` (`sealed/crypto.py`); without it the log and `status` say so.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import aiohttp
 
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in
-from palinurus.channels.kit import AccountChannel, ChannelKit
+from palinurus.channels.kit import PASSING, AccountChannel, ChannelKit
 from palinurus.channels.matrix import inbound
 from palinurus.channels.matrix.api import MatrixApi, MatrixLogin, build_path
 from palinurus.channels.matrix.posts import MEDIA, TYPING, MatrixPoster
 from palinurus.channels.matrix.rooms import MatrixRooms
+from palinurus.channels.matrix.unread import UNREADABLE, Undecipherable, UnreadMessages
 from palinurus.core.policy.admission import EVERYBODY, parse_allowlist
 from palinurus.core.types.channel import (
     ChannelAbilities,
@@ -33,6 +34,7 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Inbound, MessageQuote, Target
 from palinurus.core.types.outbound import Reply
+from palinurus.late import load_part
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ GAP = (100, 10)  # events a page, and pages, that are read back after a long abs
 AHEAD = 20  # batches of the stream in hand at once
 PLACE = "since"
 
+_CHANGES = ("m.room.member", "m.room.name", "m.room.encryption")
 _NOTHING: dict[str, Any] = {"types": []}
 _FILTER = {
     "presence": _NOTHING,
@@ -55,7 +58,8 @@ _FILTER = {
 }
 _FIRST = {**_FILTER, "room": {"state": _NOTHING, "timeline": {"limit": 1}, "ephemeral": _NOTHING}}
 _SIGN_IN = "the homeserver does not take the access token or the password: sign in again and set the new one"
-_SECRET = "a room is encrypted and cannot be read here; use one without encryption"
+_SECRET = "a room is encrypted: `pal extras add matrix` lets the agent read it, or use one without encryption"
+_MOVED = "the identity keys of {who} are others than before: a reset, or somebody else under that name"
 
 
 class MatrixChannel(AccountChannel):
@@ -86,7 +90,9 @@ class MatrixChannel(AccountChannel):
         self._posts = MatrixPoster(kit, self._calls, self._rooms)
         self._order = ChatOrder()
         self._commands = frozenset(name for name, _ in kit.commands)
-        self._unread: set[str] = set()  # encrypted rooms that were told of
+        self._sealed: set[str] = set()  # encrypted rooms that cannot be read, and were told of
+        self._trouble = ""  # why there are no keys of encrypted rooms
+        self._unread = UnreadMessages(kit, self._tell_unreadable)
         self._kept: asyncio.Task[None] | None = None  # the newest batch on its way to disk
         self._ahead = asyncio.Semaphore(AHEAD)
         self._going = TaskSet("matrix: taking a batch in")
@@ -100,8 +106,10 @@ class MatrixChannel(AccountChannel):
         try:
             async with aiohttp.ClientSession() as http:
                 self._calls.use(http)
+                await self._unread.start()
                 await self.keep_connected(partial(self._attempt, submit))
         finally:
+            await self._unread.close()
             await self._going.close()
 
     async def _attempt(self, submit: SubmitInbound) -> SendFailure:
@@ -131,7 +139,7 @@ class MatrixChannel(AccountChannel):
             if not following:
                 return SendFailure("the homeserver answered without a place in its stream")
             self._backoff.reset()
-            self.set_status("ready", _SECRET if self._unread else "", self._rooms.me)
+            self.set_status("ready", self._describe(), self._rooms.me)
             await self._batch(told, since, following, submit)
             self._since = following
             if self._kept is not None and self._kept.done():
@@ -144,13 +152,42 @@ class MatrixChannel(AccountChannel):
         told = await self._calls.call("GET", build_path("account", "whoami"))
         if isinstance(told, SendFailure):
             return told
-        self._rooms.me = str(told.get("user_id") or "")
+        me, device = str(told.get("user_id") or ""), str(told.get("device_id") or "")
+        if self._kit.flag("encryption", True) and device:
+            trouble = await self._open_keys(me, device)
+            if trouble is not None and trouble.trouble in PASSING:
+                return trouble
+            self._trouble = trouble.reason if trouble is not None else ""
+        self._rooms.me = me
         await self._rooms.read_direct()
         return None
 
+    async def _open_keys(self, me: str, device: str) -> SendFailure | None:
+        try:
+            crypto = load_part("matrix-crypto")
+        except ModuleNotFoundError:  # the extra is not installed: rooms without encryption are enough for many
+            return None
+        opened = await crypto.open(self._kit, self._calls, me, device)
+        if not isinstance(opened, SendFailure):
+            self._rooms.crypto = opened
+            return None
+        log.warning("matrix, account %s: encrypted rooms cannot be read: %s", self._kit.account, opened.reason)
+        return opened
+
+    def _describe(self) -> str:
+        crypto = self._rooms.crypto
+        if crypto is None:
+            why = f"an encrypted room cannot be read: {self._trouble}" if self._trouble else _SECRET
+            return why if self._sealed else ""
+        return _MOVED.format(who=", ".join(crypto.devices.changed)) if crypto.devices.changed else crypto.detail
+
     async def _batch(self, told: Mapping[str, Any], since: str, following: str, submit: SubmitInbound) -> None:
         """Take one batch. Rooms go side by side, so one that must wait holds up no other; the place in the stream
-        moves on when all of it, and all before it, is on disk."""
+        moves on when all of it, and all before it, is on disk. Keys first: the server forgets them with the next."""
+        if self._rooms.crypto is not None:
+            await self._rooms.crypto.feed(told)
+            if arrived := self._rooms.crypto.take_arrived():
+                self._going.start(self._unread.take(arrived, partial(self._read_late, submit)))
         for event in _events(told, "account_data"):
             if event.get("type") == "m.direct":
                 self._rooms.set_direct_rooms(inbound.read_content(event))
@@ -205,16 +242,25 @@ class MatrixChannel(AccountChannel):
             events, new = inbound.select_since_joined(events, self._rooms.me)
             if timeline.get("limited") and timeline.get("prev_batch") and not new:
                 events = [*await self._missed(room, str(timeline["prev_batch"]), since), *events]
-            if any(e.get("type") in ("m.room.member", "m.room.name") for e in (*_events(held, "state"), *events)):
+            if any(e.get("type") in _CHANGES for e in (*_events(held, "state"), *events)):
                 self._rooms.forget_room(room)
             for event in events:
-                try:
-                    heard = await self._heard(room, event)
-                except Exception:  # border: one strange event stops no other
-                    log.exception("matrix, account %s: an event could not be read", self._kit.account)
-                    continue
-                if heard is not None:
-                    await hand_in(submit, heard, self._kit.clock)
+                await self._hand_in(room, event, submit)
+            if self._rooms.crypto is not None and any(e.get("type") == "m.room.encrypted" for e in events):
+                await self._rooms.crypto.keep_seen(room)
+
+    async def _hand_in(self, room: str, event: Mapping[str, Any], submit: SubmitInbound) -> None:
+        try:
+            heard = await self._heard(room, event)
+        except Exception:  # border: one strange event stops no other
+            log.exception("matrix, account %s: an event could not be read", self._kit.account)
+            return
+        if heard is not None:
+            await hand_in(submit, heard, self._kit.clock)
+
+    async def _read_late(self, submit: SubmitInbound, room: str, event: Mapping[str, Any]) -> None:
+        async with self._order.turn(room):
+            await self._hand_in(room, event, submit)
 
     async def _missed(self, room: str, start: str, since: str) -> list[Mapping[str, Any]]:
         """What the server left out because it was much: read back until where we were, or where we came in."""
@@ -238,8 +284,7 @@ class MatrixChannel(AccountChannel):
 
     async def _heard(self, room: str, event: Mapping[str, Any]) -> Inbound | None:
         if event.get("type") == "m.room.encrypted":
-            self._sealed(room)
-            return None
+            event = await self._opened(room, event)
         if not inbound.is_message(event, self._rooms.me):
             return None
         heard = inbound.parse_message(event, room, await self._around(room, event))
@@ -267,11 +312,32 @@ class MatrixChannel(AccountChannel):
             commands=self._commands,
         )
 
-    def _sealed(self, room: str) -> None:
-        if room not in self._unread:
-            self._unread.add(room)
-            log.warning("matrix: %s is encrypted and cannot be read here", room)
-            self.set_status("ready", _SECRET)
+    async def _opened(self, room: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What somebody said in an encrypted room; {} while it cannot be read."""
+        if self._rooms.crypto is None:
+            if room not in self._sealed:
+                self._sealed.add(room)
+                log.warning("matrix: %s is encrypted and cannot be read here", room)
+                self.set_status("ready", self._describe())
+            return {}
+        if event.get("sender") == self._rooms.me:
+            return {}
+        try:
+            return await self._rooms.crypto.open_event(room, event)
+        except Undecipherable as exc:
+            log.warning("matrix: %s in %s cannot be read: %s", event.get("event_id"), room, exc)
+            if exc.missing:
+                await self._unread.add(room, event, str(exc))
+                await self._rooms.crypto.request_key(room, event)
+            else:
+                await self._tell_unreadable(room, event, str(exc))
+            return {}
+
+    async def _tell_unreadable(self, room: str, event: Mapping[str, Any], why: str) -> None:
+        """In a chat between two. In a group nobody knows whether it was meant for us."""
+        if self._rooms.kind(room, await self._rooms.get(room)) == "direct":
+            ident = f"unread-{event.get('event_id')}"
+            self._notices.start(self.send(Reply(Target(self.name, room), UNREADABLE.format(why=why), ident, "notice")))
 
     # --- what we say
 

@@ -108,12 +108,12 @@ def read_caption(held: Mapping[str, Any]) -> str:
 
 
 def _file(held: Mapping[str, Any]) -> RemoteFile:
-    """Without an address when it is encrypted."""
-    info = held.get("info")
+    """In an encrypted room its source is the address together with the key."""
+    info, sealed = held.get("info"), held.get("file")
     return RemoteFile(
         str(held.get("filename") or held.get("body") or "file"),
         str(info.get("mimetype") or "") if isinstance(info, Mapping) else "",
-        "" if held.get("file") else str(held.get("url") or ""),
+        sealed if isinstance(sealed, Mapping) else str(held.get("url") or ""),
         voice=any(key in held for key in _VOICE),
     )
 

@@ -4,6 +4,7 @@ often it is sent. Servers forget these ids after a while; then `find` reads the 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -16,11 +17,13 @@ from palinurus.channels.matrix.rooms import MatrixRooms
 from palinurus.core.types import channel
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
+from palinurus.late import load_part
 from palinurus.store.port import make_id
 
 MEDIA = 50 * 1024 * 1024
 PAGE, PAGES = 100, 5  # how far back `find` reads
 TYPING = 20.0  # seconds
+NO_CRYPTO = "the room is encrypted, and its keys are not to be had here: see `pal channels status`"
 
 
 class MatrixPoster:
@@ -42,8 +45,11 @@ class MatrixPoster:
         if reply.text.strip() or not reply.media:
             notice = reply.kind in ("notice", "tool")
             pieces.append((reply.client_id, api.build_text(reply.text, plain=reply.plain, notice=notice)))
+        limits = await self._rooms.get_encryption(room)
+        if isinstance(limits, channel.SendFailure):
+            return limits
         for number, source in enumerate(reply.media):
-            uploaded = await self._uploaded(source, voice=reply.voice)
+            uploaded = await self._uploaded(source, voice=reply.voice, sealed=limits is not None)
             if isinstance(uploaded, channel.SendFailure):
                 return uploaded
             pieces.append((_piece(reply, number), uploaded))
@@ -63,23 +69,48 @@ class MatrixPoster:
         return await self._put(room, "m.room.message", made, ident)
 
     async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> channel.SendResult:
-        return await self._done("PUT", build_path("rooms", room, "send", kind, ident), made)
+        """Said as it is, or encrypted where the room is."""
+        limits = await self._rooms.get_encryption(room)
+        if isinstance(limits, channel.SendFailure):
+            return limits
+        if limits is None or kind == "m.reaction":  # reactions are readable everywhere, as all clients send them
+            return await self._done("PUT", build_path("rooms", room, "send", kind, ident), made)
+        if self._rooms.crypto is None:
+            return self._no_keys()
+        people = await self._rooms.list_readers(room)
+        if isinstance(people, channel.SendFailure):
+            return people
+        sealed = await self._rooms.crypto.seal_event(room, kind, made, people=people, limits=limits)
+        if isinstance(sealed, channel.SendFailure):
+            return sealed
+        return await self._done("PUT", build_path("rooms", room, "send", "m.room.encrypted", ident), sealed)
 
-    async def _uploaded(self, source: str, *, voice: bool) -> dict[str, Any] | channel.SendFailure:
+    def _no_keys(self) -> channel.SendFailure:
+        """For good, or only until we are signed in after a start."""
+        return channel.SendFailure(NO_CRYPTO, "refused" if self._rooms.me else "down")
+
+    async def _uploaded(self, source: str, *, voice: bool, sealed: bool) -> dict[str, Any] | channel.SendFailure:
         loaded = await self._kit.media.load(source, MEDIA)
         if isinstance(loaded, str):
             return channel.SendFailure(loaded, "media")
+        data, mime, key = loaded.data, loaded.mime, None
+        if sealed:
+            if self._rooms.crypto is None:
+                return self._no_keys()
+            data, key = await asyncio.to_thread(load_part("matrix-files").seal_file, data)
+            mime = "application/octet-stream"
+        name = "" if sealed else f"?filename={quote(loaded.name, safe='')}"
         told = await self._calls.call(
-            "POST",
-            f"/_matrix/media/v3/upload?filename={quote(loaded.name, safe='')}",
-            loaded.data,
-            headers={"Content-Type": loaded.mime},
-            seconds=300.0,
+            "POST", f"/_matrix/media/v3/upload{name}", data, headers={"Content-Type": mime}, seconds=300.0
         )
         if isinstance(told, channel.SendFailure):
             return told if told.trouble in PASSING else channel.SendFailure(told.reason, "media")
         address = str(told.get("content_uri") or "")
-        return api.build_file(loaded.name, loaded.mime, loaded.data, address, voice=voice)
+        made = api.build_file(loaded.name, loaded.mime, loaded.data, address, voice=voice)
+        if key is not None:
+            del made["url"]
+            made["file"] = {**key, "url": address}
+        return made
 
     async def find(self, reply: Reply) -> channel.SendReceipt | None:
         """Read the room back. Found when all of its events are there; else sending again adds what is missing."""
@@ -107,7 +138,7 @@ class MatrixPoster:
                 troubles.append(told)
                 return
             for event in told.get("chunk") or ():
-                yield event
+                yield await self._rooms.reveal(room, event)
             if not told.get("end") or not told.get("chunk"):
                 return
             query["from"] = str(told["end"])

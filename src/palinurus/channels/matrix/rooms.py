@@ -1,11 +1,12 @@
-"""What we know of rooms: who is in them, what they are called, whether they are between two; and events and files
-that messages point to. Asked when needed, forgotten when the server says that something changed.
+"""What we know of rooms: who is in them, what they are called, whether they are between two, or encrypted; and events
+and files that messages point to. Asked when needed, forgotten when the server says that something changed.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -13,10 +14,14 @@ import msgspec
 
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import FileUnavailable, RemoteFile
-from palinurus.channels.kit import PASSING, ChannelKit, RecentDict
+from palinurus.channels.kit import PASSING, ChannelKit, MemoTable, RecentDict
 from palinurus.channels.matrix.api import MatrixApi, build_path
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import ChatKind
+from palinurus.late import load_part
+
+if TYPE_CHECKING:
+    from palinurus.channels.matrix.sealed.crypto import MatrixCrypto
 
 MOST = 1000  # rooms remembered
 SECONDS = 120.0  # for one file
@@ -40,6 +45,37 @@ class MatrixRooms:
         self._rooms: RecentDict[str, MatrixRoom] = RecentDict(MOST)
         self.direct: dict[str, list[str]] = {}  # m.direct: the rooms with a person
         self.me = ""
+        self.crypto: MatrixCrypto | None = None  # what opens encrypted rooms, where its extra is installed
+        self._sealed = MemoTable(kit.memo, "encrypted", MOST)  # their settings: encrypted once, encrypted for ever
+        self._open: set[str] = set()  # rooms that are not
+
+    async def get_encryption(self, room: str) -> Mapping[str, Any] | SendFailure | None:
+        """How a room is encrypted; None if it is not."""
+        known: Mapping[str, Any] | None = (await self._sealed.rows()).get(room)
+        if known is not None or room in self._open:
+            return known
+        told = await self._calls.call("GET", build_path("rooms", room, "state", "m.room.encryption", ""))
+        if not isinstance(told, SendFailure):
+            await self._sealed.put(room, told)
+        elif told.trouble not in PASSING:
+            self._open.add(room)
+            return None
+        return told
+
+    async def list_readers(self, room: str) -> list[str] | SendFailure:
+        """Who is to read what is said in an encrypted room: who is in it, and who is asked in."""
+        told = await self._calls.call("GET", build_path("rooms", room, "members"))
+        if isinstance(told, SendFailure):
+            return told
+        chunk = [event for event in told.get("chunk") or () if isinstance(event, Mapping)]
+        held = {str(e.get("state_key")): (e.get("content") or {}).get("membership") for e in chunk}
+        return [who for who, how in held.items() if how in ("join", "invite")]
+
+    async def reveal(self, room: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An event of the past as it was before it was encrypted, where we have its key."""
+        if event.get("type") != "m.room.encrypted" or self.crypto is None:
+            return event
+        return await self.crypto.reveal(room, event)
 
     async def get(self, room: str) -> MatrixRoom | None:
         """None if the server does not tell it to us."""
@@ -65,6 +101,7 @@ class MatrixRooms:
 
     def forget_room(self, room: str) -> None:
         self._rooms.pop(room, None)
+        self._open.discard(room)
 
     def kind(self, room: str, known: MatrixRoom | None) -> ChatKind:
         """Direct: nobody but the two of us is in it, and it is marked so or has no name. A room of which nothing is
@@ -91,7 +128,7 @@ class MatrixRooms:
         if not to.startswith("@"):
             return to
         if to not in self.direct or not self.direct[to]:
-            wanted = {"is_direct": True, "invite": [to], "preset": "trusted_private_chat"}
+            wanted = {"is_direct": True, "invite": [to], "preset": "trusted_private_chat", **self._private()}
             told = await self._calls.call("POST", build_path("createRoom"), wanted)
             if isinstance(told, SendFailure):
                 return told
@@ -99,15 +136,37 @@ class MatrixRooms:
             await self._calls.call("PUT", build_path("user", self.me, "account_data", "m.direct"), dict(self.direct))
         return self.direct[to][-1]
 
+    def _private(self) -> dict[str, Any]:
+        """A new chat between two is encrypted, where we can."""
+        state = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
+        return {"initial_state": [state]} if self.crypto is not None else {}
+
     async def event(self, room: str, ident: str) -> Mapping[str, Any]:
         """One event; {} if it cannot be had."""
-        return await self._asked(build_path("rooms", room, "event", ident)) or {}
+        return await self.reveal(room, await self._asked(build_path("rooms", room, "event", ident)) or {})
 
     async def fetch_file(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
         """Implements `FetchFile`."""
-        address, why = urlsplit(file.source), "could not be fetched from the homeserver"
-        if address.scheme != "mxc":
+        if isinstance(file.source, str):
+            async for chunk in self._fetch(file.source):
+                yield chunk
+            return
+        if self.crypto is None:
             raise FileUnavailable("is encrypted and cannot be read here")
+        sealed, most = bytearray(), self._kit.settings.media
+        async for chunk in self._fetch(str(file.source.get("url") or "")):
+            sealed += chunk
+            if len(sealed) > most:
+                raise FileUnavailable(f"is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken")
+        try:
+            yield await asyncio.to_thread(load_part("matrix-files").open_file, bytes(sealed), file.source)
+        except (ValueError, KeyError, TypeError) as exc:
+            raise FileUnavailable("is encrypted with another key than it says, or was changed on the way") from exc
+
+    async def _fetch(self, source: str) -> AsyncGenerator[bytes, None]:
+        address, why = urlsplit(source), "could not be fetched from the homeserver"
+        if address.scheme != "mxc":
+            raise FileUnavailable("has no address")
         try:
             for base in (MEDIA, OLD_MEDIA):
                 path = build_path(address.netloc, address.path.strip("/"), base=base)

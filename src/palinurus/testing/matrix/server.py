@@ -6,14 +6,14 @@ import html
 import json
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import unquote
 
 from aiohttp import web
 
 from palinurus.core.types.channel import SendTrouble
 from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp, NewsBell, abort_connection
-from palinurus.testing.matrix.state import ALICE, BOB, ME, FakeMatrixState, MatrixJson
+from palinurus.testing.matrix.state import ALICE, BOB, ME, FakeMatrixState, MatrixJson, read_place
 from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
 TOKEN, PASSWORD = "syt_fake_token", "open sesame"
@@ -24,6 +24,7 @@ _ERRORS: dict[SendTrouble, tuple[int, str]] = {
     "long": (413, "M_TOO_LARGE"), "signed_out": (401, "M_UNKNOWN_TOKEN"), "gone": (403, "M_FORBIDDEN"),
     "refused": (400, "M_UNKNOWN"), "markup": (400, "M_BAD_JSON"), "down": (502, ""),
 }  # fmt: skip
+Routes: TypeAlias = tuple[tuple[str, Callable[..., Awaitable[web.StreamResponse]]], ...]
 
 
 class FakeMatrix(FakePlatform, FakeMatrixState):
@@ -92,12 +93,20 @@ class FakeMatrix(FakePlatform, FakeMatrixState):
         gone, edits = self.redacted_ids(), self.edits()
         ours = [e for e in self.stream if e["room_id"] == resolve_room(chat) and e["sender"] == ME]
         return [
-            _shown(e["event_id"], edits.get(e["event_id"]) or e["content"], e["content"])
+            show_event(e["event_id"], edits.get(e["event_id"]) or e["content"], e["content"])
             for e in ours
             if e["type"] == "m.room.message"
             and e["event_id"] not in gone
             and (e["content"].get("m.relates_to") or {}).get("rel_type") != "m.replace"
         ]
+
+    @property
+    def routes(self) -> Routes:
+        return _ROUTES
+
+    def has_more(self, since: str) -> bool:
+        """Is there something to tell besides the rooms?"""
+        return False
 
     def wake(self) -> None:
         """Who waits for news looks again."""
@@ -120,7 +129,7 @@ class FakeMatrix(FakePlatform, FakeMatrixState):
             if word in whole and count:
                 self.broken[word] -= 1
                 return _no(500, "M_UNKNOWN")
-        for pattern, step in _ROUTES:
+        for pattern, step in self.routes:
             if (found := re.fullmatch(pattern, f"{request.method} {whole}")) is not None:
                 return await step(self, request, *(unquote(part) for part in found.groups()))
         return _no(404, "M_UNRECOGNIZED")
@@ -142,7 +151,7 @@ class FakeMatrix(FakePlatform, FakeMatrixState):
         since = request.query.get("since", "")
         limit = json.loads(request.query.get("filter", "{}")).get("room", {}).get("timeline", {}).get("limit", 10)
         wait = int(request.query.get("timeout", "0")) / 1000
-        if since and int(since[1:]) >= len(self.stream) and wait:
+        if since and read_place(since) >= len(self.stream) and wait and not self.has_more(since):
             await self._news.wait(wait)
         return web.json_response(self.sync(since, limit))
 
@@ -243,7 +252,7 @@ class FakeMatrix(FakePlatform, FakeMatrixState):
 
 
 _C, _R = "/_matrix/client/v3", "/_matrix/client/v3/rooms/([^/]+)"
-_ROUTES: tuple[tuple[str, Callable[..., Awaitable[web.StreamResponse]]], ...] = (
+_ROUTES: Routes = (
     (f"GET {_C}/account/whoami", FakeMatrix._whoami),
     (f"GET {_C}/sync", FakeMatrix._sync),
     (f"PUT {_R}/send/([^/]+)/([^/]+)", FakeMatrix._send),
@@ -272,11 +281,12 @@ def _no(status: int, code: str, **more: Any) -> web.Response:
     return web.json_response({"errcode": code, "error": "no", **more}, status=status)
 
 
-def _shown(ident: str, now: MatrixJson, first: MatrixJson) -> VisibleMessage:
+def show_event(ident: str, now: MatrixJson, first: MatrixJson) -> VisibleMessage:
+    """As people see it. `first` is the content before any edit."""
     text = now["body"]
     if "formatted_body" in now:
         text = html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"<br ?/?>", "\n", now["formatted_body"]))).strip()
-    media = (now["filename"],) if "url" in now else ()
+    media = (now["filename"],) if "url" in now or "file" in now else ()
     about = first.get("m.relates_to") or {}
     answered = (about.get("m.in_reply_to") or {}).get("event_id", "")
     return VisibleMessage(ident, "" if media else text, media, (), reply_to=answered)

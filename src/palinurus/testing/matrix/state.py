@@ -1,6 +1,7 @@
 """What a homeserver holds: one stream of events over all rooms, members, files, transaction ids. No network here.
 
-A place in the stream is how many events there were ("s12").
+A place in the stream is how many events there were ("s12"), and where there are keys, how many messages to our device
+("s12.3").
 """
 
 from __future__ import annotations
@@ -12,6 +13,11 @@ ME = "@pal:fake"
 ALICE, BOB = "@alice:fake", "@bob:fake"
 
 MatrixJson = dict[str, Any]
+
+
+def read_place(token: str, usual: int = 0) -> int:
+    """The events before a place."""
+    return int(token[1:].partition(".")[0]) if token else usual
 
 
 class FakeMatrixState:
@@ -57,7 +63,7 @@ class FakeMatrixState:
 
     def sync(self, since: str, limit: int) -> MatrixJson:
         """What happened since then; rooms we are not in only show that we are asked in."""
-        start, now = int(since[1:]) if since else 0, len(self.stream)
+        start, now = read_place(since), len(self.stream)
         rooms: dict[str, dict[str, Any]] = {"join": {}, "invite": {}}
         for room in {event["room_id"] for event in self.stream[start:]}:
             mine = self.members.get(room, {}).get(ME)
@@ -80,7 +86,7 @@ class FakeMatrixState:
 
     def messages(self, room: str, start: str, to: str, limit: int) -> MatrixJson:
         """Backwards from a place, to another one at most."""
-        top, bottom = int(start[1:]) if start else len(self.stream), int(to[1:]) if to else 0
+        top, bottom = read_place(start, len(self.stream)), read_place(to)
         places = [n for n in range(top - 1, bottom - 1, -1) if self.stream[n]["room_id"] == room]
         page = places[:limit]
         told: MatrixJson = {"chunk": [self.stream[n] for n in page]}

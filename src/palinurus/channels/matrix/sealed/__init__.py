@@ -1,0 +1,1 @@
+"""End-to-end encryption of Matrix rooms, with vodozemac (the extra `matrix`). docs/channels/matrix.md."""

@@ -1,0 +1,1 @@
+"""XMPP (Jabber), with a small client of our own. docs/channels/xmpp.md."""

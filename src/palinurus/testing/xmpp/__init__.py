@@ -1,0 +1,1 @@
+"""A fake XMPP server: `server.FakeXmpp`."""
