@@ -32,6 +32,8 @@ class SessionListParams(MethodParams, frozen=True):
     spawned_by: NonEmpty | None = None
     agent_id: NonEmpty | None = None
     search: str = ""
+    exclude_subagents: bool = False
+    exclude_cron: bool = False
     include_requests: bool = False  # those of HTTP requests that named no session, too
     archived: Literal["no", "only", "all"] = "no"  # ours, as all that follows
     tag: str | None = None
@@ -133,6 +135,8 @@ def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams
     if asked.label is not None and record.label != asked.label:
         return False
     if asked.spawned_by is not None and record.spawnedBy != asked.spawned_by:
+        return False
+    if (asked.exclude_subagents and seen.key.kind == "subagent") or (asked.exclude_cron and seen.key.kind == "cron"):
         return False
     if not asked.include_requests and asked.channel != "api" and seen.key.unnamed:
         return False
