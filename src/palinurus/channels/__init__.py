@@ -39,6 +39,7 @@ CHANNELS: dict[str, ChannelEntry] = {
     "msteams": ChannelEntry("palinurus.channels.msteams.channel:TeamsChannel"),
     "googlechat": ChannelEntry("palinurus.channels.googlechat.channel:GoogleChatChannel"),
     "nextcloud-talk": ChannelEntry("palinurus.channels.nextcloudtalk.channel:NextcloudTalkChannel"),
+    "bluebubbles": ChannelEntry("palinurus.channels.bluebubbles.channel:BlueBubblesChannel"),
     "sms": ChannelEntry("palinurus.channels.sms.channel:SmsChannel"),
     "xmpp": ChannelEntry("palinurus.channels.xmpp.channel:make_xmpp_channel"),
     "webhook": ChannelEntry("palinurus.channels.webhook.channel:WebhookChannel"),
