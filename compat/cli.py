@@ -48,7 +48,7 @@ def drive(place: Place, tally: Tally) -> None:
     _text(place, tally, "logs", ("logs", "--limit", "50", *target), r"joined")
     _text(place, tally, "system presence", ("system", "presence", *target), r"gateway")
     _text(place, tally, "channels status", ("channels", "status"), r"(?i)gateway")
-    _text(place, tally, "devices list", ("devices", "list", *target), r"(?i)paired")
+    _text(place, tally, "devices list", ("devices", "list", *target), r"(?i)paired|No device pairing")
     _text(place, tally, "nodes list", ("nodes", "list", *target), r"(?i)pending|paired|no ")
     _text(place, tally, "approvals get", ("approvals", "get", "--gateway", *target), r"(?i)approvals|allowlist|target")
     _acp(place, tally)
