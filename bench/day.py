@@ -50,7 +50,8 @@ def look() -> list[str]:
 
 
 def is_busy(screen: list[str]) -> bool:
-    return any("Esc stops" in line or "starting …" in line for line in screen[-6:])
+    sent = any(line.endswith(("(sending)", "(waiting)")) for line in screen)
+    return sent or any("Esc stops" in line or "starting …" in line for line in screen[-6:])
 
 
 def wait(until: float, told: list[str]) -> list[str]:

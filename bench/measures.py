@@ -451,6 +451,7 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "decode": (decode, False),
     "store": (store, False),
     "screen": (lambda bench: import_module("screen").screen(bench), True),
+    "page": (lambda bench: import_module("page").page(bench), True),
     "judging": (lambda bench: import_module("judging").judging(bench), False),
     "questions": (lambda bench: import_module("judging").questions(bench), False),
     "cards": (lambda bench: import_module("explaining").cards(bench), False),

@@ -14,16 +14,25 @@ const browser = await chromium.launch({
     "--disable-component-update", "--disable-sync"],
 });
 const page = await browser.newPage({ viewport: { width: 1360, height: 900 } });
-const failed = [];
+page.setDefaultTimeout(12000);
+const failed = []; // calls that were refused, as they went over the socket: method, params, words
 const errors = [];
+page.on("websocket", (socket) => {
+  const asked = new Map();
+  const read = (frame) => { try { return JSON.parse(frame.payload); } catch { return {}; } };
+  socket.on("framesent", (frame) => { const one = read(frame); if (one.type === "req") asked.set(one.id, one); });
+  socket.on("framereceived", (frame) => {
+    const one = read(frame), call = asked.get(one.id);
+    if (one.type === "res" && one.ok === false && call && call.method !== "connect") failed.push(`${call.method} ${JSON.stringify(call.params)}: ${one.error.message}`);
+  });
+});
 page.on("console", (message) => {
   const text = message.text();
-  if (text.includes("control-ui.rpc") && /ok:\s*false/.test(text)) failed.push(text);
-  else if (message.type() === "error" && !/favicon|manifest|Failed to load resource/.test(text)) errors.push(text);
+  if (message.type() === "error" && !/favicon|manifest|Failed to load resource/.test(text)) errors.push(text);
 });
 page.on("pageerror", (error) => errors.push(String(error)));
 
-const shot = (name) => page.screenshot({ path: path.join(shots, `control-${name}.png`) });
+const shot = (name) => page.screenshot({ path: path.join(shots, `control-${name}.png`), timeout: 40000 }).catch(() => {}); // a picture is no check
 const body = () => page.evaluate(() => {
   const walk = (node) => (node.shadowRoot ? [...node.shadowRoot.childNodes] : []).concat([...node.childNodes])
     .map((child) => (child.nodeType === 3 ? child.textContent : child.nodeType === 1 && !/STYLE|SCRIPT/.test(child.tagName) ? walk(child) : "")).join(" ");
@@ -45,7 +54,7 @@ const check = async (name, pattern, seconds) => {
   return ok;
 };
 const say = async (text) => {
-  const box = page.locator("textarea").first();
+  const box = page.locator("textarea:visible").first();
   await box.click();
   await box.fill(text);
   await page.keyboard.press("Enter");
@@ -64,18 +73,18 @@ const step = async (name, work) => {
 };
 
 await step("load", async () => {
-  await page.goto(address, { waitUntil: "load" });
+  await page.goto(address, { waitUntil: "load", timeout: 60000 });
   await page.waitForTimeout(2500);
-  const confirm = page.locator('openclaw-modal-dialog button:has-text("Confirm")').first(); // the other gateway
-  if (await confirm.count()) await confirm.click();
+  const confirm = page.locator('openclaw-modal-dialog button:has-text("Confirm"), button:has-text("Switch to 127")').first();
+  if (await confirm.count()) await confirm.click(); // yes, another gateway than the one its files come from
   await page.waitForTimeout(1500);
-  if (!(await page.locator("textarea").count())) {
+  if (!(await page.locator("textarea:visible").count())) {
     await page.fill('input[type="password"]', token).catch(() => {});
     await page.locator('button:has-text("Connect")').first().click({ timeout: 3000 }).catch(() => {});
   }
-  await page.locator("textarea").first().waitFor({ timeout: 20000 });
+  await page.locator("textarea:visible").first().waitFor({ timeout: 20000 });
   errors.length = 0; // before the confirmation the page looks for a gateway where its files are
-  await check("load", /Chat/);
+  await check("load", /Chat|Message main/);
 });
 await step("chat", async () => {
   await say("SAY ahoy from the browser");
@@ -90,7 +99,7 @@ await step("abort", async () => {
   await say("STALL 400");
   await page.waitForTimeout(2000);
   const stop = page.locator('button:has-text("Stop"), button[title*="Stop"], button[aria-label*="Stop"]').first();
-  await stop.click({ timeout: 8000 });
+  await stop.click({ timeout: 8000, force: true }); // it pulses
   await page.waitForTimeout(2000);
   await shot("abort");
   tell("abort", (await page.locator('button:has-text("Stop"), button[title*="Stop"], button[aria-label*="Stop"]').count()) === 0);
@@ -109,19 +118,23 @@ await step("approval", async () => {
   await check("approval answered", /echo: TOOL exec/);
 });
 await step("new session", async () => {
-  await page.locator('button:has-text("New session"), button[title*="New session"], button[aria-label*="New session"]').first().click({ timeout: 8000 });
+  await page.locator('button:has-text("New session"), button[title*="New session"], button[aria-label*="New session"], a[aria-label="New conversation"]').first().click({ timeout: 8000 });
   await page.waitForTimeout(2500);
   await say("SAY a second room");
   await check("new session", /(?<!SAY )a second room/);
 });
 await step("session switch", async () => {
-  await page.locator('a:has-text("Main Session"), button:has-text("Main Session"), [role="button"]:has-text("Main Session")').last().click({ timeout: 8000 });
+  // since 2026.9 the first session of an agent is its "Home"
+  await page.locator('a:has-text("Main Session"), button:has-text("Main Session"), [role="button"]:has-text("Main Session"), a:has-text("Home")').last().click({ timeout: 8000 });
   await check("session switch", /(?<!SAY )ahoy from the browser/);
 });
 await step("model menu", async () => {
   // it names the model in use and its level: "Model · High"
-  await page.locator('button, [role="button"], summary').filter({ hasText: /^\s*[^·]{1,40} · \S+\s*$/ }).last().click({ timeout: 8000 });
+  const newer = page.locator('summary[aria-label^="Chat model"]').first(); // since 2026.9 two menus
+  if (await newer.count()) await newer.click();
+  else await page.locator('button, [role="button"], summary').filter({ hasText: /^\s*[^·]{1,40} · \S+\s*$/ }).last().click({ timeout: 8000 });
   await check("model menu", /Second/);
+  if (await newer.count()) await page.locator('summary[aria-label^="Chat thinking level"]').first().click();
   tell("thinking menu", await sees(/Minimal/i, 3) && await sees(/Medium/i, 3));
   await page.keyboard.press("Escape");
 });
@@ -131,11 +144,13 @@ for (const tab of ["overview", "sessions", "cron", "config", "logs", "agents", "
     await page.evaluate((to) => { history.pushState({}, "", to + location.search); dispatchEvent(new PopStateEvent("popstate")); }, `/${tab}`);
     await page.waitForTimeout(2500);
     await shot(`tab-${tab}`);
-    const missing = failed.slice(from).filter((text) => !/unknown method/.test(text));
+    const missing = failed.slice(from).filter((text) => !/: method not supported: /.test(text));
     const news = errors.slice(broken);
     tell(`tab ${tab}`, !missing.length && !news.length, [...missing, ...news].join("\n"));
   });
 }
+const strange = failed.filter((text) => !/: method not supported: /.test(text));
+tell("every call is understood", !strange.length, [...new Set(strange)].join("\n"));
 tell("console without errors", errors.length === 0, errors.join("\n"));
 console.log(JSON.stringify({ failed }));
 await browser.close();

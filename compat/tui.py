@@ -57,7 +57,7 @@ def drive(place: Place, tally: Tally) -> None:
     """Chat, tool card, abort, levels, models, sessions."""
     screen = Screen(place)
     try:
-        tally.has("tui: connects", until(screen.see, r"connected \| idle", seconds=60), r"connected", r"fake/model")
+        tally.has("tui: connects", until(screen.see, r"connected \| idle", seconds=180), r"connected", r"(?i)\bmodel\b")
         _talk(screen, tally)
         _levels(screen, tally)
         _places(screen, tally)
@@ -91,11 +91,11 @@ def _abort(screen: Screen, tally: Tally) -> None:
 
 
 def _levels(screen: Screen, tally: Tally) -> None:
-    _step(screen, tally, "think", "/think high", r"thinking set to high", r"\| think high")
+    _step(screen, tally, "think", "/think high", r"thinking set to high", r"\| (think|\S+) high")
     _step(
         screen, tally, "think wrong", "/think sideways", r"(?i)(invalid|unrecognized|unknown|usage|use)[^\n]*(off|low)"
     )
-    _step(screen, tally, "model", "/model fake/second", r"model set to fake/second", r"\| fake/second")
+    _step(screen, tally, "model", "/model fake/second", r"model set to fake/second", r"\| (fake/)?second")
     _step(screen, tally, "fast", "/fast on", r"(?i)fast mode (enabled|on|set)|fast set to on")
     _step(screen, tally, "reasoning", "/reasoning on", r"(?i)reasoning[^\n]*on")
     _step(screen, tally, "usage", "/usage full", r"(?i)usage[^\n]*full")

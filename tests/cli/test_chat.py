@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import codecs
 import fcntl
 import io
@@ -175,6 +176,19 @@ def test_what_is_typed_before_there_is_a_screen_is_shown_kept_and_sent(demo: Pat
     glass.type("\x04")
     glass.until("\x1b[?1049l")
     glass.until("To go on")
+    assert left(glass) == 0
+
+
+def test_kitty_hands_over_the_picture_of_its_clipboard(demo: Path) -> None:
+    glass = Glass(demo, term="xterm-kitty")
+    glass.until("builtin/demo")
+    glass.type("\x16")
+    glass.until("\x1b]5522;type=read;aW1hZ2UvcG5n\x1b\\")
+    picture = base64.b64encode(b"\x89PNG and more").decode()
+    for told in ("OK", f"DATA:mime=aW1hZ2UvcG5n;{picture}", "DONE"):
+        glass.type(f"\x1b]5522;type=read:status={told}\x1b\\")
+    glass.until("clipboard.png")
+    glass.process.terminate()
     assert left(glass) == 0
 
 

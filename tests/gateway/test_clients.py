@@ -15,6 +15,7 @@ import pytest
 from gateway.host import TOKEN, FakeHost, settings
 from palinurus.config.settings import Secret
 from palinurus.errors import Draining, NotFound, PalinurusError
+from palinurus.gateway import limits
 from palinurus.gateway.client import GatewayLink, LoginOptions, make_connect_params, make_identity, open_link
 from palinurus.gateway.rpc import (
     ADMIN,
@@ -218,13 +219,13 @@ async def test_requests_do_not_wait_for_each_other_but_have_a_limit(server: Gate
 async def test_control_plane_changes_are_paced(server: GatewayServer, clock: FakeClock) -> None:
     me = make_identity()
     async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me) as link:
-        for _ in range(3):
+        for _ in range(limits.WRITES):
             await link.call("test.change")
         with pytest.raises(MethodError) as found:
             await link.call("test.change")
         error = found.value
         assert (error.code, error.message) == ("UNAVAILABLE", "rate limit exceeded for test.change; retry after 61s")
-        assert error.details == {"method": "test.change", "limit": "3 per 60s"} and error.retryable
+        assert error.details == {"method": "test.change", "limit": f"{limits.WRITES} per 60s"} and error.retryable
     async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me) as link:
         assert "rate limit" in await said(link.call("test.change"))
         await clock.advance(61)

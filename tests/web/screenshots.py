@@ -25,7 +25,8 @@ LOOKS = {
     for scheme in ("light", "dark")
 }
 PAGES = (
-    "overview", "channels", "sessions", "agents", "skills", "memory", "cron", "access", "config", "logs",
+    "overview", "usage", "channels", "sessions", "agents", "models", "skills", "integrations", "memory", "cron",
+    "nodes", "access", "config", "logs",
 )  # fmt: skip
 JOBS = (
     ("Morning plan", {"kind": "cron", "expr": "0 8 * * 1-5"}, "What is on today?"),
@@ -62,7 +63,7 @@ async def talk(page: Any, folder: Path, look: str) -> None:
     await page.locator(".tool-head").last.click()
     await shoot(page, folder, f"chat-{look}")
     await page.click(".pick-model button")
-    await shoot(page, folder, f"models-{look}")
+    await shoot(page, folder, f"picker-{look}")
     await page.keyboard.press("Escape")
     await page.fill(BOX, "/")
     await shoot(page, folder, f"commands-{look}")
@@ -104,6 +105,12 @@ async def tour(page: Any, site: Served, folder: Path, look: str) -> None:
         payload = {"kind": "agentTurn", "message": text}
         job = {"name": name, "schedule": schedule, "sessionTarget": "isolated", "payload": payload}
         await page.evaluate("job => window.palinurus.request('cron.add', job)", job)
+    for ident, name in (("a" * 64, "shed"), ("b" * 64, "phone")):
+        node = {"nodeId": ident, "displayName": name, "platform": "linux", "commands": ["system.run", "system.notify"]}
+        asked = await page.evaluate("one => window.palinurus.request('node.pair.request', one)", node)
+        if name == "shed":
+            told = {"requestId": asked["request"]["requestId"]}
+            await page.evaluate("one => window.palinurus.request('node.pair.approve', one)", told)
     notes = Path(site.app.settings.agents["main"].workspace)
     (notes / "MEMORY.md").write_text("# Facts\n\n- The boat is called Halcyon; she lies at berth 12.\n")
     for view in PAGES:

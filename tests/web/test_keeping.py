@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from palinurus.cli.gateway.reload import apply_live_settings
+from palinurus.config.load import load_config
 from palinurus.testing.model import ScriptedModel, say
 from web.conftest import Visit
 from web.served import served
@@ -103,6 +105,11 @@ async def test_a_hit_opens_the_message_and_a_link_is_made_and_taken_back(page: A
     await page.fill('input[aria-label="Search sessions"]', "")
     await page.click(".chat-head .more button")
     await page.click("[role=option] >> text=Share")
+    await page.wait_for_selector(".keeping >> text=without signing in")  # what a link means, before there can be one
+    await page.click(".keeping >> text=Allow links")
+    await page.wait_for_selector(".toasts >> text=Saved")
+    written = load_config(site.app.settings.home, {}).settings
+    site.app.settings = apply_live_settings(site.app.settings, written)  # as `pal gateway` does when it sees the file
     await page.click(".keeping >> text=Make a link")
     link = await page.input_value(".keeping .link input")
     other = await page.context.browser.new_context()  # somebody who knows nothing but the link

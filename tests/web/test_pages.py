@@ -21,8 +21,9 @@ PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAO
 LONG = 90_000  # ms that another process may take on a busy machine
 VIEWS = (
     *("overview", "usage", "channels", "sessions", "agents", "models", "skills", "integrations", "memory", "cron"),
-    *("access", "config", "logs", "debug"),
+    *("access", "nodes", "fleet", "config", "logs", "debug"),
 )
+PHONE = {"width": 375, "height": 740}
 
 
 async def turn(page: Any, view: str) -> None:
@@ -33,7 +34,8 @@ async def turn(page: Any, view: str) -> None:
 
 async def serious(page: Any, where: str, rules: str = "") -> list[str]:
     """What axe finds in a part of the page; `rules`: only these."""
-    options = {"resultTypes": ["violations"], "preload": False, "iframes": False}
+    options: dict[str, Any] = {"resultTypes": ["violations"], "preload": False, "iframes": False}
+    options |= {"rules": {"target-size": {"enabled": True}}}  # WCAG 2.2, off by default
     options |= {"runOnly": [rules]} if rules else {}
     found = await page.evaluate("([where, options]) => axe.run(where, options)", [where, options])
     return [
@@ -73,12 +75,27 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     await page.click(".why [role=tab] >> text=Changes")
     await page.wait_for_selector(".why .diff .add")
     await look()
+
+    async def look_small() -> None:
+        """On a phone, in the dark: all rules, and nothing is wider than the screen."""
+        nonlocal found
+        wide = await page.evaluate("[innerWidth, innerHeight]")
+        await page.set_viewport_size(PHONE)
+        await page.emulate_media(color_scheme="dark")
+        found += await serious(page, ".content")
+        over = await page.evaluate("document.documentElement.scrollWidth")
+        found += [f"{page.url} is {over} px wide"] if over > PHONE["width"] else []
+        await page.emulate_media(color_scheme="light")
+        await page.set_viewport_size({"width": wide[0], "height": wide[1]})
+
     for view in VIEWS:
         await turn(page, view)
         await look()
+        await look_small()
     await page.evaluate("history.pushState(null, '', '/setup'); dispatchEvent(new PopStateEvent('popstate'))")
     await page.wait_for_selector("pal-setup form")
     await look()
+    await look_small()
     assert not found, "\n".join(found)
 
 

@@ -52,3 +52,9 @@ def test_the_scanner_sees_what_it_should() -> None:
     assert {text for _, text in list_unspoken(code)} == {"Shown here", "inner", "Bare \0"}
     assert list(list_keys('plural(n, "{n} file", "{n} files")')) == [("{n} files", True)]
     assert Path(SOURCE / "words.ts").is_file()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_text_is_kept_that_nobody_shows(language: str) -> None:
+    keys = {key for path in FILES for key, _ in list_keys(path.read_text(encoding="utf-8"))}
+    assert [key for key in read_table(language) if key not in keys] == []

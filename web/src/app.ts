@@ -9,6 +9,7 @@ import "./login";
 import { PAGES, title } from "./sidebar";
 import "./sidebar";
 import { BASE } from "./place";
+import { told } from "./text";
 import { tr } from "./words";
 
 class App extends Part {
@@ -108,7 +109,7 @@ class App extends Part {
     return html`<a class="skip" href="#main" @click=${(e: Event) => { e.preventDefault(); (document.querySelector("pal-composer textarea, main") as HTMLElement | null)?.focus(); }}>${tr`Skip to the conversation`}</a>
       <div class="frame"><pal-sidebar></pal-sidebar><div class="scrim" @click=${() => document.body.classList.remove("side-open")}></div>
         <div class="content">${this.line()}${this.page()}</div></div>
-      <div class="toasts" role="status" aria-live="polite">${store.toasts.map((toast) => html`<p class=${toast.tone}>${toast.text}${toast.act ? html` <button type="button" class="ghost small" @click=${() => { store.untoast(toast.id); toast.act!.run(); }}>${toast.act.label}</button>` : nothing}</p>`)}</div>
+      <div class="toasts" role="status" aria-live="polite">${store.toasts.map((toast) => html`<p class=${toast.tone}>${told(toast.text)}${toast.act ? html` <button type="button" class="ghost small" @click=${() => { store.untoast(toast.id); toast.act!.run(); }}>${toast.act.label}</button>` : nothing}</p>`)}</div>
       ${this.switching ? this.switcher() : nothing}`;
   }
 }

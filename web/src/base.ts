@@ -2,6 +2,7 @@
 import { html, LitElement, nothing, type TemplateResult } from "lit";
 import { Refusal, type Payload } from "./client";
 import { store } from "./store";
+import { told } from "./text";
 import { tr } from "./words";
 
 export { html, LitElement, nothing, store };
@@ -74,7 +75,7 @@ export class Page extends Part {
   render(): unknown {
     return html`<main class="page" tabindex="0">
       <header class="page-head"><div><h1>${this.heading}</h1><p>${this.about}</p></div><div class="tools">${this.tools()}</div></header>
-      ${this.problem ? html`<p class="banner error" role="alert">${this.problem}</p>` : nothing}
+      ${this.problem ? html`<p class="banner error" role="alert">${told(this.problem)}</p>` : nothing}
       ${this.data ? this.body(this.data) : this.problem ? nothing : skeleton()}
     </main>`;
   }

@@ -14,6 +14,7 @@ const views: Record<string, [() => Promise<unknown>, () => unknown]> = {
   integrations: [() => import("./control/integrations"), () => html`<pal-integrations></pal-integrations>`],
   memory: [() => import("./control/memory"), () => html`<pal-memory></pal-memory>`],
   cron: [() => import("./control/cron"), () => html`<pal-cron></pal-cron>`],
+  nodes: [() => import("./control/nodes"), () => html`<pal-nodes></pal-nodes>`],
   fleet: [() => import("./control/fleet"), () => html`<pal-fleet></pal-fleet>`],
   access: [() => import("./control/access"), () => html`<pal-access></pal-access>`],
   config: [() => import("./control/config"), () => html`<pal-config></pal-config>`],

@@ -1,12 +1,13 @@
 // A form in a dialog: fields that are told as values, what was written goes to `send`, and what it says is wrong stands there.
 import { html, LitElement, nothing } from "lit";
 import type { Payload } from "./client";
+import { told } from "./text";
 import { tr } from "./words";
 
 export interface Field {
   name: string;
   label: string;
-  kind?: "text" | "password" | "number" | "area" | "choice" | "check" | "url" | "datetime-local";
+  kind?: "note" | "text" | "password" | "number" | "area" | "choice" | "check" | "url" | "datetime-local";
   value?: string | number | boolean;
   options?: [string, string][];
   hint?: unknown;
@@ -51,7 +52,7 @@ class FormDialog extends LitElement {
     event.preventDefault();
     this.busy = true;
     this.problem = "";
-    const shown = this.asked.fields.filter((field) => !field.when || field.when(this.values));
+    const shown = this.asked.fields.filter((field) => field.kind !== "note" && (!field.when || field.when(this.values)));
     const told = Object.fromEntries(shown.map((field) => [field.name, field.kind === "number" ? (this.values[field.name] === "" ? null : Number(this.values[field.name])) : typeof this.values[field.name] === "string" ? this.values[field.name].trim() : this.values[field.name]]));
     try {
       this.problem = (await this.asked.send(told)) || "";
@@ -71,6 +72,7 @@ class FormDialog extends LitElement {
     const id = `form-${field.name}`;
     const value = this.values[field.name];
     const typed = (event: Event) => this.set(field.name, (event.target as HTMLInputElement).value);
+    if (field.kind === "note") return html`<p class="banner">${told(field.label)}</p>`;
     if (field.kind === "check") return html`<label class="check"><input id=${id} type="checkbox" .checked=${Boolean(value)} @change=${(e: Event) => this.set(field.name, (e.target as HTMLInputElement).checked)}> ${field.label}</label>`;
     const inside = field.kind === "choice"
       ? html`<select id=${id} @change=${typed}>${(field.options ?? []).map(([name, label]) => html`<option value=${name} ?selected=${name === value}>${label}</option>`)}</select>`
@@ -85,7 +87,7 @@ class FormDialog extends LitElement {
     return html`<dialog class="edit form-dialog" aria-label=${title} @close=${() => this.close()}><form @submit=${(e: Event) => void this.submit(e)}>
       <h2>${title}</h2>${about ? html`<p class="dim">${about}</p>` : nothing}
       ${fields.filter((field) => !field.when || field.when(this.values)).map((field) => html`<div class="ask">${this.input(field)}${field.hint ? html`<p class="dim">${field.hint}</p>` : nothing}</div>`)}
-      <div role="alert">${this.problem ? html`<p class="banner error">${this.problem}</p>` : nothing}</div>
+      <div role="alert">${this.problem ? html`<p class="banner error">${told(this.problem)}</p>` : nothing}</div>
       <div class="actions"><button type="button" class="plain" @click=${() => this.close()}>${tr`Cancel`}</button><button type="submit" class="primary" ?disabled=${this.busy}>${word ?? tr`Save`}</button></div></form></dialog>`;
   }
 }

@@ -3,9 +3,12 @@
 import { html, nothing } from "lit";
 import { Part, store, type Payload } from "./base";
 import { exported, print, tag } from "./keep";
+import { writeConfig } from "./settings";
 import { title } from "./sidebar";
 import { ago, moment } from "./text";
 import { tr } from "./words";
+
+const LOOK = 500; // ms
 
 class Keeping extends Part {
   static properties = { what: { state: true }, link: { state: true }, shares: { state: true } };
@@ -46,9 +49,24 @@ class Keeping extends Part {
     await this.links();
   }
 
+  /** The owner's one click; it acts at once. */
+  private async allow(): Promise<void> {
+    try {
+      await writeConfig({ gateway: { controlUi: { sharing: true } } });
+      for (let look = 0; look < 10 && this.link === "off"; look++) {
+        await new Promise((done) => setTimeout(done, LOOK)); // until the gateway has read its changed config
+        this.link = "";
+        await this.links();
+      }
+    } catch (error) {
+      store.toast((error as Error).message, "error");
+    }
+  }
+
   private sharing(): unknown {
     const row = this.rows[0]!;
-    if (this.link === "off") return html`<p>${tr`Links are switched off here (gateway.controlUi.sharing).`}</p>`;
+    if (this.link === "off") return html`<p>${tr`Links are off. With a link anybody who can reach this gateway reads that conversation without signing in, until the link ends or is revoked: your words and the answers, no files, no tools.`}</p>
+      <div class="actions"><button type="button" class="primary" @click=${() => void this.allow()}>${tr`Allow links`}</button></div>`;
     const here = (this.shares ?? []).filter((one) => one.sessionKey === row.key);
     const elsewhere = (this.shares ?? []).filter((one) => one.sessionKey !== row.key);
     return html`<p class="dim">${tr`Whoever has the link reads what you and the agent have said until now: no files, no tools, nothing that is said later. It must be able to reach this gateway.`}</p>

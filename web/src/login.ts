@@ -26,7 +26,7 @@ class Login extends Part {
         <label>${password ? tr`Gateway password` : tr`Gateway token`}<input name="secret" type="password" autocomplete="current-password" required autofocus aria-invalid=${wrong} aria-describedby="login-problem"></label>
         <p id="login-problem" class="warn" role="alert">${wrong ? password ? tr`That password is not the right one.` : tr`That token is not the right one.` : ""}</p>
         <button type="submit" class="primary">${tr`Sign in`}</button>`}
-      ${refusal && !code.endsWith("_MISSING") ? html`<p class="dim">${refusal.message}</p>` : nothing}
+      ${refusal && !wrong && !code.endsWith("_MISSING") ? html`<p class="dim">${refusal.message}</p>` : nothing}
     </form></main>`;
   }
 

@@ -178,7 +178,7 @@ class Setup extends Part {
         <div class="asks">${this.way === "key" ? this.keyed(status) : this.way === "local" ? this.local(status) : this.server()}</div></fieldset>
       <fieldset ?disabled=${Boolean(this.busy)}><legend><b>2</b> ${tr`Where should the agent keep its files?`}</legend>
         <div class="asks"><label class="whole"><span class="sr">${tr`Workspace`}</span><input name="workspace" spellcheck="false" .value=${status.workspace}></label></div></fieldset>
-      <fieldset><legend><b>3</b> ${tr`Chat apps`}</legend><p class="dim">${rich`You can add them later under Channels, or with ${html`<code>pal channels add</code>`}.`}</p></fieldset>
+      <fieldset><legend>${tr`Chat apps`}</legend><p class="dim">${rich`You can add them later under Channels, or with ${html`<code>pal channels add</code>`}.`}</p></fieldset>
       <div role="alert">${this.problem ? html`<p class="banner error">${this.problem}</p>` : nothing}</div>
       <div class="actions">
         ${this.busy ? html`<span class="wait" role="status"><i class="spin" aria-hidden="true"></i>${this.busy}</span>` : html`<button type="submit" class="primary" ?disabled=${none}>${tr`Test and start`}</button>`}

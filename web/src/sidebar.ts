@@ -10,7 +10,7 @@ import { tr } from "./words";
 
 export const PAGES: [string, string, string][] = [
   ["overview", tr`Overview`, "chart"], ["usage", tr`Usage`, "bolt"], ["channels", tr`Channels`, "plug"], ["sessions", tr`Sessions`, "archive"], ["agents", tr`Agents`, "people"],
-  ["models", tr`Models`, "spark"], ["skills", tr`Skills`, "file"], ["integrations", tr`Integrations`, "tool"], ["memory", tr`Memory`, "brain"], ["cron", tr`Schedule`, "clock"],
+  ["models", tr`Models`, "spark"], ["skills", tr`Skills`, "file"], ["integrations", tr`Integrations`, "tool"], ["memory", tr`Memory`, "brain"], ["cron", tr`Schedule`, "clock"], ["nodes", tr`Nodes`, "canvas"],
   ["access", tr`Access`, "shield"], ["config", tr`Settings`, "gear"], ["logs", tr`Logs`, "terminal"], ["debug", tr`Debug`, "list"],
 ];
 
@@ -53,7 +53,7 @@ function marked(text: string, query: string): unknown {
 class Sidebar extends Part {
   static properties = { filter: { state: true }, hits: { state: true }, over: { state: true } };
   over = ""; // the conversation that is pointed at
-  private most = 20; // places of what was said
+  private more = false; // places of what was said
   filter = "";
   hits: Payload[] = []; // where it was said
   private wait = 0;
@@ -62,10 +62,15 @@ class Sidebar extends Part {
     this.filter = text;
     clearTimeout(this.wait);
     if (text.trim().length < 3 || !store.client.has("sessions.search")) this.hits = [];
-    else this.wait = window.setTimeout(async () => {
-      const found = await store.client.request<Payload>("sessions.search", { query: text, limit: this.most }).catch(() => null);
-      if (this.filter === text) this.hits = found?.hits ?? [];
-    }, 250);
+    else this.wait = window.setTimeout(() => void this.look(text, 0), 250);
+  }
+
+  /** Where it was said, from the `offset`-th place on. */
+  private async look(text: string, offset: number): Promise<void> {
+    const found = await store.client.request<Payload>("sessions.search", { query: text, limit: offset ? 100 : 20, offset }).catch(() => null);
+    if (this.filter !== text) return;
+    this.more = Boolean(found?.more);
+    this.hits = [...this.hits.slice(0, offset), ...(found?.hits ?? [])];
   }
 
   private move(event: KeyboardEvent): void {
@@ -142,7 +147,7 @@ class Sidebar extends Part {
         })}
         ${needle && this.hits.length ? html`<h2>${tr`In messages`}</h2>${this.hits.map((hit) => html`<a class="session hit" href="${BASE}/chat/${encodeURIComponent(hit.key)}" @click=${(e: MouseEvent) => this.opened(e, hit.key, hit.messageId)}>
           <span class="name">${marked(hit.text, this.filter)}</span><span class="when">${ago(hit.at)}</span><span class="preview">${hit.role} · ${title(store.sessions.find((row) => row.key === hit.key) ?? { key: hit.key, displayName: hit.key.replace(/^agent:/, "") })}</span></a>`)}
-          ${this.hits.length >= this.most && this.most < 100 ? html`<button type="button" class="ghost small older" @click=${() => { this.most = 100; this.find(this.filter); }}>${tr`Show more`}</button>` : nothing}` : nothing}
+          ${this.more ? html`<button type="button" class="ghost small older" @click=${() => void this.look(this.filter, this.hits.length)}>${tr`Show more`}</button>` : nothing}` : nothing}
         ${!needle && store.older > 0 ? html`<button type="button" class="ghost small older" @click=${() => store.listMore()}>${tr`Show older (${store.older})`}</button>` : nothing}
         ${store.sessionsLoaded && !rows.length && !this.hits.length ? html`<p class="none">${needle ? tr`No session matches.` : tr`No conversations yet.`}</p>` : nothing}
       </div>

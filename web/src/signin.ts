@@ -3,16 +3,17 @@ import { html, LitElement, nothing } from "lit";
 import { encode } from "uqr";
 import type { Payload } from "./client";
 import { store } from "./store";
+import { told } from "./text";
 import { tr } from "./words";
 
 const LOOK = 2_000; // ms between two looks
 
 /** A QR code as a picture; drawn here, so that nobody else sees what is in it. */
-function drawn(text: string): unknown {
+export function drawn(text: string): unknown {
   const { data, size } = encode(text, { border: 2 });
   const path = data.flatMap((row, y) => row.map((on, x) => (on ? `M${x} ${y}h1v1h-1z` : ""))).join("");
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size} ${size}"><path d="${path}"/></svg>`;
-  return html`<img class="code" alt=${tr`QR code of the address`} src="data:image/svg+xml,${encodeURIComponent(svg)}">`;
+  return html`<img class="code" alt=${tr`QR code`} src="data:image/svg+xml,${encodeURIComponent(svg)}">`;
 }
 
 class SignIn extends LitElement {
@@ -67,9 +68,9 @@ class SignIn extends LitElement {
     return html`<dialog class="edit" aria-label=${tr`Sign in`} @close=${() => this.isConnected && this.end(false)}><h2>${tr`Sign in`}</h2>
       <p><a href=${url} target="_blank" rel="noopener noreferrer">${tr`Open the sign-in page`}</a></p>
       ${code ? html`<p>${tr`Type this code there:`}</p><p class="bigcode"><code>${code}</code></p><p class="dim">${tr`Never give this code to anybody who asks you for it.`}</p>` : nothing}
-      ${drawn(url)}${note ? html`<p class="dim">${note}</p>` : nothing}
+      ${drawn(url)}${note ? html`<p class="dim">${told(note)}</p>` : nothing}
       ${kind === "browser" ? html`<form @submit=${(e: Event) => void this.paste(e)}><label for="pasted">${tr`If the page you end at cannot be opened: paste its address here`}</label><input id="pasted" autocomplete="off" .value=${this.pasted} @input=${(e: Event) => (this.pasted = (e.target as HTMLInputElement).value)}><button type="submit" class="plain" ?disabled=${!this.pasted.trim()}>${tr`Continue`}</button></form>` : nothing}
-      <div role="alert">${this.problem ? html`<p class="banner error">${this.problem}</p>` : html`<p class="wait"><i class="spin" aria-hidden="true"></i>${tr`Waiting for you to sign in…`}</p>`}</div>
+      <div role="alert">${this.problem ? html`<p class="banner error">${told(this.problem)}</p>` : html`<p class="wait"><i class="spin" aria-hidden="true"></i>${tr`Waiting for you to sign in…`}</p>`}</div>
       <div class="actions"><button type="button" class="plain" @click=${() => this.end(false)}>${tr`Cancel`}</button></div></dialog>`;
   }
 }

@@ -1,4 +1,5 @@
 // Small words: times, sizes, durations, the text of messages.
+import { html } from "lit";
 import type { Payload } from "./client";
 import { language, tr } from "./words";
 
@@ -14,6 +15,12 @@ export function ago(ms: number | null | undefined): string {
   if (past > 30 * 86_400_000) return new Date(ms).toLocaleDateString(language());
   for (const [size, unit] of units) if (Math.abs(past) >= size) return relative.format(-Math.round(past / size), unit);
   return tr`now`;
+}
+
+/** A sentence of the gateway, the `commands` in it as such. */
+export function told(text: unknown): unknown {
+  const parts = String(text ?? "").split("`");
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? html`<code>${part}</code>` : part)) : text;
 }
 
 export const clock = (ms: number): string => new Date(ms).toLocaleTimeString(language(), { hour: "2-digit", minute: "2-digit" });

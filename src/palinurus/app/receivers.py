@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from palinurus.channels import LOGOUTS, load_signin_action
+from palinurus.channels import CHANNELS, LOGOUTS, advise_missing_library, load_signin_action
 from palinurus.channels.accounts import AccountsChannel
 from palinurus.channels.intake import USUAL, keep_receiving
 from palinurus.channels.kit import ChannelKit
@@ -52,6 +52,7 @@ class ChannelReceivers:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._heard: dict[str, float] = {}  # when a channel last brought a message
         self._watching: asyncio.Task[None] | None = None
+        self.table = CHANNELS
 
     async def open(self) -> None:
         """Receive everywhere, but where another node does."""
@@ -66,6 +67,9 @@ class ChannelReceivers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def list_missing(self) -> dict[str, str]:
+        return {name: fix for name, entry in self.table.items() if (fix := advise_missing_library(entry))}
 
     def all(self) -> tuple[ChannelAccountState, ...]:
         """Every account, by channel; last those that could not be opened."""

@@ -10,10 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
-from importlib.util import find_spec
 from typing import TypeAlias
 
-from palinurus.channels import CHANNELS, LOGINS, load_signin_action
+from palinurus.channels import CHANNELS, LOGINS, advise_missing_library, load_signin_action
 from palinurus.channels.kit import ChannelKit
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest
@@ -87,8 +86,8 @@ class SignInRunner:
         entry = CHANNELS.get(channel)
         if entry is None or channel not in LOGINS:
             raise BadRequest(f"{channel} has no sign-in of its own", fix="`pal channels add` writes its token")
-        if entry.needs and find_spec(entry.needs) is None:
-            raise BadRequest(f"{channel} needs the package {entry.needs}", fix=f"`pal extras add {entry.extra}`")
+        if fix := advise_missing_library(entry):
+            raise BadRequest(f"{channel} needs the package {entry.needs}", fix=f"`{fix}`")
         kit, going = self._kit(channel, account), _Going(channel)
         await self._lines.stop(channel)
         going.task = asyncio.ensure_future(self._signed(channel, kit, going))

@@ -39,6 +39,7 @@ CHANNELS: dict[str, ChannelEntry] = {
     "msteams": ChannelEntry("palinurus.channels.msteams.channel:TeamsChannel"),
     "googlechat": ChannelEntry("palinurus.channels.googlechat.channel:GoogleChatChannel"),
     "nextcloud-talk": ChannelEntry("palinurus.channels.nextcloudtalk.channel:NextcloudTalkChannel"),
+    "bluebubbles": ChannelEntry("palinurus.channels.bluebubbles.channel:BlueBubblesChannel"),
     "sms": ChannelEntry("palinurus.channels.sms.channel:SmsChannel"),
     "xmpp": ChannelEntry("palinurus.channels.xmpp.channel:make_xmpp_channel"),
     "webhook": ChannelEntry("palinurus.channels.webhook.channel:WebhookChannel"),
@@ -56,13 +57,17 @@ def load_signin_action(table: Mapping[str, str], name: str) -> Callable[..., Awa
     return cast("Callable[..., Awaitable[str]]", getattr(import_module(module), attribute)) if module else None
 
 
+def advise_missing_library(entry: ChannelEntry) -> str:
+    """The command that brings what a channel needs; "" if all of it is here."""
+    return f"pal extras add {entry.extra}" if entry.needs and find_spec(entry.needs) is None else ""
+
+
 def make_channel(name: str, kit: ChannelKit) -> Channel | None:
     """The channel, or None if there is no such one. Raises ConfigError when its settings or its library are wanting."""
     entry = CHANNELS.get(name)
     if entry is None:
         return None
-    if entry.needs and find_spec(entry.needs) is None:
-        hint = f"`pal extras add {entry.extra}`"
-        raise ConfigError((Problem(f"channels.{name}", f"needs the package {entry.needs}", hint=hint),))
+    if fix := advise_missing_library(entry):
+        raise ConfigError((Problem(f"channels.{name}", f"needs the package {entry.needs}", hint=f"`{fix}`"),))
     module, _, attribute = entry.where.partition(":")
     return cast("Callable[[ChannelKit], Channel]", getattr(import_module(module), attribute))(kit)

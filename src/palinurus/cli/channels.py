@@ -13,13 +13,12 @@ import os
 import sys
 import uuid
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 
 from palinurus.app.channels import make_signin_kit
-from palinurus.channels import CHANNELS, LOGINS, load_signin_action, make_channel
+from palinurus.channels import CHANNELS, LOGINS, advise_missing_library, load_signin_action, make_channel
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, read_pair, to_json
 from palinurus.cli.reach.gateway import call_gateway, reach_gateway
 from palinurus.cli.reach.http import is_gateway_running
@@ -60,8 +59,8 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(strip_controls(f"{row['channel']}/{row['account']}  dm {row['dmPolicy']}, groups {row['groupPolicy']}"))
     for name, entry in CHANNELS.items() if asked.all else ():
         if name not in loaded.settings.accounts:
-            ready = not entry.needs or find_spec(entry.needs) is not None
-            print(f"{name}  not set up" + ("" if ready else f"; needs `pal extras add {entry.extra}`"))
+            fix = advise_missing_library(entry)
+            print(f"{name}  not set up" + (f"; needs `{fix}`" if fix else ""))
     if not rows:
         print("no channels yet; `pal channels add telegram` adds one")
     return 0
@@ -140,9 +139,8 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     _told(set_config_key(loaded.settings.home, os.environ, key, value), f"{name}{_of(asked)} is set up")
     if name in LOGINS:
         print(f"now sign in: pal channels login {name}")
-    entry = CHANNELS[name]
-    if entry.needs and find_spec(entry.needs) is None:
-        print(f"its library is missing: `pal extras add {entry.extra}`")
+    if fix := advise_missing_library(CHANNELS[name]):
+        print(f"its library is missing: `{fix}`")
     print("strangers who write get a code; `pal pairing approve CODE` lets them in, the first one as the owner")
     return 0
 
@@ -151,8 +149,8 @@ def _choose() -> str:
     """What there is, and which one a person at the terminal wants; "" for none."""
     for name, entry in sorted(CHANNELS.items()):
         needs = "; ".join(need.about for need in NEEDS.get(name, ())) or "a sign-in"
-        ready = not entry.needs or find_spec(entry.needs) is not None
-        print(f"{name:<9} {needs}" + ("" if ready else f" (first `pal extras add {entry.extra}`)"))
+        fix = advise_missing_library(entry)
+        print(f"{name:<9} {needs}" + (f" (first `{fix}`)" if fix else ""))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("`pal channels add NAME` adds one")
         return ""

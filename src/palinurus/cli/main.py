@@ -146,6 +146,7 @@ PARTS: dict[str, str] = {
     "model-login": "palinurus.cli.models.login:run_models_login",
     "model-logout": "palinurus.cli.models.login:run_models_logout",
     "restored": "palinurus.cli.backup:finish_restore",  # one that was killed
+    "sessions-elsewhere": "palinurus.cli.sessions.elsewhere:run_elsewhere",
     "resume": "palinurus.cli.sessions.resume:find_resumed_session",
     "newest": "palinurus.cli.sessions.resume:find_newest_session",
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks

@@ -44,7 +44,7 @@ nothing is announced on the network
   . discovery gateway.tailscale
   gateway auth.allowTailscale
 there is no such channel
-  channels imessage bluebubbles feishu nostr twitch zalo zalouser
+  channels imessage feishu nostr twitch zalo zalouser
 no plugin of that kind
   plugins slots installs bundledDiscovery
   agents *.plugins

@@ -65,6 +65,10 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
         ChannelNeed("baseUrl", "the server's address, https://…"),
         ChannelNeed("botSecret", "the secret the bot was installed with", "NEXTCLOUD_TALK_BOT_SECRET"),
     ),
+    "bluebubbles": (
+        ChannelNeed("serverUrl", "where the BlueBubbles server on your Mac listens, http://…:1234"),
+        ChannelNeed("password", "its password", "BLUEBUBBLES_PASSWORD"),
+    ),
     "sms": (
         ChannelNeed("accountSid", "Twilio's Account SID, AC…", "TWILIO_ACCOUNT_SID"),
         ChannelNeed("authToken", "Twilio's Auth Token", "TWILIO_AUTH_TOKEN"),
@@ -119,6 +123,7 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "nextcloud-talk": {
         "text": "baseUrl botSecret botSecretFile botName apiUser apiPassword apiPasswordFile",
     },
+    "bluebubbles": {"text": "serverUrl password", "number": "pollSeconds"},
     "sms": {
         "text": "accountSid authToken fromNumber messagingServiceSid publicWebhookUrl apiBase", "number": "pollSeconds",
     },

@@ -17,7 +17,7 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway.rpc import ALL_SESSIONS, make_session_topic
 from palinurus.gateway.runs import RunPush, RunView
-from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry
+from palinurus.gateway.views import SessionReader, list_visible_entries, mark_run, project_entry
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.message import CONTROL_LANE
 
@@ -203,9 +203,12 @@ class RunBroadcaster:
             del self._seen[next(iter(self._seen))]
         row = await self._reader.find_row(session) if told < len(shown) else None
         for number, entry in enumerate(shown[told:], told + 1):
+            message = project_entry(entry, number)
+            if (run := self._runs.get(entry.item)) is not None:
+                mark_run(message, run.id)
             payload = {
                 "sessionKey": session,
-                "message": project_entry(entry, number),
+                "message": message,
                 "messageId": entry.id,
                 "messageSeq": number,
                 "session": row,

@@ -24,7 +24,7 @@ WINDOW = USUAL.window
 ADDRESSES = 4096  # addresses remembered
 STRANGERS = 1024  # WebSocket connections that have not logged in; the oldest goes first
 REQUESTS = 256  # requests of one client under way at once
-WRITES = 3  # changes of the control plane a minute, per client
+WRITES = 30  # changes of the control plane a minute, per client: each switch on the page is one (0113)
 REBUFFS = 10  # node-only methods an operator may call in a row
 
 K = TypeVar("K")

@@ -167,6 +167,13 @@ def project_history(
     return made
 
 
+def mark_run(message: dict[str, Any], run: str) -> None:
+    """Say which run a message belongs to: newer pages know by it what they sent and what they saw live."""
+    message["__openclaw"]["runId"] = run
+    if message["role"] == "user":
+        message["idempotencyKey"] = f"{run}:user"
+
+
 def project_entry(entry: TranscriptEntry, seq: int, chars: int | None = None) -> dict[str, Any]:
     """One transcript line as clients read it. Calls stand beside an assistant's text, not in it."""
     ours = {"id": entry.id, "seq": seq, "recordTimestampMs": to_millis(entry.timestamp)}

@@ -41,6 +41,10 @@ class ReceiversPort(Protocol):
         """Every account, by channel."""
         ...
 
+    def list_missing(self) -> dict[str, str]:
+        """Channels whose library is not here, with the command that brings it."""
+        ...
+
     async def start(self, channel: str) -> bool:
         """Receive there (again). False if somebody does already. Raises NotFound."""
         ...

@@ -20,7 +20,7 @@ from palinurus.core.types.channel import ChannelHttpRequest, SendFailure
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.model import ScriptedModel, say
 from palinurus.testing.platform import FastClock, make_channel_kit
-from palinurus.testing.web import googlechat, line, msteams, nextcloud, sms
+from palinurus.testing.web import bluebubbles, googlechat, line, msteams, nextcloud, sms
 from palinurus.testing.web.hooked import HookedPlatform
 
 # Each platform that calls us: its fake, and its usual person.
@@ -30,6 +30,7 @@ PLATFORMS: tuple[tuple[Callable[[], HookedPlatform], str], ...] = (
     (msteams.FakeTeams, msteams.ALICE),
     (googlechat.FakeGoogleChat, googlechat.ALICE),
     (nextcloud.FakeNextcloud, nextcloud.ALICE),
+    (bluebubbles.FakeBlueBubbles, bluebubbles.ALICE),
 )
 every = pytest.mark.parametrize(("make", "owner"), PLATFORMS, ids=lambda one: getattr(one, "name", ""))
 

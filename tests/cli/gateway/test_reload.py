@@ -39,6 +39,8 @@ def test_differences_are_named_two_levels_deep(tmp_path: Path) -> None:
     change = judge_config(old.settings, new)
     assert set(change.live) == {"gateway.responses", "version"} and change.restart == ()  # the port stays
     assert apply_live_settings(old.settings, new.settings).gateway.responses is False
+    write(tmp_path / "h", gateway={"port": 1111, "controlUi": {"sharing": True}})  # one press on the page
+    assert judge_config(old.settings, load_config(str(tmp_path / "h"), {})).restart == ()
     write(tmp_path / "h", session={"mainKey": "harbour"})
     assert "session.main_key" in judge_config(old.settings, load_config(str(tmp_path / "h"), {})).restart
 

@@ -1,69 +1,129 @@
-"""The screen's way to the agent: a running gateway if there is one, else the program in this process."""
+"""Every client with `gateway.mode: remote` talks to the gateway elsewhere, or says what to do; here nothing is done."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from palinurus.cli.args import load_settings
-from palinurus.cli.reach.embedded import EmbeddedGateway
-from palinurus.cli.reach.gateway import RunningGateway, find_connection_source
-from palinurus.clock import SystemClock
-from palinurus.errors import BadRequest, GatewayUnreachable, NotFound, StateLocked
-from palinurus.gateway import token
+from cli.reach.test_http import settle
+from palinurus.testing.model import ScriptedModel, say
+from support import inbound
+from web.served import TOKEN, Served, served
+
+ACP = (
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}},
+    {"jsonrpc": "2.0", "id": 2, "method": "session/list", "params": {}},
+)
+MCP = (
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "sessions_list", "arguments": {}}},
+)
+MAIN, SAID = "agent:main:main", "agent:main:far"  # a session that only the other gateway has
+# What is typed, what is sent, which words show that the other gateway answered.
+CLIENTS: dict[str, tuple[Sequence[str], str, str]] = {
+    "agent": (("agent", "-m", "hello"), "", "from afar"),
+    "headless": (("-p", "hello"), "", "from afar"),
+    "chat": (("chat", "--plain"), "hello\n", "from afar"),
+    "sessions": (("sessions",), "", SAID),
+    "show": (("sessions", "show", "far"), "", "from afar"),
+    "search": (("sessions", "search", "afar"), "", SAID),
+    "dashboard": (("dashboard", "--no-open"), "", f"/#token={TOKEN}"),
+    "acp": (("acp",), "".join(json.dumps(one) + "\n" for one in ACP), SAID),
+    "mcp": (("mcp", "serve"), "".join(json.dumps(one) + "\n" for one in MCP), MAIN),
+}
 
 
-async def test_the_program_in_this_process_with_a_door_for_us(demo: Path) -> None:
-    environ = dict(os.environ)
-    house = await find_connection_source(load_settings(environ), environ, SystemClock(), False)
+BASIC = ("agent", "chat", "sessions", "dashboard", "acp", "mcp")  # each has a way of its own to the gateway
+
+
+async def run_all(home: Path, every: Mapping[str, tuple[Sequence[str], str, str]]) -> dict[str, str]:
+    """What each says. Two at a time: a busy machine makes a gateway look dead."""
+    few = asyncio.Semaphore(2)
+
+    async def one(words: Sequence[str], sent: str, until: str) -> str:
+        async with few:
+            return await pal(home, words, sent, until)
+
+    return dict(zip(every, await asyncio.gather(*(one(*row) for row in every.values())), strict=True))
+
+
+async def pal(home: Path, words: Sequence[str], sent: str, until: str = "") -> str:
+    """What a command says, up to `until`: a bridge stays until its pipe is closed."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PALINURUS_HOME": str(home), "PYTHONPATH": "src"}
+    pipe = asyncio.subprocess.PIPE
+    ran = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "palinurus", *words),
+        env=environ,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert ran.stdin is not None and ran.stdout is not None
+    ran.stdin.write(sent.encode())
+    await ran.stdin.drain()
+    said = ""
+    if not until:
+        ran.stdin.close()
     try:
-        assert isinstance(house, EmbeddedGateway) and house.where == "in this process"
-        place = token.find_location(str(demo))
-        assert place is not None and place.chat and place.host == "127.0.0.1"  # others of this home are sent here
-        wire = await house.open()
-        found = await wire.call("chat.history", {"sessionKey": "main"})
-        assert found["sessionKey"] == "agent:main:main"
-        with pytest.raises(BadRequest, match="unknown method"):
-            await wire.call("no.such")
-        with pytest.raises(NotFound, match="more than one run begins") as refused:  # as without a gateway: kind and fix
-            for name in ("01aaa", "01aab"):
-                (demo / "changes" / "runs").mkdir(parents=True, exist_ok=True)
-                (demo / "changes" / "runs" / f"{name}.jsonl").touch()
-            await wire.call("changes.get", {"run": "01aa"})
-        assert refused.value.fix == "`pal changes --list` names them"
-        with pytest.raises(StateLocked):
-            await find_connection_source(load_settings(environ), environ, SystemClock(), True)
-        await wire.close()
-        with pytest.raises(GatewayUnreachable):
-            await wire.call("health")
-    finally:
-        await house.close()
+        async with asyncio.timeout(60):
+            while (not until or until not in said) and (line := await ran.stdout.readline()):
+                said += line.decode()
+            ran.stdin.close()
+            said += (await ran.stdout.read()).decode()
+    except TimeoutError:
+        ran.kill()
+        said += "(it never came)"
+    await ran.wait()
+    return said
 
 
-async def test_a_gateway_that_runs_is_used_and_left_running(demo: Path) -> None:
-    environ = dict(os.environ)
-    own = await find_connection_source(load_settings(environ), environ, SystemClock(), False)
-    assert isinstance(own, EmbeddedGateway)
-    try:
-        os.makedirs(demo, exist_ok=True)
-        (demo / "gateway.token").write_text(own._secret)
-        (demo / "gateway.token").chmod(0o600)
-        place = token.GatewayLocation("127.0.0.1", own._gateway.port, os.getpid(), proof=own._gateway.proof_key)
-        token.announce_location(str(demo), place)
-        house = await find_connection_source(load_settings(environ), environ, SystemClock(), False)
-        assert isinstance(house, RunningGateway) and str(own._gateway.port) in house.where
-        wire = await house.open()
-        assert (await wire.call("sessions.subscribe"))["subscribed"]
-        await wire.close()
-        await house.close()
-        again = await own.open()
-        await asyncio.wait_for(again.call("health"), 60)
-        await again.close()
-        with pytest.raises(StateLocked) as refused:
-            await find_connection_source(load_settings(environ), environ, SystemClock(), True)
-        assert "--local" in refused.value.fix
-    finally:
-        await own.close()
+def point(here: Path, site: Served, **changes: str) -> Path:
+    """A home whose gateway is that one."""
+    port, proof = site.gateway.port, site.gateway.fingerprint
+    settle(here, **{"url": f"wss://127.0.0.1:{port}", "token": TOKEN, "tlsFingerprint": proof, **changes})
+    return here
+
+
+async def test_every_client_talks_to_the_gateway_elsewhere(tmp_path: Path) -> None:
+    model = ScriptedModel([say("words from afar")], repeat=True)
+    async with served(tmp_path / "there", model, gateway={"tls": {"enabled": True}}) as site:
+        for session in (MAIN, SAID):
+            accepted = await site.app.submit(inbound("hi", event=session, session=session))
+            await site.app.wait(accepted.id)
+        here = point(tmp_path / "here", site)
+        said = await run_all(here, CLIENTS)
+        strange = [name for name, (_, _, ok) in CLIENTS.items() if ok not in said[name]]
+        assert not strange, {name: said[name][-600:] for name in strange}
+        assert not (here / "state.db").exists() and not (here / "agents").exists()  # nothing was opened here
+        tree = await pal(here, ("sessions", "tree", "far"), "")
+        assert "files of the gateway, which is elsewhere" in tree and "do it on that machine" in tree
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"token": "wrong"}, "gateway.remote.token"),
+        ({"tlsFingerprint": "ab" * 32}, "gateway.remote.url says where it is"),
+    ],
+)
+async def test_what_cannot_be_reached_says_what_to_do(tmp_path: Path, changes: dict[str, str], words: str) -> None:
+    """A wrong token, and another certificate than the one that was told: the token is not sent to that one."""
+    async with served(tmp_path / "there", ScriptedModel([]), gateway={"tls": {"enabled": True}}) as site:
+        here = point(tmp_path / "here", site, **changes)
+        names = [name for name in BASIC if not (name == "dashboard" and "token" in changes)]  # the page says it itself
+        said = await run_all(here, {name: (*CLIENTS[name][:2], "") for name in names})
+        silent = {name: text[-400:] for name, text in said.items() if words not in text or "Traceback" in text}
+        assert not silent, silent
+        assert not (here / "state.db").exists()

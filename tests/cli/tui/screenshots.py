@@ -50,7 +50,7 @@ def plan(*states: str) -> Any:
 
 def keep(here: Seat, folder: Path, name: str) -> None:
     """Write what is on the screen; its fonts would be fetched from elsewhere."""
-    drawn = here.chat.export_screenshot(title="pal")
+    drawn = re.sub(r"/tmp/tmp\w{8}/workspace", "/home/ada/projects/harbour", here.chat.export_screenshot(title="pal"))
     (folder / name).write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))
 
 

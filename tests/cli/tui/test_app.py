@@ -102,6 +102,19 @@ async def test_lines_stay_lines_and_files_are_no_addresses(tmp_path: Path) -> No
         await here.until(lambda: here.chat.clipboard == "https://x.test/[31m")
 
 
+async def test_long_lines_of_a_tool_go_on_below_their_beginning(tmp_path: Path) -> None:
+    line = "watching " + "the harbour and the sea beyond it " * 3
+    model = ScriptedModel([call_tools(("exec", {"command": f"echo {line}"})), say("ok")])
+    free = {"exec": {"security": "full", "ask": "off", "host": "gateway"}}
+    async with seat(tmp_path, model, size=(60, 20), tools=free) as here:
+        await here.type("go")
+        await here.until(lambda: here.said("words") == ["ok"] and "watching the" in here.screen())
+        rows = here.screen().split("\n")
+        first = next(row for row in rows if "  watching the" in row)
+        after = rows[rows.index(first) + 1]
+        assert after[: first.index("watching")].replace("█", " ").isspace() and after[first.index("watching")].isalpha()
+
+
 async def test_long_lines_of_code_wrap_and_links_say_where_they_lead(tmp_path: Path) -> None:
     code = "def fib(n: int) -> int:  # " + " ".join(f"word{n}" for n in range(20)) + " END"
     model = ScriptedModel(

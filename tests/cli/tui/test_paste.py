@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
 
-from palinurus.cli.tui.paste import PasteShelf, find_picture, load_picture, read_clipboard_picture
+from palinurus.cli.tui.paste import ClipboardReplies, PasteShelf, find_picture, load_picture, read_clipboard_picture
 
 
 def test_long_text_is_a_mark_and_comes_back_whole() -> None:
@@ -46,3 +47,24 @@ async def test_the_clipboard_is_read_by_the_program_that_is_there(tmp_path: Path
     assert await read_clipboard_picture({"PATH": str(tmp_path)}) == b""
     program.write_text("#!/bin/sh\nexit 1\n")
     assert await read_clipboard_picture(environ) == b""
+
+
+def test_what_kitty_answers_is_a_picture_however_it_is_cut() -> None:
+    picture = b"\x89PNG" + bytes(range(256))
+    parts = [base64.b64encode(part).decode() for part in (picture[:100], picture[100:])]
+    told = ["OK", f"DATA:mime=aW1hZ2UvcG5n;{parts[0]}", f"DATA:mime=aW1hZ2UvcG5n;{parts[1]}", "DONE"]
+    whole = "a" + "b".join(f"\x1b]5522;type=read:status={one}\x1b\\" for one in told) + "c\x1b[A"
+    for size in (1, 2, 3, 7, 50, len(whole)):
+        heard: list[bytes] = []
+        replies = ClipboardReplies()
+        replies.ask(heard.append)
+        rest = "".join(replies.feed(whole[at : at + size]) for at in range(0, len(whole), size))
+        assert heard == [picture] and rest == "abbbc\x1b[A"
+
+
+def test_a_no_is_no_picture_and_what_nobody_asked_for_is_typed() -> None:
+    heard: list[bytes] = []
+    replies = ClipboardReplies()
+    assert replies.feed("\x1b") == "\x1b"  # nothing was asked: keys are not held back
+    replies.ask(heard.append)
+    assert replies.feed("\x1b]5522;type=read:status=EPERM\x1b\\x") == "x" and heard == [b""]

@@ -15,6 +15,7 @@ from palinurus.gateway.keep.shares import build_share_page
 from palinurus.gateway.rpc import READ, WRITE, MethodError
 from palinurus.testing.model import ScriptedModel, call_tools, say
 
+ON = {"controlUi": {"sharing": True}}
 HOSTILE = "<script>alert(1)</script> **bold** [x](javascript:alert(1)) [y](https://a.example/) <img src=x onerror=1>"
 
 
@@ -32,7 +33,7 @@ async def test_a_link_shows_what_was_said_until_then_and_nothing_else(tmp_path: 
         say(HOSTILE),
         say("said later"),
     ]
-    async with place(tmp_path / "h", ScriptedModel(script)) as here:
+    async with place(tmp_path / "h", ScriptedModel(script), gateway=ON) as here:
         await here.say("look <b>here</b>", "k1")
         made = await here.call("shares.create", key="main", days=3)
         await here.say("not for others", "k2")
@@ -52,7 +53,7 @@ async def test_a_link_shows_what_was_said_until_then_and_nothing_else(tmp_path: 
 
 
 async def test_a_link_ends_with_its_time_when_it_is_taken_back_and_with_its_conversation(tmp_path: Path) -> None:
-    async with place(tmp_path / "h", ScriptedModel([say("hi")], repeat=True)) as here:
+    async with place(tmp_path / "h", ScriptedModel([say("hi")], repeat=True), gateway=ON) as here:
         await here.say("hello", "k1")
         await here.say("hello", "k2", "agent:main:other")
         paths = [(await here.call("shares.create", key=key))["path"] for key in ("main", "main", "agent:main:other")]
@@ -76,7 +77,7 @@ async def test_a_link_ends_with_its_time_when_it_is_taken_back_and_with_its_conv
 
 async def test_a_link_gives_no_other_right(tmp_path: Path) -> None:
     """Red team: its token as a credential, guesses, other methods, other paths, and links made by who may not."""
-    async with place(tmp_path / "h", ScriptedModel([say("hi")], repeat=True)) as here:
+    async with place(tmp_path / "h", ScriptedModel([say("hi")], repeat=True), gateway=ON) as here:
         await here.say("hello", "k1")
         path = (await here.call("shares.create", key="main"))["path"]
         token = path.rpartition("/")[2]
@@ -110,18 +111,17 @@ async def refusal(link: Any, method: str, params: dict[str, Any]) -> Any:
         return error
 
 
-async def test_one_key_switches_links_off(tmp_path: Path) -> None:
+async def test_links_are_off_until_the_owner_says_otherwise_and_one_key_ends_them(tmp_path: Path) -> None:
     model = ScriptedModel([say("hi")], repeat=True)
-    async with place(tmp_path / "h", model) as here:
+    async with place(tmp_path / "h", model, gateway=ON) as here:
         await here.say("hello", "k1")
         path = (await here.call("shares.create", key="main"))["path"]
         assert (await fetch(here, path))[0] == 200
-    off = {"controlUi": {"sharing": False}}
-    async with place(tmp_path / "h", model, gateway=off) as here:
+    async with place(tmp_path / "h", model) as here:
         assert (await fetch(here, path))[0] == 404
         assert "switched off" in (await here.refused("shares.create", key="main")).message
         assert not (await here.call("shares.list"))["enabled"]
-    async with place(tmp_path / "h", model) as here:  # the store has kept it
+    async with place(tmp_path / "h", model, gateway=ON) as here:  # the store has kept it
         assert (await fetch(here, path))[0] == 200
 
 

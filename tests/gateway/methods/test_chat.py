@@ -296,3 +296,18 @@ async def test_one_goes_to_and_fro_between_what_was_said_in_one_place(tmp_path: 
     assert [m["content"] for m in cats if m["role"] == "user"] == ["cats?", "more?"] and len(cats) == 4
     said = [m.text for m in model.requests[-1].messages]
     assert said == ["cats?", "about cats", "more?", "more cats", "and?"]
+
+
+async def test_a_sender_knows_its_message_again(tmp_path: Path) -> None:
+    """Newer pages send no second message before they have seen their first in the history."""
+    async with place(tmp_path / "h", ScriptedModel([say("one"), say("two")])) as here:
+        await here.call("sessions.messages.subscribe", key="main", includeApprovals=True)
+        frames = await here.say("first", "run-1")
+        while not named(frames, "session.message"):
+            frames.append(await here.link.events.get())
+        live = [one["message"] for one in named(frames, "session.message") if one["message"]["role"] == "user"]
+        assert [one["idempotencyKey"] for one in live] == ["run-1:user"]
+        told = await here.call("chat.history", sessionKey="main", inputRunIds=["run-1", "never"], maxBytes=262144)
+        assert [one.get("idempotencyKey") for one in told["messages"]] == ["run-1:user", None]
+        assert told["inputReceipts"] == []
+        assert "idempotencyKey" not in (await here.call("chat.history", sessionKey="main"))["messages"][0]

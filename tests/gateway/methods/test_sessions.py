@@ -98,6 +98,15 @@ async def test_what_was_said_is_found_and_requests_without_a_session_are_not_lis
     assert nothing["hits"] == [] and listed == ["agent:main:main"] and sorted(every) == sorted([*listed, stateless])
 
 
+async def test_all_that_is_found_comes_page_by_page(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([say("ok")], repeat=True)) as here:
+        for number in range(5):
+            await here.say(f"halcyon number {number}", f"k{number}")
+        pages = [await here.call("sessions.search", query="halcyon", limit=2, offset=at) for at in (0, 2, 4)]
+    assert [[hit["text"][-1] for hit in page["hits"]] for page in pages] == [["4", "3"], ["2", "1"], ["0"]]
+    assert [page["more"] for page in pages] == [True, True, False]
+
+
 async def test_keeping_a_conversation_moves_nothing_and_outlives_the_gateway(tmp_path: Path) -> None:
     """Renaming moved a conversation to the top. What happens in one that was put away brings it back."""
     model = ScriptedModel([say("ok")], repeat=True)

@@ -4,7 +4,7 @@ import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { approvalCard } from "../cards";
 import { fill } from "../form";
 import { icon } from "../icons";
-import { ago, moment } from "../text";
+import { ago, moment, told } from "../text";
 import { tr } from "../words";
 
 class Access extends Page {
@@ -79,7 +79,7 @@ class Access extends Page {
 
   // What `pal security audit` and `pal sandbox explain` say: what is not held, first; then settings that are weak.
   private safety(s: Payload): unknown {
-    const row = (what: unknown, fix: string, grave: boolean) => html`<li><div class="grow">${what}<p class="dim">${fix}</p></div><span class="tag ${grave ? "bad" : ""}">${grave ? tr`serious` : tr`minor`}</span></li>`;
+    const row = (what: unknown, fix: string, grave: boolean) => html`<li><div class="grow">${what}<p class="dim">${told(fix)}</p></div><span class="tag ${grave ? "bad" : ""}">${grave ? tr`serious` : tr`minor`}</span></li>`;
     const gaps = s.commands.flatMap((one: Payload) => one.gaps.map((gap: Payload) => row(html`<b>${tr`Commands of ${one.agentId}`}</b> ${gap.what}`, gap.fix, false)));
     const weak = s.findings.map((one: Payload) => row(html`<b>${one.key}</b> ${one.what}`, one.fix, one.grave));
     return html`<section class="safety"><h2>${tr`Safety`}</h2><p class="dim">${s.commands.map((one: Payload) => html`${tr`Commands of ${one.agentId}: ${one.what}.`} `)}</p>

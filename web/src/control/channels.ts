@@ -1,14 +1,31 @@
 // The chat channels: how each account is, who asks to be let in, who was; adding one, and trying it.
 import { empty, html, nothing, Page, store, type Payload } from "../base";
-import { fill } from "../form";
+import { fill, type Field } from "../form";
 import { icon } from "../icons";
 import { writeConfig } from "../settings";
-import { ago, moment, upper, uuid } from "../text";
+import { ago, moment, told, upper, uuid } from "../text";
 import { tr } from "../words";
 import { health } from "./health";
 
 const NAMES: Record<string, string> = { irc: "IRC", email: tr`E-mail`, whatsapp: "WhatsApp", webhook: "Webhook" };
 const named = (id: string): string => NAMES[id] ?? upper(id);
+
+const lacks = (command: string): string => tr`Its library is missing. On the gateway's machine: ${`\`${command}\``}`;
+
+/** A key of a chat app as a field; the optional ones are named as in the config. */
+function asked(id: string, field: Payload, when: Field["when"]): Field {
+  const on: [string, string][] = [["", tr`as usual`], ["true", tr`on`], ["false", tr`off`]];
+  const kind = field.secret ? "password" : field.kind === "number" ? "number" : field.kind === "flag" ? "choice" : "text";
+  const holder = { texts: "a, b", object: "{}" }[field.kind as string];
+  return { name: `${id}.${field.key}`, label: field.about || field.key, kind, required: field.required, when, holder, options: kind === "choice" ? on : undefined };
+}
+
+/** What was typed, as the config has it. Throws what is wrong with it. */
+function read(kind: string, value: string): unknown {
+  if (kind === "flag") return value === "true";
+  if (kind === "texts") return value.split(",").map((one) => one.trim()).filter(Boolean);
+  return kind === "object" ? JSON.parse(value) : value;
+}
 
 class Channels extends Page {
   heading = tr`Channels`;
@@ -27,8 +44,9 @@ class Channels extends Page {
   }
 
   protected async fetch(): Promise<Payload> {
-    const [status, people] = await Promise.all([this.ask("channels.status"), this.maybe("pairing.list")]);
-    return { status, requests: people?.requests ?? [], paired: people?.paired ?? [] };
+    const [status, people, forms] = await Promise.all([this.ask("channels.status"), this.maybe("pairing.list"), this.data ? null : this.maybe("channels.forms")]);
+    const lacking = forms ? forms.channels.filter((one: Payload) => one.added && one.missing) : (this.data?.lacking ?? []);
+    return { status, lacking, requests: people?.requests ?? [], paired: people?.paired ?? [] };
   }
 
   private async act(method: string, params: Payload, text: string): Promise<void> {
@@ -58,12 +76,16 @@ class Channels extends Page {
       about: tr`Strangers who write get a code first; you approve them here. The first one becomes the owner.`,
       fields: [
         { name: "channel", label: tr`App`, kind: "choice", options: forms.map((one) => [one.id, one.added ? tr`${named(one.id)} (added)` : named(one.id)]) },
-        ...forms.flatMap((one) => one.fields.map((field: Payload) => ({ name: `${one.id}.${field.key}`, label: field.about, kind: (field.secret ? "password" : field.type === "integer" ? "number" : "text") as "password" | "number" | "text", required: true, when: is(one.id) }))),
-        { name: "whatsapp.note", label: tr`I have the phone at hand`, kind: "check", when: is("whatsapp"), hint: tr`After adding it, sign in by reading a code with the phone.` },
+        ...forms.filter((one) => one.missing).map((one): Field => ({ name: `${one.id}.missing`, kind: "note", label: lacks(one.missing), when: is(one.id) })),
+        ...forms.flatMap((one) => one.fields.filter((field: Payload) => field.required).map((field: Payload) => asked(one.id, field, is(one.id)))),
+        { name: "whatsapp.note", label: tr`After adding it, sign in by reading a code with the phone.`, kind: "note", when: is("whatsapp") },
+        { name: "more", label: tr`More settings`, kind: "check" },
+        ...forms.flatMap((one) => one.fields.filter((field: Payload) => !field.required).map((field: Payload) => asked(one.id, field, (values: Payload) => values.more && is(one.id)(values)))),
       ],
       send: async (values) => {
         const id = values.channel;
-        const keys = Object.entries(values).filter(([name]) => name.startsWith(`${id}.`) && name !== "whatsapp.note").map(([name, value]) => [name.slice(id.length + 1), value]);
+        const kinds = new Map<string, string>(forms.find((one) => one.id === id)!.fields.map((field: Payload) => [field.key, field.kind]));
+        const keys = Object.entries(values).map(([name, value]) => [name.slice(id.length + 1), value, name.startsWith(`${id}.`)] as const).filter(([, value, own]) => own && value !== "" && value !== null).map(([key, value]) => [key, read(kinds.get(key)!, value)]);
         await writeConfig({ channels: { [id]: { ...Object.fromEntries(keys), enabled: true } } });
         await this.load();
       },
@@ -93,7 +115,7 @@ class Channels extends Page {
     const remove = () => confirm(tr`Remove ${label}? Its settings are deleted.`) && void writeConfig({ channels: { [channel]: null } }).then(() => this.load(), (error) => store.toast(error.message, "error"));
     return html`<li>${icon("plug")}<div class="grow"><b>${label}</b>${one.accountId === "default" ? nothing : html` <span class="dim">${one.accountId}</span>`} ${health(one)}
         <p>${[one.name, one.dmPolicy ? tr`direct messages: ${one.dmPolicy}` : ""].filter(Boolean).join(" · ")}</p>
-        ${one.lastError ? html`<p class="warn">${one.lastError}</p>` : nothing}
+        ${one.lastError ? html`<p class="warn">${told(one.lastError)}</p>` : nothing}
         ${this.code?.account === one.accountId && channel === "whatsapp" ? html`<p>${tr`Read this with your phone: Settings, Linked devices.`}</p><img class="code" alt=${tr`The code that links this account`} src=${this.code!.url} />` : nothing}
         ${out && channel !== "whatsapp" ? html`<p class="dim">${tr`Sign in on the gateway's machine:`} <code>pal channels login ${channel}</code></p>` : nothing}</div>
       ${out && channel === "whatsapp" && !this.code ? html`<button type="button" class="primary" @click=${() => void this.link(one.accountId)}>${tr`Sign in`}</button>` : nothing}
@@ -107,7 +129,7 @@ class Channels extends Page {
     const rows = channelOrder.flatMap((name: string) => (channelAccounts[name] ?? []).map((one: Payload) => this.account(name, NAMES[name] ?? channelLabels[name] ?? upper(name), one)));
     return html`${d.requests.length ? html`<section><h2>${tr`Requests`}</h2><ul class="rows big">${d.requests.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${named(one.channel)}</span><p>${tr`code`} <code>${one.code}</code> · ${ago(one.createdAtMs)}</p></div>
           <button type="button" class="primary" @click=${() => void this.act("pairing.approve", { code: one.code }, tr`Approved`)}>${tr`Approve`}</button><button type="button" class="danger" @click=${() => void this.act("pairing.reject", { code: one.code }, tr`Declined`)}>${tr`Decline`}</button></li>`)}</ul></section>` : nothing}
-      <section>${d.requests.length ? html`<h2>${tr`Accounts`}</h2>` : nothing}${rows.length ? html`<ul class="rows big">${rows}</ul>` : empty(tr`No chat apps yet`, tr`Here in the browser everything works already. Add Telegram, Discord, Slack and others to be reached there.`)}</section>
+      <section>${d.requests.length ? html`<h2>${tr`Accounts`}</h2>` : nothing}${d.lacking.map((one: Payload) => html`<p class="banner"><b>${named(one.id)}</b> ${told(lacks(one.missing))}</p>`)}${rows.length ? html`<ul class="rows big">${rows}</ul>` : empty(tr`No chat apps yet`, tr`Here in the browser everything works already. Add Telegram, Discord, Slack and others to be reached there.`)}</section>
       ${d.paired.length ? html`<section><h2>${tr`People with access`}</h2><ul class="rows big">${d.paired.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${named(one.channel)}</span>${one.owner ? html` <span class="tag good">${tr`owner`}</span>` : nothing}<p>${tr`since ${moment(one.approvedAtMs)}`}</p></div>
           <button type="button" class="danger" @click=${() => confirm(tr`Remove access for ${one.name || one.id}?`) && void this.act("pairing.revoke", { who: `${one.channel}:${one.id}` }, tr`Access removed`)}>${tr`Remove`}</button></li>`)}</ul></section>` : nothing}`;
   }

@@ -4,6 +4,7 @@ import { fill, type Field } from "../form";
 import { icon } from "../icons";
 import { readConfig, writeConfig } from "../settings";
 import { signIn } from "../signin";
+import { told } from "../text";
 import { rich, tr } from "../words";
 
 const states: Record<string, [string, string]> = { connected: [tr`connected`, "good"], starting: [tr`starting`, ""], stopped: [tr`stopped`, ""], off: [tr`off`, ""] };
@@ -62,7 +63,7 @@ class Integrations extends Page {
     const enter = async () => { if (await signIn("mcp", { name: one.name })) await this.load(); };
     const leave = async () => { if (await store.ask("mcp.logout", { name: one.name })) store.toast(tr`Signed out`); await this.load(); };
     return html`<li>${icon("plug")}<div class="grow"><b>${one.name}</b> <span class="tag ${tone}">${word}</span>${one.signedIn ? html` <span class="tag good">${tr`signed in`}</span>` : nothing}<p>${[one.server, one.where, one.contained ? tr`contained` : ""].filter(Boolean).join(" · ")}</p>
-        ${one.problem ? html`<p class="warn">${one.problem}</p>` : nothing}${one.waiting?.length ? html`<p class="warn">${tr`Changed tools wait for your yes: ${one.waiting.join(", ")}`} <code>pal mcp trust ${one.name}</code></p>` : nothing}
+        ${one.problem ? html`<p class="warn">${told(one.problem)}</p>` : nothing}${one.waiting?.length ? html`<p class="warn">${tr`Changed tools wait for your yes: ${one.waiting.join(", ")}`} <code>pal mcp trust ${one.name}</code></p>` : nothing}
         ${this.open?.name === one.name ? html`<dl class="told-tools">${(this.open!.listed ?? []).map((tool: Payload) => html`<dt><code>${tool.name}</code></dt><dd>${tool.description}</dd>`)}${this.open!.listed?.length ? nothing : html`<dd>${tr`No tools are known yet.`}</dd>`}</dl>` : nothing}</div>
       ${one.wantsSignIn || (one.signedIn === false && one.state !== "connected") ? html`<button type="button" class="primary" aria-label=${tr`Sign in to ${one.name}`} @click=${() => void enter()}>${tr`Sign in`}</button>` : nothing}
       ${one.signedIn ? html`<button type="button" class="plain" @click=${() => void leave()}>${tr`Sign out`}</button>` : nothing}
@@ -87,7 +88,7 @@ class Integrations extends Page {
   }
 
   private plugin(one: Payload): unknown {
-    return html`<li>${icon("tool")}<div class="grow"><b>${one.name || one.id}</b> <span class="tag ${one.broken ? "bad" : one.enabled ? "good" : ""}">${one.broken ? tr`broken` : one.enabled ? tr`on` : tr`off`}</span><p>${one.description}</p>${one.capabilities?.length ? html`<p class="dim">${tr`May bring: ${one.capabilities.join(", ")}`}</p>` : nothing}${one.reason ? html`<small class="dim">${one.reason}</small>` : nothing}</div>
+    return html`<li>${icon("tool")}<div class="grow"><b>${one.name || one.id}</b> <span class="tag ${one.broken ? "bad" : one.enabled ? "good" : ""}">${one.broken ? tr`broken` : one.enabled ? tr`on` : tr`off`}</span><p>${one.description}</p>${one.capabilities?.length ? html`<p class="dim">${tr`May bring: ${one.capabilities.join(", ")}`}</p>` : nothing}${one.reason ? html`<small class="dim">${told(one.reason)}</small>` : nothing}</div>
       ${one.schema?.properties ? html`<button type="button" class="plain" aria-label=${tr`Settings of ${one.name || one.id}`} @click=${() => void this.settings(one)}>${tr`Settings`}</button>` : nothing}
       ${one.broken ? nothing : html`<label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Use ${one.id}`} .checked=${one.enabled} @change=${() => (one.enabled || confirm(tr`Plugins run inside the program. Use ${one.id}?`) ? void this.write({ plugins: { entries: { [one.id]: { enabled: !one.enabled } } } }) : void this.load())}><i></i></label>`}</li>`;
   }

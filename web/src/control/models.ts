@@ -4,7 +4,7 @@ import { fill } from "../form";
 import { icon } from "../icons";
 import { readConfig, writeConfig } from "../settings";
 import { signIn } from "../signin";
-import { count, moment } from "../text";
+import { count, moment, told } from "../text";
 import { tr } from "../words";
 
 class Models extends Page {
@@ -74,7 +74,7 @@ class Models extends Page {
     return html`<section><h2>${tr`Sign in with a subscription`}</h2><ul class="rows big">${rows.map((one) => {
       const now = inside.get(one.id);
       const ways = String(one.ways).split(" ").filter(Boolean);
-      return html`<li><div class="grow"><b>${one.name}</b> ${now ? html`<span class="tag ${now.out ? "bad" : "good"}">${now.out ? tr`signed out` : tr`signed in`}</span>` : nothing}<p>${now ? [now.account, now.expiresAt ? tr`until ${moment(now.expiresAt)}` : ""].filter(Boolean).join(" · ") : one.closed}</p></div>
+      return html`<li><div class="grow"><b>${one.name}</b> ${now ? html`<span class="tag ${now.out ? "bad" : "good"}">${now.out ? tr`signed out` : tr`signed in`}</span>` : nothing}<p>${now ? [now.account, now.expiresAt ? tr`until ${moment(now.expiresAt)}` : ""].filter(Boolean).join(" · ") : told(one.closed)}</p></div>
         ${now ? html`<button type="button" class="danger" @click=${() => void this.leave(one.id)}>${tr`Sign out`}</button>` : nothing}
         ${one.closed ? nothing : ways.map((way) => html`<button type="button" class="plain" aria-label="${way === "device" ? tr`Sign in with a code` : tr`Sign in`}: ${one.name}" @click=${() => void this.enter(one.id, way === "device")}>${way === "device" ? tr`With a code` : tr`Sign in`}</button>`)}</li>`;
     })}</ul></section>`;

@@ -1,28 +1,24 @@
 """One phone number at Twilio. Twilio calls us where there is a public address, and is asked where there is none. It
 never calls a second time, so its list of messages is read in both cases: what a request failed to bring comes then.
 
-It takes no id of ours and shows what it likes twice. What we are about to send is therefore written down with its
-time, and after a lost answer its list is asked for that text since then, before anything is sent again.
+It takes no id of ours: what was sent is looked up on its list too (`web/readback.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
 
 from palinurus.channels.intake import InboundWithFiles
-from palinurus.channels.kit import PASSING, ChannelKit, MemoTable, index_troubles, load_reply_files
+from palinurus.channels.kit import ChannelKit, index_troubles, load_reply_files
 from palinurus.channels.sms import inbound
 from palinurus.channels.web.api import ApiFacts, HttpApi, read_rows
-from palinurus.channels.web.hook import NO_POST, REFUSED, HookBatch, HookedChannel
-from palinurus.core.format.render import render_markdown
+from palinurus.channels.web.hook import NO_POST, REFUSED, HookBatch
+from palinurus.channels.web.readback import ReadBackChannel, SentMessage, write_plain
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelHttpRequest,
@@ -31,19 +27,12 @@ from palinurus.core.types.channel import (
     SendReceipt,
     SendResult,
     SendTrouble,
-    SubmitInbound,
 )
 from palinurus.core.types.outbound import Reply
-from palinurus.errors import PalinurusError
-
-log = logging.getLogger(__name__)
 
 API = "https://api.twilio.com"
 MEDIA = 5 * 1024 * 1024  # what carriers take
 POLL, LOOK = 15.0, 300.0  # seconds between two looks: without, and with a public address
-SOON = 5.0  # seconds until what could not be taken is looked for
-BACK = 3_600_000  # milliseconds before the newest message that are read again
-SLACK = 120_000  # milliseconds that Twilio's clock may be behind ours
 PAGE, PAGES = 100, 10  # how far back the list is read
 _EMPTY = ChannelHttpResponse(200, b'<?xml version="1.0" encoding="UTF-8"?><Response></Response>', "text/xml")
 _NO_ADDRESS = ChannelHttpResponse(404, b"set channels.sms.publicWebhookUrl: a request is signed with its address\n")
@@ -69,7 +58,7 @@ FACTS = ApiFacts(
 )
 
 
-class SmsChannel(HookedChannel):
+class SmsChannel(ReadBackChannel):
     """Implements `Channel`. Raises ConfigError without an account, its token and a number."""
 
     name = "sms"
@@ -84,19 +73,12 @@ class SmsChannel(HookedChannel):
         self._home = f"/2010-04-01/Accounts/{quote(account, safe='')}"
         self._service = kit.text("messagingServiceSid")
         self._address = kit.secret("publicWebhookUrl").reveal() if self.public else ""
-        self._pause = kit.number("pollSeconds", LOOK if self.public else POLL)
-        self._taken = MemoTable(kit.memo, "taken", 300)  # by message: when it came
-        self._sending = MemoTable(kit.memo, "sending", 200)  # by client id: since when, and the message it became
-        self._missed = asyncio.Event()
+        self.pause = kit.number("pollSeconds", LOOK if self.public else POLL)
         self.abilities = ChannelAbilities("plain", 1600, "utf16", media=MEDIA if self.public else 0)
 
     async def greet(self) -> str | SendFailure:
         told = await self._api.call("GET", f"{self._home}.json")
-        if isinstance(told, SendFailure):
-            return told
-        if "since" not in await self._taken.rows():  # what was said before there was an agent is not answered
-            await self._taken.put("since", self._kit.clock.now())
-        return self._number
+        return told if isinstance(told, SendFailure) else self._number
 
     # --- in
 
@@ -112,47 +94,21 @@ class SmsChannel(HookedChannel):
         heard = inbound.parse_form(dict(form), self._kit.account, self._kit.clock.now())
         return HookBatch((heard,) if heard is not None else (), _EMPTY)
 
-    async def take(self, heard: InboundWithFiles, submit: SubmitInbound) -> None:
-        """Twilio calls once: what is not taken now is looked for soon."""
-        try:
-            await super().take(heard, submit)
-        except PalinurusError:
-            self._missed.set()
-            raise
-        await self._taken.put(heard.inbound.event, heard.inbound.at)
-
-    async def listen(self) -> SendFailure:
-        """Read the list now and then, and soon after something could not be taken."""
-        while True:
-            self._missed.clear()
-            trouble = await self._catch_up()
-            if trouble is not None:
-                return trouble
-            if self._missed.is_set():
-                await self._kit.clock.sleep(SOON)
-                continue
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._missed.wait(), self._pause)
-
-    async def _catch_up(self) -> SendFailure | None:
-        """Hand in what is on Twilio's list and was not taken, oldest first."""
-        rows = await self._taken.rows()
-        newest = max((at for at in rows.values() if isinstance(at, int)), default=0)
-        since = max(newest - BACK, int(rows.get("since") or newest) - SLACK)
+    async def list_heard(self, since: int) -> list[InboundWithFiles] | SendFailure:
         found = await self._listed(since, To=self._number)
         if isinstance(found, SendFailure):
             return found
-        assert self.submit is not None
-        for row in reversed(found):
-            fresh = row.get("direction") == "inbound" and inbound.read_date(row) >= since
-            if not fresh or str(row.get("sid")) in rows or not row.get("from"):
-                continue
-            try:
-                await self.take(inbound.parse_row(row, self._kit.account, await self._media(row)), self.submit)
-            except PalinurusError as exc:
-                log.warning("sms, account %s: a message waits: %s", self._kit.account, exc.message)
-                return None
-        return None
+        known = await self._taken.rows()  # their files are not asked for again
+        fresh = [one for one in reversed(found) if one.get("direction") == "inbound" and one.get("from")]
+        fresh = [one for one in fresh if inbound.read_date(one) >= since and one.get("sid") not in known]
+        return [inbound.parse_row(one, self._kit.account, await self._media(one)) for one in fresh]
+
+    async def list_sent(self, chat: str, since: int) -> list[SentMessage] | SendFailure:
+        found = await self._listed(since, To=chat)
+        if isinstance(found, SendFailure):
+            return found
+        ours = [one for one in found if str(one.get("direction") or "").startswith("outbound")]
+        return [SentMessage(str(one["sid"]), str(one.get("body") or ""), inbound.read_date(one)) for one in ours]
 
     async def _listed(self, since: int, **query: str) -> list[Mapping[str, Any]] | SendFailure:
         """Newest first, as Twilio gives them, back to `since` (milliseconds)."""
@@ -179,23 +135,12 @@ class SmsChannel(HookedChannel):
 
     # --- out
 
-    async def send(self, reply: Reply) -> SendResult:
-        before = (await self._sending.rows()).get(reply.client_id)
-        if before:
-            found = await self._sought(reply)
-            if isinstance(found, SendReceipt) or (isinstance(found, SendFailure) and found.trouble in PASSING):
-                return found
+    async def post(self, reply: Reply) -> SendResult:
         body = await self._body(reply)
         if isinstance(body, SendFailure):
             return body
-        if not before:
-            await self._sending.put(reply.client_id, [self._kit.clock.now(), ""])
         told = await self._api.call("POST", f"{self._home}/Messages.json", aiohttp.FormData(body))
-        if isinstance(told, SendFailure):
-            return told
-        ident = str(told.get("sid") or "")
-        await self._sending.put(reply.client_id, [self._kit.clock.now(), ident])
-        return SendReceipt(ident)
+        return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("sid") or ""))
 
     async def _body(self, reply: Reply) -> list[tuple[str, str]] | SendFailure:
         files = await load_reply_files(self._kit, reply, MEDIA, together=True)
@@ -204,7 +149,7 @@ class SmsChannel(HookedChannel):
         if files and self.public is None:
             return SendFailure("Twilio fetches files from us: set channels.sms.publicWebhookUrl", "media")
         who = ("MessagingServiceSid", self._service) if self._service else ("From", self._number)
-        made = [("To", reply.target.to), who, ("Body", _write(reply))]
+        made = [("To", reply.target.to), who, ("Body", write_plain(reply))]
         for file in files:
             assert self.public is not None
             url = await self.public.publish(file)
@@ -212,30 +157,6 @@ class SmsChannel(HookedChannel):
                 return url
             made.append(("MediaUrl", url))
         return made
-
-    async def find(self, reply: Reply) -> SendReceipt | None:
-        """Is its text on Twilio's list since we set out to send it? While the list cannot be had, `send` asks again."""
-        found = await self._sought(reply)
-        return found if isinstance(found, SendReceipt) else None
-
-    async def _sought(self, reply: Reply) -> SendResult | None:
-        rows = await self._sending.rows()
-        since, ident = rows.get(reply.client_id) or (0, "")
-        if not since or ident:
-            return SendReceipt(ident) if ident else None
-        found = await self._listed(since - SLACK, To=reply.target.to)
-        if isinstance(found, SendFailure):
-            return found
-        others = {one[1] for one in rows.values()}
-        for row in found:
-            ours = str(row.get("direction") or "").startswith("outbound") and row.get("sid") not in others
-            if ours and inbound.read_date(row) >= since - SLACK and str(row.get("body") or "").strip() == _write(reply):
-                return SendReceipt(str(row.get("sid")))
-        return None
-
-
-def _write(reply: Reply) -> str:
-    return (reply.text if reply.plain else render_markdown(reply.text, "plain").text).strip()
 
 
 def _authorize_basic(proof: str) -> Any:

@@ -12,7 +12,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from palinurus.cli.reach.http import GatewayEndpoint, GatewayHttpAnswer, send_request
+from palinurus.cli.reach.http import (
+    NOT_LET_IN,
+    NOT_LET_IN_THERE,
+    GatewayEndpoint,
+    GatewayHttpAnswer,
+    send_request,
+)
 from palinurus.errors import GatewayUnreachable
 from palinurus.tasks import TaskSet
 
@@ -61,6 +67,11 @@ class McpPipe:
                 answer.close()
                 await self._begin_again()
                 answer = await self._send(line)
+            if answer.status in (401, 403):  # its body is no JSON-RPC
+                answer.close()
+                fix = NOT_LET_IN_THERE.format("token", "token") if self._address.remote else NOT_LET_IN
+                self._fail(line, f"the gateway refused us; {fix}")
+                return
             await self._pass_on(answer)
         except (GatewayUnreachable, ConnectionError) as exc:
             self._fail(line, str(exc))

@@ -11,7 +11,12 @@ import webbrowser
 
 from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.gateway.running import find_running_gateway
-from palinurus.cli.reach.http import GatewayEndpoint, is_gateway_alive
+from palinurus.cli.reach.http import (
+    GatewayEndpoint,
+    find_gateway_address,
+    is_gateway_alive,
+    is_gateway_running,
+)
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway import token
@@ -37,6 +42,11 @@ def build_dashboard_link(settings: Settings) -> str:
     the gateway has proved itself. Raises GatewayUnreachable, BadRequest."""
     if not settings.gateway.page:
         raise BadRequest("the web page is switched off", fix="set gateway.controlUi.enabled to true")
+    if settings.gateway.mode == "remote":
+        there = find_gateway_address(settings)
+        asyncio.run(is_gateway_running(settings))  # raises if it does not answer, or with another certificate
+        secret = settings.gateway.remote.token.reveal()
+        return f"{there.url}{settings.gateway.page_base}/{f'#token={secret}' if secret else ''}"
     place = find_running_gateway(settings.home)
     if place is None:
         raise GatewayUnreachable("no gateway of this home is running", fix="start it: `pal gateway`")

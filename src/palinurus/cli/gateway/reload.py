@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.2  # … whether a turn runs
 # Settings whose reader asks for them at every request, so a new value acts at once.
 LIVE = frozenset(
     f"gateway.{name}"
-    for name in ("chat_completions", "responses", "drain", "deferral", "reload", "debounce", "tools", "page")
+    for name in ("chat_completions", "responses", "drain", "deferral", "reload", "debounce", "tools", "page", "sharing")
 ) | {"version"}
 
 

@@ -56,7 +56,7 @@ def find_model(settings: Settings, environ: dict[str, str], text: str) -> str:
     """The model's whole name. Raises NotFound."""
     found = Catalog(settings, environ).find(text, settings.agents[settings.default_agent])
     if isinstance(found, ModelFailure):
-        raise NotFound(found.message, fix=LIST_FIX)
+        raise NotFound(found.message.partition("; `pal models`")[0], fix=LIST_FIX)
     return str(found.ref)
 
 

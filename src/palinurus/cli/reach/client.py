@@ -197,7 +197,7 @@ class HttpAgentClient:
         answer = await http.send_request(self._find(), "POST", "/reach/turn", body, headers=headers)
         try:
             if answer.status != 200:
-                _refused(answer.status, await answer.read_body())
+                _refused(answer.status, await answer.read_body(), far=self._find().remote)
             ended: CliOutcome | None = None
             async for name, data in answer.events():
                 if name == "run":
@@ -253,11 +253,12 @@ def _error(data: bytes) -> Mapping[str, Any]:
         return {"message": data[:200].decode("utf-8", "replace")}
 
 
-def _refused(status: int, data: bytes) -> None:
+def _refused(status: int, data: bytes, *, far: bool) -> None:
     error = _error(data)
     text = str(error.get("message") or f"the gateway answered {status}")
     if error.get("code") == "draining":
         raise ConnectionResetError(text)
     if status in (401, 403):
-        raise Unauthorized(f"the gateway refused us: {text}", fix="is it a gateway of another PALINURUS_HOME?")
+        fix = http.NOT_LET_IN_THERE.format("token", "token") if far else http.NOT_LET_IN
+        raise Unauthorized(f"the gateway refused us: {text}", fix=fix)
     raise BadRequest(text)

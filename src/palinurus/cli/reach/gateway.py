@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.client import start_unless_served
-from palinurus.cli.reach.http import find_gateway_address, is_gateway_running
+from palinurus.cli.reach.http import (
+    ELSEWHERE,
+    NOT_LET_IN,
+    NOT_LET_IN_THERE,
+    find_gateway_address,
+    is_gateway_running,
+)
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
@@ -65,6 +71,7 @@ async def open_link(
 
     Raises Unauthorized, GatewayUnreachable."""
     address = find_gateway_address(settings)
+    far = address.remote and not url
     asked = settings.gateway.remote.password and not settings.gateway.remote.token
     kind = "password" if (asked if address.remote else settings.gateway.auth_mode == "password") else "token"
     options |= (
@@ -82,11 +89,10 @@ async def open_link(
         link: GatewayLink = await connect(url or address.url.replace("http", "ws", 1), clock, login(**options))
         return link
     except MethodError as error:
-        raise Unauthorized(
-            f"the gateway refused us: {error.message}", fix="is it a gateway of another PALINURUS_HOME?"
-        ) from None
+        fix = NOT_LET_IN_THERE.format(kind, kind) if far else NOT_LET_IN
+        raise Unauthorized(f"the gateway refused us: {error.message}", fix=fix) from None
     except GatewayUnreachable as exc:
-        raise GatewayUnreachable(exc.message, fix="`pal gateway` starts it") from None
+        raise GatewayUnreachable(exc.message, fix=ELSEWHERE if far else "`pal gateway` starts it") from None
 
 
 @asynccontextmanager

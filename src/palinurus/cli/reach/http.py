@@ -22,6 +22,9 @@ from palinurus.gateway import token
 LIMIT = 64 * 1024 * 1024  # bytes of one server-sent event
 CONNECT_SECONDS = 5.0
 ALIVE_SECONDS = 2.0
+ELSEWHERE = "gateway.remote.url says where it is; gateway.mode: 'local' works with the state that is here"
+NOT_LET_IN = "is it a gateway of another PALINURUS_HOME?"
+NOT_LET_IN_THERE = "gateway.remote.{} is to be what gateway.auth.{} is there"
 NOBODY = "0" * 64  # the fingerprint of no certificate
 
 
@@ -88,9 +91,8 @@ async def send_request(
             if address.token and not address.fingerprint and not address.remote:
                 await _prove(address, reader, writer)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as exc:
-        raise GatewayUnreachable(
-            f"no gateway answers at {address.url}: {exc or 'timed out'}", fix="`pal gateway` starts one"
-        ) from None
+        fix = ELSEWHERE if address.remote else "`pal gateway` starts one"
+        raise GatewayUnreachable(f"no gateway answers at {address.url}: {exc or 'timed out'}", fix=fix) from None
     host = address.url.partition("://")[2]
     lines = [f"{method} {path} HTTP/1.0", f"Host: {host}", f"Content-Length: {len(body)}"]
     if address.token:
@@ -185,6 +187,5 @@ async def is_gateway_running(settings: Settings) -> bool:
     address = find_gateway_address(settings)
     found = await is_gateway_alive(address)
     if address.remote and not found:
-        fix = "gateway.remote.url says where it is; gateway.mode: 'local' works with the state that is here"
-        raise GatewayUnreachable(f"no gateway answers at {address.url}", fix=fix)
+        raise GatewayUnreachable(f"no gateway answers at {address.url}", fix=ELSEWHERE)
     return found

@@ -7,10 +7,11 @@ asks the gateway, if one runs.
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from palinurus.cli.args import Verb, make_arg, parse_verb
+from palinurus.cli.args import Verb, load_settings, make_arg, parse_verb
+from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.sessions import edit, view
-from palinurus.config import paths
 
 _KEY = make_arg("key", metavar="KEY", help="session key, or its last part")
 _ENTRY = make_arg("entry", metavar="ENTRY", help="its id, the beginning of it, or a label; `root` is before the first")
@@ -78,5 +79,10 @@ VERBS = {
 def run_sessions(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
     asked = parse_verb("sessions", "The conversations on this machine.", VERBS, argv, default="list")
-    asked.run(paths.find_home(os.environ), asked)
+    settings = load_settings(os.environ).settings
+    if settings.gateway.mode == "remote":
+        run: Any = load_part(PARTS["sessions-elsewhere"])
+        run(settings, asked)
+    else:
+        asked.run(settings.home, asked)
     return 0

@@ -20,7 +20,7 @@ from palinurus.cli.tui.conversation import ConversationBlock, extract_words
 from palinurus.cli.tui.dialogs import Picker, PickerChoice, cut_around
 from palinurus.cli.tui.early import EarlyPrompt
 from palinurus.cli.tui.panel import TaskPanel
-from palinurus.cli.tui.paste import read_clipboard_picture
+from palinurus.cli.tui.paste import ClipboardReplies, read_clipboard_picture
 from palinurus.cli.tui.session import ConnectionSource, ScreenSession
 from palinurus.cli.tui.terminal import UserShell
 from palinurus.clock import Clock
@@ -58,7 +58,8 @@ class ScreenActions(App[None]):
 
     def __init__(self, start: ScreenStart, clock: Clock) -> None:
         # Without colours Textual would make greys of its own theme's; the terminal's own colours can be left out.
-        driver = None if start.early is None else terminal.make_driver(start.early)
+        self._replies = ClipboardReplies()
+        driver = None if start.early is None else terminal.make_driver(start.early, self._replies)
         super().__init__(driver, ansi_color=True if start.environ.get("NO_COLOR") else None)
         self._start, self._clock = start, clock
         self.remote: ScreenSession
@@ -301,13 +302,16 @@ class ScreenActions(App[None]):
 
     async def action_paste_picture(self) -> None:
         """The picture of the clipboard; text that was copied here otherwise."""
-        data = await read_clipboard_picture(self._start.environ)
+        environ = self._start.environ
+        data = await read_clipboard_picture(environ)
+        if not data and (environ.get("KITTY_WINDOW_ID") or environ.get("TERM") == "xterm-kitty"):
+            data = await terminal.ask_terminal_picture(self._driver, self._replies)
         if data:
             self.composer.add(self.composer.shelf.add_picture("clipboard.png", data, "image/png") + " ")
         elif self.clipboard:
             self.composer.add(self.clipboard)
         else:
-            self.notify("no picture in the clipboard (wl-paste, xclip or pngpaste reads it)")
+            self.notify("no picture in the clipboard (kitty, wl-paste, xclip or pngpaste reads it)")
 
     async def add_note(self, text: str) -> None:
         """A line for the agent's memory."""

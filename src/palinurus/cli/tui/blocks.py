@@ -5,6 +5,7 @@ and decide nothing.
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -185,7 +186,8 @@ class FoldableWidget(BlockWidget):
     def on_resize(self, event: events.Resize) -> None:
         """A change is drawn otherwise where there is room."""
         before, self.wide = self.wide, event.size.width
-        if self.block.diff and (before >= WIDE - 10 or self.wide >= WIDE - 10):
+        beside = self.block.diff and (before >= WIDE - 10 or self.wide >= WIDE - 10)
+        if beside or (before != self.wide and any(len(line) > self.wide - 5 for line in self.block.text.split("\n"))):
             self.update(self.draw_block(self.block))
 
 
@@ -225,10 +227,15 @@ class ToolWidget(FoldableWidget):
         lines = block.text.rstrip().split("\n") if block.text.strip() else []
         most = UNFOLDED if self.unfolded else FOLDED
         rest = len(lines) - most
-        told = [f"  {line}" for line in lines[-most:]]
+        told = [f"  {part}" for line in lines[-most:] for part in self._hang(line)]
         if rest > 0:
             told.insert(0, f"  … {rest} more above (Ctrl-O)")
         return Content.assemble(head, Content.styled("\n" + "\n".join(told), "dim")) if told else head
+
+    def _hang(self, line: str) -> list[str]:
+        """A line too long for its place, in lines that begin below it."""
+        room = self.wide - 5  # of the mark at the left, and of what lies around
+        return textwrap.wrap(line, room, break_on_hyphens=False) if room >= 20 and len(line) > room else [line]
 
     def _changed(self, diff: str) -> Iterable[Content]:
         """Lines of a diff from its top, coloured: what was there, what is there now."""

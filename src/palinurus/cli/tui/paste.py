@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import mimetypes
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -105,3 +107,44 @@ async def read_clipboard_picture(environ: Mapping[str, str]) -> bytes:
         if child.returncode == 0 and data.startswith(b"\x89PNG"):
             return data
     return b""
+
+
+# kitty's clipboard protocol (OSC 5522): the terminal itself hands over a picture, also through SSH, if its user allows.
+ASK_PICTURE = f"\x1b]5522;type=read;{base64.b64encode(b'image/png').decode()}\x1b\\"
+_REPLY = re.compile(r"\x1b\]5522;([^;\x07\x1b]*);?([^\x07\x1b]*)(?:\x07|\x1b\\)")
+_BEGIN = "\x1b]5522;"
+
+
+class ClipboardReplies:
+    """Takes the terminal's replies out of what is typed, once something was asked; `feed` gives the rest. `tell` gets
+    the picture, b"" if there is none or the user said no."""
+
+    def __init__(self) -> None:
+        self._tell: Callable[[bytes], object] | None = None
+        self._held, self._data = "", b""
+
+    def ask(self, tell: Callable[[bytes], object] | None) -> None:
+        """From now on replies are ours; None: they come too late."""
+        self._tell, self._data = tell, b""
+
+    def feed(self, text: str) -> str:
+        """What is left for others."""
+        if self._tell is None and not self._held:
+            return text
+        text = _REPLY.sub(self._take, self._held + text)
+        at = text.find(_BEGIN)
+        if at < 0:  # the beginning of a reply may have come without its rest
+            at = next((len(text) - n for n in range(len(_BEGIN) - 1, 0, -1) if text.endswith(_BEGIN[:n])), len(text))
+        self._held = text[at:] if self._tell is not None else ""
+        return text[:at] if self._held else text
+
+    def _take(self, found: re.Match[str]) -> str:
+        facts = dict(part.partition("=")[::2] for part in found[1].split(":"))
+        status = facts.get("status", "")
+        if status == "DATA" and len(self._data) < BYTES:
+            with contextlib.suppress(ValueError):
+                self._data += base64.b64decode(found[2])
+        elif status != "OK" and self._tell is not None:  # DONE, or why not
+            self._tell(self._data if status == "DONE" and self._data.startswith(b"\x89PNG") else b"")
+            self._tell = None
+        return ""

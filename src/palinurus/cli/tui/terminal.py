@@ -5,6 +5,7 @@ editor, ends with the terminal, and runs `!line`, a line for this machine's shel
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import select
 import signal
@@ -14,14 +15,17 @@ import threading
 from collections.abc import Callable, Mapping
 
 from textual._xterm_parser import XTermParser
+from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 
 from palinurus.cli.tui.early import ALTERNATE, EarlyPrompt
+from palinurus.cli.tui.paste import ASK_PICTURE, ClipboardReplies
 
 LISTEN = 0.1  # seconds between looks whether the screen ends
+CONSENT = 30.0  # seconds for the person to allow the terminal to hand over its clipboard
 
 
-def make_driver(early: EarlyPrompt) -> type[LinuxDriver]:
+def make_driver(early: EarlyPrompt, replies: ClipboardReplies) -> type[LinuxDriver]:
     """Textual's driver, on a screen on which somebody may have typed already."""
 
     class TakingDriver(LinuxDriver):
@@ -43,11 +47,36 @@ def make_driver(early: EarlyPrompt) -> type[LinuxDriver]:
             """A key that came before the box had the keys would go to nobody."""
             while not early.ready.wait(LISTEN) and not self.exit_event.is_set():
                 pass
-            for event in XTermParser().feed(early.take()):
-                self.process_message(event)
-            super().run_input_thread()
+            parser, decode = XTermParser(), codecs.getincrementaldecoder("utf-8")("replace").decode
+            text = early.take()
+            while not self.exit_event.is_set():
+                for event in (*(parser.feed(text) if text else ()), *parser.tick()):
+                    self.process_message(event)
+                ready = select.select([self.fileno], [], [], LISTEN)[0]
+                text = replies.feed(decode(os.read(self.fileno, 4096))) if ready else ""
 
     return TakingDriver
+
+
+async def ask_terminal_picture(driver: Driver | None, replies: ClipboardReplies) -> bytes:
+    """The clipboard's picture from a terminal that speaks kitty's protocol; b"" if it has none or its user says no."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bytes] = loop.create_future()
+
+    def tell(data: bytes) -> None:
+        if not answer.done():
+            answer.set_result(data)
+
+    replies.ask(lambda data: loop.call_soon_threadsafe(tell, data))  # from the thread that reads keys
+    if driver is not None:
+        driver.write(ASK_PICTURE)
+    try:
+        async with asyncio.timeout(CONSENT):
+            return await answer
+    except TimeoutError:
+        return b""
+    finally:
+        replies.ask(None)
 
 
 # A terminal that goes away takes the screen with it. Textual waits for ever to draw on one that is gone.

@@ -247,7 +247,7 @@ class GatewaySettings(Section, frozen=True):
     nodes: NodeSettings = option(NodeSettings(), "Other machines that do something for the agent.")
     page: bool = option(True, "Serve the web page.", "controlUi.enabled", closed=False)
     sharing: bool = option(
-        True, "Let the owner make links under which others read one conversation.", "controlUi.sharing", closed=False
+        False, "Let the owner make links under which others read one conversation.", "controlUi.sharing"
     )
     page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
     tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")

@@ -71,7 +71,7 @@ def _hash(token: str) -> str:
 async def create_share(call: MethodCall, asked: ShareCreateParams) -> dict[str, Any]:
     """A link for one conversation. Its address is told now and never again."""
     program = call.program
-    if not program.settings.gateway.sharing:
+    if not call.gateway.settings.gateway.sharing:
         raise MethodError("links are switched off (gateway.controlUi.sharing)", code="UNAVAILABLE")
     seen, transcript = await call.context.reader.open(asked.resolve(call))
     if seen.record is None or transcript is None or transcript.leaf is None:
@@ -120,7 +120,7 @@ async def list_shares(call: MethodCall, asked: None) -> dict[str, Any]:
     program = call.program
     found = await _drop_old(_records(program.store), program.clock.now())
     shares = sorted(found.values(), key=lambda share: share.made, reverse=True)
-    return {"enabled": program.settings.gateway.sharing, "shares": [_tell(share) for share in shares]}
+    return {"enabled": call.gateway.settings.gateway.sharing, "shares": [_tell(share) for share in shares]}
 
 
 async def revoke_share(call: MethodCall, asked: ShareRevokeParams) -> dict[str, Any]:
@@ -138,7 +138,7 @@ async def revoke_share(call: MethodCall, asked: ShareRevokeParams) -> dict[str, 
 async def serve_share(visit: RouteRequest) -> Response | HttpFault:
     """The page behind a link; the same 404 for all that opens nothing."""
     program = visit.host.program
-    if program is None or not program.settings.gateway.sharing:
+    if program is None or not visit.host.settings.gateway.sharing:
         return _NONE
     share = await _records(program.store).get(_hash(visit.match["token"]))
     if share is None or share.until <= program.clock.now():

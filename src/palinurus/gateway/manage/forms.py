@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.explain import lookup_key
 from palinurus.config.secrets import is_secret
-from palinurus.core.channelneeds import NEEDS
+from palinurus.core.channelneeds import NEEDS, OWN_KEYS, find_own_kind
 from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, NoParams
 from palinurus.plugins.manifest import BrokenPlugin, PluginManifest, explain_unused, find_plugins
 
@@ -17,25 +16,26 @@ HIDDEN = ("spool",)  # for scripts
 
 
 async def list_channel_forms(call: MethodCall, asked: NoParams) -> dict[str, Any]:
-    """Every chat app that can be added: the keys it cannot do without, their types, which are secrets."""
-    return {"channels": await asyncio.to_thread(_list_forms, call)}
-
-
-def _list_forms(call: MethodCall) -> list[dict[str, Any]]:
+    """Every chat app that can be added: the keys it cannot do without, then its others, their kinds, which are secrets;
+    and the command that brings its library where that is missing."""
+    chats = call.program.chats
+    missing = await asyncio.to_thread(chats.receivers.list_missing) if chats else {}
     accounts = call.program.settings.accounts
-    rows = []
-    for name, needs in NEEDS.items():
-        if name in HIDDEN:
-            continue
-        fields = []
-        for need in needs:
-            found = lookup_key(f"channels.{name}.{need.key}") or {}
-            kind = (found.get("schema") or {}).get("type", "string")
-            secret = is_secret(("channels", name, need.key))
-            fields.append({"key": need.key, "about": need.about, "type": kind, "secret": secret, "env": need.env})
-        rows.append({"id": name, "fields": fields, "added": name in accounts})
-    rows.append({"id": "whatsapp", "fields": [], "added": "whatsapp" in accounts})  # a code that a phone reads
-    return rows
+    names = [name for name in {**NEEDS, **OWN_KEYS} if name not in HIDDEN]
+    rows = [{"id": one, "fields": _list_fields(one), "added": one in accounts} for one in names]
+    return {"channels": [{**row, "missing": missing.get(str(row["id"]), "")} for row in rows]}
+
+
+def _list_fields(name: str) -> list[dict[str, Any]]:
+    needs = {need.key: need for need in NEEDS.get(name, ())}
+    others = [key for keys in OWN_KEYS.get(name, {}).values() for key in keys.split() if key not in needs]
+    fields = []
+    for key in (*needs, *others):
+        need = needs.get(key)
+        told = {"about": need.about, "env": need.env} if need else {"about": "", "env": ""}
+        facts = {"key": key, "kind": find_own_kind(name, key) or "text", "required": need is not None}
+        fields.append({**facts, **told, "secret": is_secret(("channels", name, key))})
+    return fields
 
 
 async def list_plugins(call: MethodCall, asked: NoParams) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from palinurus.gateway import attachments
 from palinurus.gateway.context import MethodContext, SessionParams, refuse_busy
 from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.views import project_entry, project_history
+from palinurus.gateway.views import mark_run, project_entry, project_history
 from palinurus.inbox.message import is_stop_word
 from palinurus.inbox.route import MAX_TEXT, make_dedupe
 from palinurus.sessions.entries import MessageEntry
@@ -58,6 +58,7 @@ class ChatHistoryParams(SessionParams, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
     max_chars: Annotated[int, Meta(ge=1, le=500_000)] | None = None
     before: Annotated[int, Meta(ge=1)] | None = None  # ours: only messages with a smaller number, to look further back
+    input_run_ids: Annotated[tuple[NonEmpty, ...], Meta(max_length=50)] = ()  # which messages are these runs'?
 
 
 class ChatMetadataParams(MethodParams, frozen=True):
@@ -208,6 +209,8 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
     }
     if seen.record is not None:
         answer["sessionId"] = seen.record.sessionId
+    if asked.input_run_ids:
+        answer["inputReceipts"] = await _mark_inputs(call, answer["messages"], asked.input_run_ids)
     for name in ("thinkingLevel", "fastMode", "verboseLevel", "traceLevel", "reasoningLevel"):
         if name in row:
             answer[name] = row[name]
@@ -217,6 +220,21 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
     if queued := [shown for row in await here.program.store.list_waiting(str(key)) if (shown := _queued(row))]:
         answer["queued"] = queued
     return answer
+
+
+async def _mark_inputs(call: MethodCall, messages: list[dict[str, Any]], runs: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Messages of these runs say so; runs whose message waits, or was taken into another's turn, are the answer."""
+    receipts: list[dict[str, Any]] = []
+    for run in runs:
+        row = await find_run(call, run)
+        if row is None:
+            continue
+        own = [one for one in messages if one.get("item") == row.id]
+        for one in own:
+            mark_run(one, run)
+        if not own:
+            receipts.append({"runId": run, "state": "pending" if row.state in ("queued", "running") else "consumed"})
+    return receipts
 
 
 async def _describe_history(

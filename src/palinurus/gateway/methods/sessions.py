@@ -32,6 +32,8 @@ class SessionListParams(MethodParams, frozen=True):
     spawned_by: NonEmpty | None = None
     agent_id: NonEmpty | None = None
     search: str = ""
+    exclude_subagents: bool = False
+    exclude_cron: bool = False
     include_requests: bool = False  # those of HTTP requests that named no session, too
     archived: Literal["no", "only", "all"] = "no"  # ours, as all that follows
     tag: str | None = None
@@ -43,6 +45,7 @@ class SessionListParams(MethodParams, frozen=True):
 class SessionSearchParams(MethodParams, frozen=True):
     query: NonEmpty
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    offset: Annotated[int, Meta(ge=0, le=10_000)] = 0  # ours: those before it were shown
     agent_id: NonEmpty | None = None
 
 
@@ -133,6 +136,8 @@ def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams
         return False
     if asked.spawned_by is not None and record.spawnedBy != asked.spawned_by:
         return False
+    if (asked.exclude_subagents and seen.key.kind == "subagent") or (asked.exclude_cron and seen.key.kind == "cron"):
+        return False
     if not asked.include_requests and asked.channel != "api" and seen.key.unnamed:
         return False
     if asked.archived != "all" and record.archived != (asked.archived == "only"):
@@ -148,16 +153,18 @@ def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams
 async def search_sessions(call: MethodCall, asked: SessionSearchParams) -> dict[str, Any]:
     """What was said, in any session: newest first, with the words around it."""
     program = call.context.program
-    query = searches.parse_query(asked.query, asked.agent_id, 0, asked.limit)
+    last = asked.offset + asked.limit
+    query = searches.parse_query(asked.query, asked.agent_id, 0, last + 1)
     if not query.terms:
-        return {"hits": [], "note": "there is no word to look for"}
+        return {"hits": [], "more": False, "note": "there is no word to look for"}
     found = await asyncio.to_thread(searches.search_transcripts, program.settings.home, query)
     keys = searches.map_transcript_keys(await program.store.sessions())
     hits = []
-    for hit in found.hits:
+    for hit in found.hits[asked.offset : last]:
         key = keys.get(hit.path.partition(".jsonl")[0])
         hits.append({"key": key, "messageId": hit.entry, "role": hit.who, "at": hit.at, "text": hit.text})
-    return {"hits": [hit for hit in hits if hit["key"]], "note": found.note}
+    shown = [hit for hit in hits if hit["key"]]
+    return {"hits": shown, "more": len(found.hits) > last, "note": found.note}
 
 
 async def _described(here: MethodContext, seen: SessionSnapshot, row: dict[str, Any], asked: SessionListParams) -> None:

@@ -132,7 +132,8 @@ class SkillRegistry:
         if got.status in (404, 410):
             raise NotFound(f"{self.base} has no skill {slug!r}", fix="`pal skills search WORDS`")
         words = strip_invisible(got.data[:200].decode("utf-8", "replace"))
-        raise PalinurusError(f"{self.base}: {f'HTTP {got.status} ' if got.status else ''}{words}".rstrip())
+        fix = "try again later" if got.status else f"check the network, or {VARIABLE} (where the registry is)"
+        raise PalinurusError(f"{self.base}: {f'HTTP {got.status} ' if got.status else ''}{words}".rstrip(), fix=fix)
 
 
 def _read_row(row: dict[str, Any]) -> RegistrySkill:

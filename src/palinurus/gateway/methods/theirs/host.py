@@ -128,9 +128,6 @@ async def get_memory_status(call: MethodCall, asked: None) -> dict[str, Any]:
     return {**told, "embedding": embedding, "dreaming": {"enabled": False}}
 
 
-# --- words that wake a device: it listens, the gateway tells every device the same ---------------------------------
-
-
 class WakeWordsParams(MethodParams, frozen=True):
     triggers: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...], Meta(max_length=32)]
 

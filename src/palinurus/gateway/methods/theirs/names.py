@@ -58,19 +58,17 @@ NONE: dict[str, tuple[str, Any]] = {
         {"lastAttemptAtMs": None, "lastSuccessAtMs": None, "lastError": None,
          "counts": {"active": 0, "stale": 0, "archived": 0}, "skills": [], "overlaps": []},
     ),
+    "skills.library.list": (
+        READ,
+        {"entries": [], "profileId": None, "multipleProfiles": False, "defaultTarget": "unavailable",
+         "canManageWorkspace": False, "defaultSelectionLimit": 64},
+    ),
     "plugins.uiDescriptors": (READ, {"ok": True, "descriptors": []}),
 }  # fmt: skip
-
-# --- notices to browsers, in OpenClaw's words -----------------------------------------------------------------------
 
 
 class WebPushParams(push.PushSubscribeParams, frozen=True):
     keys: dict[str, str] | None = None  # not used: a vendor gets an empty message, so there is nothing to encrypt
-
-
-class WebPushTestParams(MethodParams, frozen=True):
-    title: str = ""
-    body: str = ""
 
 
 async def get_vapid_key(call: MethodCall, asked: NoParams) -> dict[str, Any]:
@@ -88,14 +86,11 @@ async def unsubscribe_web_push(call: MethodCall, asked: WebPushParams) -> dict[s
     return {"removed": True}
 
 
-async def try_web_push(call: MethodCall, asked: WebPushTestParams) -> dict[str, Any]:
+async def try_web_push(call: MethodCall, asked: None) -> dict[str, Any]:
     done = await push.try_push(call, NoParams())
     if not done["ok"]:
         raise MethodError(str(done["problem"]), code="UNAVAILABLE")
     return {"results": [{"ok": True, "subscriptionId": call.client.caller.device}]}
-
-
-# --- who waits to be let in -----------------------------------------------------------------------------------------
 
 
 class ChatPairingParams(MethodParams, frozen=True):
@@ -163,9 +158,6 @@ async def ask_poll(call: MethodCall, asked: ChatPollParams) -> dict[str, Any]:
     return {"runId": asked.idempotency_key, "messageId": done["messageId"], "channel": asked.channel}
 
 
-# --- models, skills -------------------------------------------------------------------------------------------------
-
-
 class VendorForgetParams(MethodParams, frozen=True):
     provider: NonEmpty
     agent_id: NonEmpty | None = None  # sign-ins are the program's, not an agent's
@@ -201,9 +193,6 @@ async def describe_registry_skill(call: MethodCall, asked: RegistrySlugParams) -
     shown = {"slug": one.slug, "displayName": one.name, "summary": one.summary, "createdAt": 0, "updatedAt": 0}
     version = {"version": one.version, "createdAt": 0} if one.version else None
     return {"skill": shown, "latestVersion": version, "owner": {"handle": one.owner or None}, "metadata": None}
-
-
-# --- branches, files of a conversation and of a workspace -----------------------------------------------------------
 
 
 class BranchParams(SessionParams, frozen=True, kw_only=True):
@@ -335,7 +324,7 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("push.web.vapidPublicKey", WRITE, NoParams, get_vapid_key),
     GatewayMethod("push.web.subscribe", WRITE, WebPushParams, subscribe_web_push),
     GatewayMethod("push.web.unsubscribe", WRITE, WebPushParams, unsubscribe_web_push),
-    GatewayMethod("push.web.test", WRITE, WebPushTestParams, try_web_push),
+    GatewayMethod("push.web.test", WRITE, None, try_web_push),
     GatewayMethod("channels.pairing.list", PAIRING, ChatPairingParams, list_chat_pairings),
     GatewayMethod("channels.pairing.approve", PAIRING, ChatPairingParams, approve_chat_pairing),
     GatewayMethod("channels.pairing.dismiss", PAIRING, ChatPairingParams, dismiss_chat_pairing),
