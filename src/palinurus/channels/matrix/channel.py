@@ -106,7 +106,7 @@ class MatrixChannel(AccountChannel):
         try:
             async with aiohttp.ClientSession() as http:
                 self._calls.use(http)
-                await self._unread.start()
+                await self._unread.start(partial(self._read_late, submit))
                 await self.keep_connected(partial(self._attempt, submit))
         finally:
             await self._unread.close()
@@ -126,6 +126,7 @@ class MatrixChannel(AccountChannel):
             return trouble
         if not self._since and (kept := await self._kit.memo.get(PLACE)):
             self._since = kept.decode()
+        self._going.start(self._unread.take())
         while True:
             since = self._since
             wait = POLL if self.status().state == "ready" else 0.0  # the first answer tells that all is well
@@ -187,7 +188,7 @@ class MatrixChannel(AccountChannel):
         if self._rooms.crypto is not None:
             await self._rooms.crypto.feed(told)
             if arrived := self._rooms.crypto.take_arrived():
-                self._going.start(self._unread.take(arrived, partial(self._read_late, submit)))
+                self._going.start(self._unread.take(arrived))
         for event in _events(told, "account_data"):
             if event.get("type") == "m.direct":
                 self._rooms.set_direct_rooms(inbound.read_content(event))
@@ -258,9 +259,15 @@ class MatrixChannel(AccountChannel):
         if heard is not None:
             await hand_in(submit, heard, self._kit.clock)
 
-    async def _read_late(self, submit: SubmitInbound, room: str, event: Mapping[str, Any]) -> None:
+    async def _read_late(self, submit: SubmitInbound, room: str, event: Mapping[str, Any]) -> bool:
+        """Implements `ReadLate`."""
+        if self._rooms.crypto is None:
+            return False
         async with self._order.turn(room):
+            if (await self._rooms.crypto.reveal(room, event)) is event:
+                return False
             await self._hand_in(room, event, submit)
+        return True
 
     async def _missed(self, room: str, start: str, since: str) -> list[Mapping[str, Any]]:
         """What the server left out because it was much: read back until where we were, or where we came in."""

@@ -20,8 +20,8 @@ UNREADABLE = (
     " verify this device in your client's settings, or sign in there anew."
 )
 
-# Is called with a room and an event that can be read now; or that never will, and why.
-Readable = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+# Reads an event of a room and hands it in; False while it still cannot be read. Or is told that it never will, and why.
+ReadLate = Callable[[str, Mapping[str, Any]], Awaitable[bool]]
 Unreadable = Callable[[str, Mapping[str, Any], str], Awaitable[None]]
 
 
@@ -42,9 +42,11 @@ class UnreadMessages:
         self._table = MemoTable(kit.memo, "unread", MOST)
         self._told: RecentDict[str, bool] = RecentDict(MOST)
         self._timers = TaskSet("matrix: waiting for a key")
+        self._read: ReadLate | None = None
 
-    async def start(self) -> None:
+    async def start(self, read: ReadLate) -> None:
         """Go on waiting for what an earlier process waited for."""
+        self._read = read
         for ident in list(await self._table.rows()):
             self._timers.start(self._wait(ident))
 
@@ -58,17 +60,23 @@ class UnreadMessages:
             await self._table.put(ident, {"room": room, "event": dict(event), "why": why})
             self._timers.start(self._wait(ident))
 
-    async def take(self, sessions: set[str], read: Readable) -> None:
-        """The keys of these sessions have come."""
+    async def take(self, sessions: set[str] | None = None) -> None:
+        """Try again what waits for the keys of these sessions, or all of it: a key may have been saved by a process
+        that was killed before it read what had waited for it."""
         for ident, row in list((await self._table.rows()).items()):
-            if (row["event"].get("content") or {}).get("session_id") in sessions:
-                await read(row["room"], row["event"])
-                await self._table.remove(ident)
+            if sessions is None or (row["event"].get("content") or {}).get("session_id") in sessions:
+                await self._try(ident, row)
+
+    async def _try(self, ident: str, row: Mapping[str, Any]) -> bool:
+        if self._read is None or not await self._read(row["room"], row["event"]):
+            return False
+        await self._table.remove(ident)
+        return True
 
     async def _wait(self, ident: str) -> None:
         await self._kit.clock.sleep(PATIENCE)
         row = (await self._table.rows()).get(ident)
-        if row is None:
+        if row is None or await self._try(ident, row):
             return
         session = str((row["event"].get("content") or {}).get("session_id"))
         if session not in self._told:

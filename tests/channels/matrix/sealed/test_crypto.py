@@ -84,13 +84,13 @@ async def test_our_ratchet_is_on_disk_before_what_it_sealed_is_sent(world: Chann
     target = await world.target()
     for number in range(3):
         world.platform.fail("cut")
-        await world.channel.send(Reply(target, f"m{number}", f"c{number}"))
+        await world.channel.send(Reply(target, f"plain {number}", f"c{number}"))
         await world.restart()
         await world.ready()
-    assert [one.text for one in world.platform.visible_messages()] == ["m0", "m1", "m2"]
+    assert [one.text for one in world.platform.visible_messages()] == ["plain 0", "plain 1", "plain 2"]
     sealed = [e["content"] for e in world.platform.stream if e["sender"] == ME]  # type: ignore[attr-defined]
     assert len({one["ciphertext"][:40] for one in sealed}) == 3  # no place of the session was used twice
-    assert "m0" not in str(sealed)
+    assert "plain 0" not in str(sealed)
 
 
 async def test_an_encrypted_file_comes_in(world: ChannelHarness) -> None:
@@ -113,6 +113,23 @@ async def test_a_key_that_comes_late_makes_a_message_of_it(world: ChannelHarness
     platform.give_key(ALICE, DIRECT)
     platform.wake()
     await wait_until(lambda: world.texts == ["too early"])
+
+
+async def test_a_key_saved_by_a_process_that_was_killed_is_used_by_the_next(world: ChannelHarness) -> None:
+    platform = world.platform
+    assert isinstance(platform, FakeSealedMatrix)
+    platform.withhold = True
+    await platform.say("too early")
+    await wait_until(lambda: bool(platform.requests_for_keys))
+    assert isinstance(world.channel, MatrixChannel)
+    world.channel._unread._read = None  # it dies before what waited is read
+    platform.give_key(ALICE, DIRECT)
+    platform.wake()
+    platform.withhold = False
+    await platform.say("with a key")  # the batch with the key is on disk
+    await wait_until(lambda: world.texts == ["with a key"])
+    await world.restart()
+    await wait_until(lambda: world.texts == ["with a key", "too early"])
 
 
 class Hasty(FastClock):
