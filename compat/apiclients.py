@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import place
 from tally import Tally
@@ -57,9 +58,11 @@ def drive_ai_sdk(cache: str, tally: Tally) -> None:
     _play("ai sdk", [os.path.join(folder, "node_modules", "node", "bin", "node"), script], tally)
 
 
-def _play(who: str, line: list[str], tally: Tally) -> None:
+@contextmanager
+def start_gateway() -> Iterator[str]:
+    """A gateway with a mock model: the address of its API."""
     root, mock, port = tempfile.mkdtemp(prefix="apiclients-"), place.free_port(), place.free_port()
-    print(f"compat: {who} against our gateway; logs in {root}", flush=True)
+    print(f"compat: a client of our API; logs in {root}", flush=True)
     running = [place.spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock")]
     try:
         place.listens(mock)
@@ -67,14 +70,20 @@ def _play(who: str, line: list[str], tally: Tally) -> None:
         pal = [sys.executable, "-m", "palinurus", "--home", home, "gateway", "--port", str(port)]
         running.append(place.spawn(pal, root, "gateway"))
         place.listens(port)
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("PALINURUS_", "PYTHON", "OPENAI_"))}
-        environ["LLM_USER_PATH"] = os.path.join(root, "llm")
-        full = [*line, f"http://127.0.0.1:{port}/v1", TOKEN]
-        done = subprocess.run(full, cwd=root, env=environ, capture_output=True, text=True, timeout=PATIENCE)
+        yield f"http://127.0.0.1:{port}/v1"
     finally:
         for process in reversed(running):
             process.terminate()
             process.wait(15)
+
+
+def _play(who: str, line: list[str], tally: Tally) -> None:
+    root = tempfile.mkdtemp(prefix="apiclients-")
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("PALINURUS_", "PYTHON", "OPENAI_"))}
+    environ["LLM_USER_PATH"] = os.path.join(root, "llm")
+    with start_gateway() as base:
+        full = [*line, base, TOKEN]
+        done = subprocess.run(full, cwd=root, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     for said in done.stdout.splitlines():
         if said.startswith('{"name"'):
             row = json.loads(said)

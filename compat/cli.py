@@ -44,7 +44,7 @@ def drive(place: Place, tally: Tally) -> None:
     _text(place, tally, "status", ("status",), r"reachable", r"Sessions")
     _text(place, tally, "status --deep", ("status", "--deep"), r"reachable")
     _json(place, tally, "gateway probe", ("gateway", "probe", "--json", *target), lambda told: not told.get("degraded"))
-    _text(place, tally, "cron list", ("cron", "list", *target), r"(?i)no cron jobs|ID")
+    _text(place, tally, "cron list", ("cron", "list", *target), r"(?i)no cron jobs|no automations|ID")
     _text(place, tally, "logs", ("logs", "--limit", "50", *target), r"joined")
     _text(place, tally, "system presence", ("system", "presence", *target), r"gateway")
     _text(place, tally, "channels status", ("channels", "status"), r"(?i)gateway")

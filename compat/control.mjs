@@ -73,7 +73,7 @@ const step = async (name, work) => {
 };
 
 await step("load", async () => {
-  await page.goto(address, { waitUntil: "load" });
+  await page.goto(address, { waitUntil: "load", timeout: 60000 });
   await page.waitForTimeout(2500);
   const confirm = page.locator('openclaw-modal-dialog button:has-text("Confirm"), button:has-text("Switch to 127")').first();
   if (await confirm.count()) await confirm.click(); // yes, another gateway than the one its files come from

@@ -31,6 +31,7 @@ import homes
 import matrix
 import mcpusers
 import node
+import openwebui
 import place
 import tui
 import xmpp
@@ -81,6 +82,7 @@ PARTS = (
         for who in apiclients.PACKAGES
     ),
     Part("api-aisdk", "Vercel AI SDK", apiclients.AI_SDK[0].partition("@")[2], ("npm",), apiclients.drive_ai_sdk),
+    Part("api-openwebui", "Open WebUI", openwebui.VERSION, (), openwebui.drive),
     Part("mcp-inspector", "MCP inspector", mcpusers.INSPECTOR, ("npm",), mcpusers.drive_inspector),
     Part("mcp-sdk", "MCP SDK (Python)", mcpusers.SDK, (), mcpusers.drive_sdk),
     Part(

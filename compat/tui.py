@@ -57,7 +57,7 @@ def drive(place: Place, tally: Tally) -> None:
     """Chat, tool card, abort, levels, models, sessions."""
     screen = Screen(place)
     try:
-        tally.has("tui: connects", until(screen.see, r"connected \| idle", seconds=60), r"connected", r"(?i)\bmodel\b")
+        tally.has("tui: connects", until(screen.see, r"connected \| idle", seconds=180), r"connected", r"(?i)\bmodel\b")
         _talk(screen, tally)
         _levels(screen, tally)
         _places(screen, tally)

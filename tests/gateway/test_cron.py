@@ -28,6 +28,9 @@ async def test_a_job_is_made_shown_changed_run_and_removed(tmp_path: Path) -> No
         assert (await gate.call("cron.status"))["jobs"] == 1
         listed = await gate.call("cron.list", includeDisabled=True, query="SEA")
         assert listed["jobs"] == [job] and (listed["total"], listed["hasMore"]) == (1, False)
+        revision = listed["snapshotRevision"]  # pages of one list; newer clients want it
+        again = await gate.call("cron.list", includeDisabled=True)
+        assert revision and again["snapshotRevision"] == revision
         changed = await gate.call("cron.update", id=job["id"], patch={"enabled": False, "name": "waves"})
         assert (changed["enabled"], changed["name"]) == (False, "waves")
         assert (await gate.call("cron.list"))["jobs"] == []
