@@ -87,7 +87,7 @@ def explain_memory(asked: MemoryCommand) -> str:
         return to_json(told, pretty=True) if asked.options.json else "\n".join(_told(one) for one in told)
     lines = asked.memory.trace_lines(path)
     if line > len(lines):
-        raise BadRequest(f"{path} has {len(lines)} lines")
+        raise BadRequest(f"{path} has {len(lines)} lines", fix="name lines that it has")
     traced = lines[line - 1]
     one = {**_facts(traced.version), **_message(asked.home, traced.version)}
     if asked.options.json:

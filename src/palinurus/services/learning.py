@@ -143,7 +143,7 @@ class LearningBoard:
         key = parse_session_key(session)
         agent = self._settings.agents.get(key.agent) if key is not None else None
         if agent is None:
-            raise NotFound(f"there is no session {session!r}")
+            raise NotFound(f"there is no session {session!r}", fix="`pal sessions` lists them")
         if not file:
             row = await self._store.session(session)
             if row is None:
