@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from palinurus.plugins.function import hook as hook
     from palinurus.plugins.function import tool as tool
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _NAMES = {
     "Agent": "palinurus.app.embed:Agent",
