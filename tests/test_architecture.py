@@ -54,7 +54,7 @@ LINES = {
     "agent": 9_580,
     "app": 4_970,
     "channels": 13_740,
-    "cli": 20_660,
+    "cli": 20_670,
     "config": 9_620,
     "core": 19_390,
     "gateway": 15_760,

@@ -12,6 +12,8 @@ from typing import Any
 from palinurus.cli.args import Verb, load_settings, make_arg, parse_verb
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.sessions import edit, view
+from palinurus.config.paths import find_home
+from palinurus.errors import ConfigError
 
 _KEY = make_arg("key", metavar="KEY", help="session key, or its last part")
 _ENTRY = make_arg("entry", metavar="ENTRY", help="its id, the beginning of it, or a label; `root` is before the first")
@@ -79,7 +81,11 @@ VERBS = {
 def run_sessions(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
     asked = parse_verb("sessions", "The conversations on this machine.", VERBS, argv, default="list")
-    settings = load_settings(os.environ).settings
+    try:
+        settings = load_settings(os.environ).settings
+    except ConfigError:  # conversations can be looked at without it, and a home that is of no use says so itself
+        asked.run(find_home(os.environ), asked)
+        return 0
     if settings.gateway.mode == "remote":
         run: Any = load_part(PARTS["sessions-elsewhere"])
         run(settings, asked)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import select
 import sys
 import termios
 import threading
+
+from palinurus.patterns import compile_late
 
 PLACEHOLDER = "Say something, / for commands, @ for files, F1 for keys"
 ALTERNATE = "\x1b[?1049h"  # another screen than the shell's; what is written first
 _PLAIN = "\x1b[?2004l\x1b[?1049l\x1b[?25h"
 # What the background is, and a question that every terminal answers: nobody waits for one that knows only the second.
 _QUESTION = "\x1b]11;?\x1b\\\x1b[c"
-_ANSWERS = re.compile(rb"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[\d;]*c")
-_LAST = re.compile(rb"\x1b\[\?[\d;]*c")
+_ANSWERS = compile_late(rb"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[\d;]*c")
+_LAST = compile_late(rb"\x1b\[\?[\d;]*c")
 ANSWER_SECONDS = 0.15
 
 

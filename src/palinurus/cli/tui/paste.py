@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from palinurus.files import read_plain_file
+from palinurus.patterns import compile_late
 
 LINES, CHARS = 10, 1000  # of text that is still shown whole
 BYTES = 20 * 1024 * 1024  # of a picture; the gateway takes no more
@@ -111,7 +112,7 @@ async def read_clipboard_picture(environ: Mapping[str, str]) -> bytes:
 
 # kitty's clipboard protocol (OSC 5522): the terminal itself hands over a picture, also through SSH, if its user allows.
 ASK_PICTURE = f"\x1b]5522;type=read;{base64.b64encode(b'image/png').decode()}\x1b\\"
-_REPLY = re.compile(r"\x1b\]5522;([^;\x07\x1b]*);?([^\x07\x1b]*)(?:\x07|\x1b\\)")
+_REPLY = compile_late(r"\x1b\]5522;([^;\x07\x1b]*);?([^\x07\x1b]*)(?:\x07|\x1b\\)")
 _BEGIN = "\x1b]5522;"
 
 
