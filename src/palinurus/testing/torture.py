@@ -309,7 +309,9 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns 1 if something was lost, doubled or wrong."""
     about = "Is nothing lost and nothing doubled, with your own configuration? On a copy; no model or chat is asked."
-    parser = _Parser(prog="pal torture", description=about, allow_abbrev=False)
+    raw = argparse.RawDescriptionHelpFormatter
+    lines = "examples:\n  pal torture --quick\n  pal torture --minutes 10 --seed 7"
+    parser = _Parser(prog="pal torture", description=about, epilog=lines, formatter_class=raw, allow_abbrev=False)
     parser.add_argument("--minutes", type=float, default=2.0, help="how long (default: 2)")
     parser.add_argument("--quick", action="store_true", help="half a minute of harm; all in less than one")
     parser.add_argument("--seed", type=int, default=0, help="draw the same again (times still differ)")

@@ -63,7 +63,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _make_parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(prog="pal test", description=ABOUT, formatter_class=raw, allow_abbrev=False)
+    lines = "examples:\n  pal test\n  pal test scenarios/notes.yaml --runs 5"
+    parser = _Parser(prog="pal test", description=ABOUT, epilog=lines, formatter_class=raw, allow_abbrev=False)
     parser.add_argument("folder", nargs="?", default="scenarios", help="or one file (default: scenarios)")
     parser.add_argument("-k", default="", metavar="WORD", help="only scenarios whose file or name holds it")
     parser.add_argument("-j", "--jobs", type=int, default=4, help="runs at the same time (default: 4)")
