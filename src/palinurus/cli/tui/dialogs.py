@@ -92,6 +92,7 @@ class Picker(ModalScreen[str | None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Fewer rows."""
+        self._typed = event.value
         self._fill(event.value)
         if self._more is not None and len(event.value.strip()) >= LETTERS:
             self.run_worker(self._look(event.value, self._more), group="more", exclusive=True)
@@ -99,8 +100,9 @@ class Picker(ModalScreen[str | None]):
     async def _look(self, text: str, more: Callable[[str], Awaitable[list[PickerChoice]]]) -> None:
         await asyncio.sleep(PAUSE)  # who types on makes another look of it
         found = await more(text)
-        if self.is_mounted and text == self.query_one("#filter", Input).value:
-            listing = self.query_one("#choices", OptionList)
+        for listing in self.query("#choices").results(OptionList):  # none once the picker was left
+            if text != self._typed:
+                return
             at = listing.highlighted
             self._fill(text, found)
             listing.highlighted = at if at is not None else 0 if self._shown else None
