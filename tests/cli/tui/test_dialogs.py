@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from palinurus.cli.tui.dialogs import parse_question
+import asyncio
+
+from textual.app import App
+
+from palinurus.cli.tui.dialogs import Picker, PickerChoice, parse_question
 
 
 def test_what_is_asked_is_shown_as_text() -> None:
@@ -27,3 +31,27 @@ def test_what_decides_stands_before_the_rest_and_the_reason_is_told_once() -> No
     request = {"title": "pay", "description": "{}", "facts": [fact], "commandAnalysis": lines}
     asked = parse_question({"id": "plugin:1", "request": request})
     assert (asked.facts, asked.body, asked.why) == ((fact,), "{}", "not from you: to")
+
+
+async def test_what_is_found_after_a_picker_was_left_harms_nothing() -> None:
+    asked, found = asyncio.Event(), asyncio.Event()
+
+    async def search(text: str) -> list[PickerChoice]:
+        asked.set()
+        try:
+            await found.wait()
+        except asyncio.CancelledError:  # it comes all the same
+            await found.wait()
+        return [PickerChoice("late", text)]
+
+    app: App[None] = App()
+    async with app.run_test() as pilot:
+        picker = Picker("Sessions", [PickerChoice("a", "alpha")], more=search)
+        app.push_screen(picker)
+        await pilot.press(*"alph")
+        await asked.wait()
+        await picker.query_one("#choices").remove()  # as it is while the picker leaves
+        found.set()
+        await pilot.pause()
+        assert app.is_running and not app._exception
+        assert [choice.value for choice in picker._shown] == ["a"]
