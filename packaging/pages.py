@@ -11,6 +11,7 @@ import ast
 import contextlib
 import importlib
 import inspect
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -186,7 +187,8 @@ def make_vendor_page() -> str:
 
 def sign(name: str, value: Callable[..., object]) -> str:
     """Its line, with types as they are written. Raises TypeError, ValueError for what cannot be called."""
-    return f"{name}{inspect.signature(value)}".replace("'", "").replace("(self, ", "(").replace("(self)", "()")
+    line = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{inspect.signature(value)}")  # types are texts there
+    return line.replace("(self, ", "(").replace("(self)", "()")
 
 
 def tell_object(name: str, value: object) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib
 import io
 import json
 import re
@@ -110,3 +112,13 @@ def test_every_command_line_is_one(tmp_path: Path) -> None:
                 except (SystemExit, PalinurusError) as exc:
                     wrong.append(f"{page.name}: pal {line}: {exc} {told.getvalue()}")
     assert not wrong and seen > 20, "\n".join(wrong)
+
+
+def test_every_piece_of_python_is_some() -> None:
+    """It can be read, and what it takes from us is there; tests of their own run most of it (adding, plugins)."""
+    for page, block in list_blocks("python"):
+        text = f"def {block.strip()}: ..." if page.name == "python.md" else block  # lines of signatures
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("palinurus"):
+                module = importlib.import_module(node.module or "")
+                assert all(hasattr(module, name.name) for name in node.names), f"{page.name}: {ast.unparse(node)}"
