@@ -349,7 +349,8 @@ def walk_lines(home: Callable[[Path], None], lines: list[str], forked: Nursery, 
             code, said = finish(child, log, line)
             print(f"pal {line}: {code}\n{said}")
             if line == "doctor":
-                assert code == (home is not is_empty), said
+                taken = "Address already in use" in said  # a gateway of whoever runs this, on the usual port
+                assert code == (home is not is_empty or taken), said
             if "Traceback" in said or code not in (known if line in LOOKS else CODES) or (code and not said.strip()):
                 bad.append(f"pal {line}: {code}\n{said}")
     assert not bad, "\n".join(bad)
