@@ -18,6 +18,7 @@ from palinurus.backoff import Backoff
 from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.channels import AccountSettings
+from palinurus.core.policy.address import AddressRefusal, parse_url
 from palinurus.core.types import channel
 from palinurus.core.types.channel import ChannelState, ChannelStatus, SendFailure, SendReceipt, SendResult, SendTrouble
 from palinurus.core.types.inbound import Attachment, Inbound, Target
@@ -121,6 +122,13 @@ class ChannelKit(msgspec.Struct, frozen=True):
         """A text of the account's section, or the usual one."""
         found = self.own.get(key)
         return found if isinstance(found, str) and found else usual
+
+    def address(self, key: str, form: str = "https://…") -> str:
+        """The address of somebody's own server, without a slash at its end. Raises ConfigError."""
+        found = self.text(key).rstrip("/")
+        if not found or isinstance(parse_url(found), AddressRefusal):
+            raise self.wrong(key, what=f"must be the server's address, {form}")
+        return found
 
     def texts(self, key: str) -> list[str]:
         """A list of the account's section; [] if there is none."""

@@ -17,9 +17,8 @@ import aiohttp
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.channels.kit import ChannelKit, RecentDict, decode_object, load_reply_files
 from palinurus.channels.web.api import ApiFacts, HttpApi, read_mapping, read_rows
-from palinurus.channels.web.hook import NO_POST, REFUSED, HookBatch
+from palinurus.channels.web.hook import REFUSED, HookBatch
 from palinurus.channels.web.readback import ReadBackChannel, SentMessage, write_plain
-from palinurus.core.policy.address import AddressRefusal, parse_url
 from palinurus.core.types import channel
 from palinurus.core.types.channel import (
     ChannelAbilities,
@@ -56,10 +55,7 @@ class BlueBubblesChannel(ReadBackChannel):
     name = "bluebubbles"
 
     def __init__(self, kit: ChannelKit) -> None:
-        base = kit.text("serverUrl").rstrip("/")
-        if not base or isinstance(parse_url(base), AddressRefusal):
-            raise kit.wrong("serverUrl", what="must be the server's address, http://…")
-        super().__init__(kit, HttpApi(FACTS, base))
+        super().__init__(kit, HttpApi(FACTS, kit.address("serverUrl", "http://…")))
         self._password = kit.secret("password")
         self.pause = kit.number("pollSeconds", LOOK)
         self._private = False
@@ -89,8 +85,6 @@ class BlueBubblesChannel(ReadBackChannel):
     # --- in
 
     async def accept(self, request: ChannelHttpRequest) -> HookBatch | ChannelHttpResponse:
-        if request.method != "POST":
-            return NO_POST
         given = request.query.get("password") or request.query.get("guid") or ""
         if not hmac.compare_digest(given.encode(), self._password.reveal().encode()):
             return REFUSED

@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 
 from palinurus.channels.googlechat.inbound import parse_event, write_text
-from palinurus.channels.kit import ChannelKit, decode_object, index_troubles, load_reply_files, read_secret
+from palinurus.channels.kit import ChannelKit, decode_object, index_troubles, read_secret
 from palinurus.channels.web.api import ApiFacts, HttpApi, RenewedToken, TokenGrant, read_mapping
-from palinurus.channels.web.hook import NO_POST, REFUSED, HookBatch, HookedChannel
+from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel
 from palinurus.channels.web.tokens import FACTS as SIGN_IN
 from palinurus.channels.web.tokens import OpenIdKeys, read_grant
 from palinurus.core.jwt import RsaPrivateKey, read_private_key, sign_token
@@ -101,8 +101,6 @@ class GoogleChatChannel(HookedChannel):
     # --- in
 
     async def accept(self, request: ChannelHttpRequest) -> HookBatch | ChannelHttpResponse:
-        if request.method != "POST":
-            return NO_POST
         believed = await self._keys.verify(request.headers.get("authorization", ""), self._issuers, self._audience)
         if isinstance(believed, SendFailure):
             return _LATER
@@ -130,17 +128,11 @@ class GoogleChatChannel(HookedChannel):
 
     async def _text(self, reply: Reply) -> str | SendFailure:
         """With files as links to us: apps may upload none."""
-        files = await load_reply_files(self._kit, reply, MEDIA)
+        files = await self.publish_files(reply, MEDIA, "apps upload no files")
         if isinstance(files, SendFailure):
             return files
-        if files and self.public is None:
-            return SendFailure("apps upload no files: set channels.googlechat.publicWebhookUrl for links", "media")
         text = write_text(reply.text, plain=reply.plain)
-        for file in files:
-            assert self.public is not None
-            url = await self.public.publish(file)
-            if isinstance(url, SendFailure):
-                return url
+        for file, url in files:
             text += f"\n<{url}|{file.name.replace('|', ' ').replace('>', ' ')}>"
         return text.strip()
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from palinurus.channels.kit import ChannelKit, MemoTable, RecentDict, decode_object, load_reply_files
+from palinurus.channels.kit import ChannelKit, MemoTable, RecentDict, decode_object
 from palinurus.channels.line import inbound
 from palinurus.channels.line.inbound import LineContext, LineEvent
 from palinurus.channels.web.api import ApiFacts, HttpApi, authorize_bearer, read_rows
-from palinurus.channels.web.hook import NO_POST, REFUSED, HookBatch, HookedChannel, verify_base64_hmac
+from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel, verify_base64_hmac
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types import channel
 from palinurus.core.types.channel import ChannelAbilities, ChannelHttpRequest, ChannelHttpResponse, SendFailure
@@ -81,8 +81,6 @@ class LineChannel(HookedChannel):
     # --- in
 
     async def accept(self, request: ChannelHttpRequest) -> HookBatch | ChannelHttpResponse:
-        if request.method != "POST":
-            return NO_POST
         given = request.headers.get("x-line-signature", "")
         if not verify_base64_hmac(self._secret.reveal(), request.body, given):
             return REFUSED
@@ -152,18 +150,12 @@ class LineChannel(HookedChannel):
 
     async def _messages(self, reply: Reply) -> list[dict[str, Any]] | SendFailure:
         """Pictures as such, other files as an address in the text: accounts can send no files."""
-        files = await load_reply_files(self._kit, reply, MEDIA)
+        files = await self.publish_files(reply, MEDIA, "LINE fetches files from us")
         if isinstance(files, SendFailure):
             return files
-        if files and self.public is None:
-            return SendFailure("LINE fetches files from us: set channels.line.publicWebhookUrl", "media")
         text = reply.text if reply.plain else render_markdown(reply.text, "plain").text
         made: list[dict[str, Any]] = []
-        for file in files:
-            assert self.public is not None
-            url = await self.public.publish(file)
-            if isinstance(url, SendFailure):
-                return url
+        for file, url in files:
             if file.mime in ("image/jpeg", "image/png"):
                 made.append({"type": "image", "originalContentUrl": url, "previewImageUrl": url})
             else:

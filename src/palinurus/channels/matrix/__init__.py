@@ -1,1 +1,1 @@
-"""Matrix: a homeserver's client-server API, without end-to-end encryption. docs/channels/matrix.md."""
+"""Matrix: a homeserver's client-server API; encrypted rooms where its extra is installed. docs/channels/matrix.md."""

@@ -17,7 +17,6 @@ from palinurus.channels.kit import AccountChannel, ChannelKit, MemoTable, Recent
 from palinurus.channels.mattermost.inbound import MattermostContext, MattermostRoom, parse_post
 from palinurus.channels.mattermost.posts import MEDIA, V4, MattermostPoster
 from palinurus.channels.web.api import ApiFacts, HttpApi, authorize_bearer, read_rows
-from palinurus.core.policy.address import AddressRefusal, parse_url
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -66,9 +65,7 @@ class MattermostChannel(AccountChannel):
 
     def __init__(self, kit: ChannelKit) -> None:
         super().__init__(kit)
-        base = kit.text("baseUrl").rstrip("/").removesuffix("/api/v4")
-        if not base or isinstance(parse_url(base), AddressRefusal):
-            raise kit.wrong("baseUrl", what="must be the server's address, https://…")
+        base = kit.address("baseUrl").removesuffix("/api/v4")
         self._token = kit.secret("botToken")
         self._api = HttpApi(FACTS, base, authorize_bearer(self._token))
         self._posts = MattermostPoster(kit, self._api)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from palinurus.channels.kit import ChannelKit, MemoTable, decode_object, index_troubles, load_reply_files
+from palinurus.channels.kit import ChannelKit, MemoTable, decode_object, index_troubles
 from palinurus.channels.msteams.inbound import THREAD, parse_activity
 from palinurus.channels.web.api import ApiFacts, HttpApi, RenewedToken, read_mapping
-from palinurus.channels.web.hook import NO_POST, REFUSED, UNREADABLE, HookBatch, HookedChannel
+from palinurus.channels.web.hook import REFUSED, UNREADABLE, HookBatch, HookedChannel
 from palinurus.channels.web.tokens import OpenIdKeys, grant_by_form
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types import channel
@@ -92,8 +92,6 @@ class TeamsChannel(HookedChannel):
     # --- in
 
     async def accept(self, request: ChannelHttpRequest) -> HookBatch | ChannelHttpResponse:
-        if request.method != "POST":
-            return NO_POST
         believed = await self._keys.verify(request.headers.get("authorization", ""), ISSUERS, self._app)
         if isinstance(believed, SendFailure):
             return _LATER
@@ -133,17 +131,11 @@ class TeamsChannel(HookedChannel):
 
     async def _body(self, reply: Reply) -> dict[str, Any] | SendFailure:
         """Pictures as such, other files as links: Teams fetches both from us."""
-        files = await load_reply_files(self._kit, reply, MEDIA)
+        files = await self.publish_files(reply, MEDIA, "Teams fetches files from us")
         if isinstance(files, SendFailure):
             return files
-        if files and self.public is None:
-            return SendFailure("Teams fetches files from us: set channels.msteams.publicWebhookUrl", "media")
         made, shown = _write(reply.text, plain=reply.plain), []
-        for file in files:
-            assert self.public is not None
-            url = await self.public.publish(file)
-            if isinstance(url, SendFailure):
-                return url
+        for file, url in files:
             if file.mime.startswith("image/"):
                 shown.append({"contentType": file.mime, "contentUrl": url, "name": file.name})
             elif reply.plain:

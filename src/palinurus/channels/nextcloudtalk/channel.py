@@ -5,7 +5,6 @@ account of its own (`apiUser`) rooms can be looked up: which are direct chats, a
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import secrets
@@ -15,11 +14,10 @@ from urllib.parse import quote
 
 from palinurus.channels.intake import InboundWithFiles
 from palinurus.channels.kit import ChannelKit, RecentDict, decode_object
-from palinurus.channels.web.api import ApiFacts, HttpApi, read_mapping, read_rows
-from palinurus.channels.web.hook import NO_POST, REFUSED, HookBatch, HookedChannel
+from palinurus.channels.web.api import ApiFacts, HttpApi, make_basic_header, read_mapping, read_rows
+from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel
 from palinurus.channels.web.markdown import write_text
 from palinurus.config.secrets import Secret
-from palinurus.core.policy.address import AddressRefusal, parse_url
 from palinurus.core.types import channel
 from palinurus.core.types.channel import (
     ChannelAbilities,
@@ -57,10 +55,7 @@ class NextcloudTalkChannel(HookedChannel):
     name = "nextcloud-talk"
 
     def __init__(self, kit: ChannelKit) -> None:
-        base = kit.text("baseUrl").rstrip("/")
-        if not base or isinstance(parse_url(base), AddressRefusal):
-            raise kit.wrong("baseUrl", what="must be the server's address, https://…")
-        super().__init__(kit, HttpApi(FACTS, base))
+        super().__init__(kit, HttpApi(FACTS, kit.address("baseUrl")))
         self._secret = kit.secret_or_file("botSecret", "botSecretFile")
         self._user = kit.text("apiUser")
         self._look = self._account(kit) if self._user else None
@@ -69,9 +64,8 @@ class NextcloudTalkChannel(HookedChannel):
         self.abilities = ChannelAbilities("markdown", 32_000, acts=frozenset(("react",)), replies=True)
 
     def _account(self, kit: ChannelKit) -> dict[str, str]:
-        word = kit.secret_or_file("apiPassword", "apiPasswordFile").reveal()
-        proof = base64.b64encode(f"{self._user}:{word}".encode()).decode()
-        return {"Authorization": f"Basic {proof}", "OCS-APIRequest": "true", "Accept": "application/json"}
+        word = kit.secret_or_file("apiPassword", "apiPasswordFile")
+        return {**make_basic_header(self._user, word), "OCS-APIRequest": "true", "Accept": "application/json"}
 
     async def greet(self) -> str | SendFailure:
         """A bot cannot ask who it is: that Nextcloud answers has to do."""
@@ -81,8 +75,6 @@ class NextcloudTalkChannel(HookedChannel):
     # --- in
 
     async def accept(self, request: ChannelHttpRequest) -> HookBatch | ChannelHttpResponse:
-        if request.method != "POST":
-            return NO_POST
         random = request.headers.get("x-nextcloud-talk-random", "")
         given = request.headers.get("x-nextcloud-talk-signature", "")
         try:

@@ -6,7 +6,6 @@ It takes no id of ours: what was sent is looked up on its list too (`web/readbac
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -14,10 +13,10 @@ from urllib.parse import quote, urlencode
 import aiohttp
 
 from palinurus.channels.intake import InboundWithFiles
-from palinurus.channels.kit import ChannelKit, index_troubles, load_reply_files
+from palinurus.channels.kit import ChannelKit, index_troubles
 from palinurus.channels.sms import inbound
-from palinurus.channels.web.api import ApiFacts, HttpApi, read_rows
-from palinurus.channels.web.hook import NO_POST, REFUSED, HookBatch
+from palinurus.channels.web.api import ApiFacts, HttpApi, authorize_basic, read_rows
+from palinurus.channels.web.hook import REFUSED, HookBatch
 from palinurus.channels.web.readback import ReadBackChannel, SentMessage, write_plain
 from palinurus.core.types.channel import (
     ChannelAbilities,
@@ -68,8 +67,7 @@ class SmsChannel(ReadBackChannel):
         account, self._number = kit.text("accountSid"), kit.text("fromNumber")
         if not account or not self._number:
             raise kit.wrong("accountSid" if not account else "fromNumber")
-        basic = base64.b64encode(f"{account}:{self._token.reveal()}".encode()).decode()
-        super().__init__(kit, HttpApi(FACTS, kit.text("apiBase", API), _authorize_basic(basic)))
+        super().__init__(kit, HttpApi(FACTS, kit.text("apiBase", API), authorize_basic(account, self._token)))
         self._home = f"/2010-04-01/Accounts/{quote(account, safe='')}"
         self._service = kit.text("messagingServiceSid")
         self._address = kit.secret("publicWebhookUrl").reveal() if self.public else ""
@@ -83,8 +81,6 @@ class SmsChannel(ReadBackChannel):
     # --- in
 
     async def accept(self, request: ChannelHttpRequest) -> HookBatch | ChannelHttpResponse:
-        if request.method != "POST":
-            return NO_POST
         if not self._address:
             return _NO_ADDRESS
         form = inbound.read_form(request.body)
@@ -143,24 +139,9 @@ class SmsChannel(ReadBackChannel):
         return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("sid") or ""))
 
     async def _body(self, reply: Reply) -> list[tuple[str, str]] | SendFailure:
-        files = await load_reply_files(self._kit, reply, MEDIA, together=True)
+        files = await self.publish_files(reply, MEDIA, "Twilio fetches files from us", together=True)
         if isinstance(files, SendFailure):
             return files
-        if files and self.public is None:
-            return SendFailure("Twilio fetches files from us: set channels.sms.publicWebhookUrl", "media")
         who = ("MessagingServiceSid", self._service) if self._service else ("From", self._number)
         made = [("To", reply.target.to), who, ("Body", write_plain(reply))]
-        for file in files:
-            assert self.public is not None
-            url = await self.public.publish(file)
-            if isinstance(url, SendFailure):
-                return url
-            made.append(("MediaUrl", url))
-        return made
-
-
-def _authorize_basic(proof: str) -> Any:
-    async def give() -> dict[str, str]:
-        return {"Authorization": f"Basic {proof}"}
-
-    return give
+        return made + [("MediaUrl", url) for _, url in files]

@@ -5,6 +5,7 @@ one says is a row of `ApiFacts`.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -73,6 +74,20 @@ def authorize_bearer(token: Secret) -> Authorize:
 
     async def give() -> dict[str, str] | SendFailure:
         return {"Authorization": f"Bearer {token.reveal()}"}
+
+    return give
+
+
+def make_basic_header(user: str, word: Secret) -> dict[str, str]:
+    """A name and a password, as RFC 7617 writes them."""
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{word.reveal()}'.encode()).decode()}"}
+
+
+def authorize_basic(user: str, word: Secret) -> Authorize:
+    """For a name and a password."""
+
+    async def give() -> dict[str, str] | SendFailure:
+        return make_basic_header(user, word)
 
     return give
 

@@ -19,10 +19,11 @@ import aiohttp
 import msgspec
 
 from palinurus.channels.intake import ChatOrder, InboundWithFiles, RemoteFile, fetch_message_files, hand_in_once
-from palinurus.channels.kit import AccountChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import AccountChannel, ChannelFile, ChannelKit, load_reply_files
 from palinurus.channels.web.api import HttpApi
 from palinurus.clock import Clock
 from palinurus.core.types.channel import ChannelHttpRequest, ChannelHttpResponse, SendFailure, SubmitInbound
+from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest
 from palinurus.files import read_plain_file, write_whole_file
 from palinurus.patterns import compile_late
@@ -70,7 +71,7 @@ class HookedChannel(AccountChannel):
         raise NotImplementedError
 
     async def accept(self, request: ChannelHttpRequest) -> HookBatch | ChannelHttpResponse:
-        """Check who calls, in constant time, and read what it tells; or what is answered instead."""
+        """Check who calls with a POST, in constant time, and read what it tells; or what is answered instead."""
         raise NotImplementedError
 
     async def listen(self) -> SendFailure:
@@ -96,6 +97,8 @@ class HookedChannel(AccountChannel):
     async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         if self.public is not None and "file" in request.query and request.method == "GET":
             return await self.public.serve(request.query["file"])
+        if request.method != "POST":
+            return NO_POST
         batch = await self.accept(request)
         if isinstance(batch, ChannelHttpResponse):
             return batch
@@ -111,6 +114,25 @@ class HookedChannel(AccountChannel):
                 await hand_in_once(submit, whole)
             except BadRequest as exc:
                 log.warning("%s, account %s: a message is left out: %s", self.name, self._kit.account, exc.message)
+
+    async def publish_files(
+        self, reply: Reply, most: int, without: str, *, together: bool = False
+    ) -> list[tuple[ChannelFile, str]] | SendFailure:
+        """The files of a reply, each with the address it can be fetched at; `without`: what is said where there is none
+        for them. At most `most` bytes each, or `together`."""
+        files = await load_reply_files(self._kit, reply, most, together=together)
+        if isinstance(files, SendFailure):
+            return files
+        if files and self.public is None:
+            return SendFailure(f"{without}: set channels.{self.name}.publicWebhookUrl", "media")
+        made = []
+        for file in files:
+            assert self.public is not None
+            url = await self.public.publish(file)
+            if isinstance(url, SendFailure):
+                return url
+            made.append((file, url))
+        return made
 
     def fetch_file(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
         """Implements `FetchFile`."""
