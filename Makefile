@@ -1,5 +1,7 @@
 # make run and make test need Python 3.11+ and the package index, nothing else.
-PYTHON ?= python3
+ifndef PYTHON  # a shell a call is too much: once
+PYTHON := $(shell sh packaging/python.sh)
+endif
 VENV := .venv
 BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly

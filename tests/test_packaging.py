@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,3 +57,40 @@ def test_the_image_is_made_of_what_is_here() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     assert {".git", ".venv", "**/node_modules"} <= set(ignored)
     assert not {"src", "web", "docs", "constraints.txt", "README.md", "LICENSE", "hatch_build.py"} & set(ignored)
+
+
+def test_what_is_pinned_takes_the_oldest_python_we_name() -> None:
+    """Debian 12 has 3.11.2: a pin that wants 3.11.5 makes `make test` impossible there."""
+    pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    wanted = {
+        name: held.metadata["Requires-Python"] or ">=3"
+        for name in pinned
+        for held in importlib.metadata.distributions(name=name)
+    }
+    assert len(wanted) > 20
+    assert not {name: text for name, text in wanted.items() if not SpecifierSet(text).contains("3.11.0")}
+
+
+@pytest.mark.parametrize(
+    "named, system, chosen",
+    [
+        ("plain", "good", "system"),  # as pyenv builds it
+        ("quick", "good", "python3"),
+        ("plain", "old", "python3"),
+        ("plain", "missing", "python3"),
+        ("missing", "good", "system"),
+    ],
+)
+def test_which_python_make_takes(tmp_path: Path, named: str, system: str, chosen: str) -> None:
+    """An interpreter is asked two things: can it (`ensurepip`), and was it built with a profile."""
+    says = {"plain": (0, 1), "quick": (0, 0), "good": (0, 1), "old": (1, 1)}
+    for name, kind in (("python3", named), ("system", system)):
+        if kind != "missing":
+            will, quick = says[kind]
+            (tmp_path / name).write_text(f'#!/bin/sh\ncase "$2" in *ensurepip*) exit {will};; *) exit {quick};; esac\n')
+            (tmp_path / name).chmod(0o755)
+    shell = shutil.which("sh")
+    assert shell
+    env = {"PATH": str(tmp_path), "SYSTEM_PYTHON": str(tmp_path / "system")}
+    done = subprocess.run([shell, "packaging/python.sh"], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()).name == chosen
