@@ -80,8 +80,11 @@ for name in sys.argv[1:]:
 early = [one.pattern for one in made if set(vars(one)) - {"pattern", "_flags"}]
 assert not early, f"compiled while importing: {early}"
 assert not [one.type for one in asked if "decode" in vars(one)], "made while importing"
+import re
 for one in made:
     one.fullmatch
+    code = str(re._parser.parse(one.pattern, one._flags))
+    assert "POSSESSIVE" not in code and "ATOMIC" not in code, f"wrong before Python 3.11.5: {one.pattern}"
 for one in asked:
     one.decode
 print(len(made), len(asked))

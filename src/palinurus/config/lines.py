@@ -16,9 +16,13 @@ from palinurus.config.keypath import Path
 from palinurus.config.relaxed import MAX_DEPTH
 from palinurus.patterns import compile_late
 
-_BLANK = compile_late(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
-_STRING = compile_late(r'"(?:[^"\\\n\r]++|\\(?:\r\n|[\s\S]))*+"|' r"'(?:[^'\\\n\r]++|\\(?:\r\n|[\s\S]))*+'")
-_NAME = compile_late(r"(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})++")
+# Without possessive quantifiers, which are broken before Python 3.11.5: each step begins with another character than the
+# one before it may take, so what does not match is given up in linear time all the same.
+_BLANK = compile_late(r"(?:[\s\ufeff]|//[^\n\r\u2028\u2029]*|/\*[^*]*\*+(?:[^*/][^*]*\*+)*/)*")
+_STRING = compile_late(
+    r'"[^"\\\n\r]*(?:\\(?:\r\n|[\s\S])[^"\\\n\r]*)*"|' r"'[^'\\\n\r]*(?:\\(?:\r\n|[\s\S])[^'\\\n\r]*)*'"
+)
+_NAME = compile_late(r"(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})+")
 # Numbers are taken as generously as the parser takes them (`1_000`, `.e5`): whoever is right, lines must be found.
 _SCALAR = compile_late(
     r"(?:true|false|null|[+-]*(?:Infinity|NaN|[.0-9_][0-9A-Za-z_.]*(?:(?<=[eE])[+-][0-9_]+)?))(?![\w$.+-])", re.ASCII
