@@ -28,8 +28,10 @@ import conformance
 import control
 import editors
 import homes
+import mail
 import matrix
 import mcpusers
+import ngircd
 import node
 import openwebui
 import place
@@ -77,6 +79,8 @@ PARTS = (
     Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
     Part("matrix", "Synapse and matrix-nio, encrypted", f"{matrix.SYNAPSE}, {matrix.NIO}", (), matrix.drive),
     Part("xmpp", "Prosody and slixmpp", xmpp.SLIXMPP, ("prosody", "openssl"), xmpp.drive),
+    Part("irc", "ngIRCd", "Debian's", ("ngircd", "openssl"), ngircd.drive),
+    Part("mail", "Dovecot and Exim", "Debian's", ("dovecot", "exim4", "openssl"), mail.drive),
     *(
         Part(f"api-{who}", who, apiclients.get_version(who), (), apiclients.drive_python(who))
         for who in apiclients.PACKAGES
