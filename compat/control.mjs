@@ -1,6 +1,7 @@
 // Drives the real Control UI in headless Chromium. Arguments: playwright's folder, the browser, the page's address,
 // a folder for screenshots, the token. Prints one JSON line per check: {name, ok, said}.
 import { createRequire } from "node:module";
+import { appendFileSync } from "node:fs";
 import path from "node:path";
 
 const [library, browserPath, address, shots, token] = process.argv.slice(2);
@@ -20,6 +21,9 @@ const errors = [];
 page.on("websocket", (socket) => {
   const asked = new Map();
   const read = (frame) => { try { return JSON.parse(frame.payload); } catch { return {}; } };
+  const keep = (way) => (frame) => appendFileSync(path.join(shots, "frames.jsonl"), `{"way":"${way}","frame":${String(frame.payload)}}\n`);
+  socket.on("framesent", keep("asked"));
+  socket.on("framereceived", keep("told"));
   socket.on("framesent", (frame) => { const one = read(frame); if (one.type === "req") asked.set(one.id, one); });
   socket.on("framereceived", (frame) => {
     const one = read(frame), call = asked.get(one.id);
