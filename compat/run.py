@@ -1,7 +1,7 @@
 """`make compat`: real clients and servers against our gateway, one table at the end. Exit 1 on a mismatch.
 
 A counterpart is a file with `drive(cache, tally)` (or `drive(place, tally)` under `beside`, which starts a mock model
-and our gateway) and a row of PARTS. Names of rows, or their beginnings, as arguments pick some. Each row runs in a
+and our gateway) and a row of PARTS. Names of rows, else their beginnings, as arguments pick some. Each row runs in a
 process of its own, $COMPAT_JOBS (else as many as there are cores) side by side; packages are kept in the user's cache
 folder (`place.install_npm`, `place.install_pip`). What cannot be had raises `place.NotInstalled`.
 """
@@ -103,7 +103,8 @@ PARTS = (
         ("npm",),
         conformance.drive_server,
     ),
-    Part("editors", "ACP SDK's client", editors.VERSION, ("npm", "node"), editors.drive),
+    Part("editors", "ACP SDK's client (npm)", editors.VERSION, ("npm", "node"), editors.drive),
+    Part("editors-python", "ACP SDK's client (Python)", editors.PYTHON, (), editors.drive_python),
 )
 
 
@@ -114,7 +115,9 @@ def main(words: list[str]) -> int:
     wrong = [word for word in words if not any(part.name.startswith(word) for part in PARTS)]
     if wrong:
         raise SystemExit(f"compat: there is no part {wrong[0]!r}; parts are {', '.join(part.name for part in PARTS)}")
-    wanted = [part for part in PARTS if not words or part.name in words or part.name.startswith(tuple(words))]
+    exact = {part.name for part in PARTS} & set(words)
+    begun_with = tuple(word for word in words if word not in exact)
+    wanted = [part for part in PARTS if not words or part.name in exact or part.name.startswith(begun_with)]
     begun, running = time.monotonic(), set[int]()
     with ThreadPoolExecutor(int(os.environ.get("COMPAT_JOBS") or os.cpu_count() or 2)) as crew:
         try:
