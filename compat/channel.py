@@ -23,9 +23,7 @@ class ChannelGateway:
     def __init__(self, root: str, name: str, own: dict[str, Any], owner: str) -> None:
         self.root, self.name = root, name
         mock, self._port = place.free_port(), place.free_port()
-        self._mock = place.spawn(
-            [sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock"
-        )
+        self._mock = place.spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock")
         place.listens(mock)
         config = {"channels": {name: own}, "commands": {"ownerAllowFrom": [f"{name}:{owner}"]}}
         self.home = make_home(root, config, {"chart.txt": CHART}, url=f"http://127.0.0.1:{mock}/v1")

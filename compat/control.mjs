@@ -88,9 +88,10 @@ await step("load", async () => {
   const confirm = page.locator('openclaw-modal-dialog button:has-text("Confirm"), button:has-text("Switch to 127")').first();
   const box = page.locator("textarea:visible").first(), secret = page.locator('input[type="password"]:visible').first();
   await until(async () => {
-    if (await confirm.isVisible()) await confirm.click(); // yes, another gateway than the one its files come from
+    if (await confirm.isVisible()) await confirm.click({ timeout: 3000 }).catch(() => {}); // yes, another gateway than the one its files come from
     else if (await secret.isVisible()) {
-      await secret.fill(token);
+      // it comes and goes while the page looks for a gateway
+      await secret.fill(token, { timeout: 3000 }).catch(() => {});
       await page.locator('button:has-text("Connect")').first().click({ timeout: 3000 }).catch(() => {});
     }
     return box.isVisible();

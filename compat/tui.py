@@ -13,7 +13,6 @@ from tally import Tally, until
 
 from palinurus.testing.home import TOKEN
 
-
 WAIT = 60  # seconds until something is seen: the machine may have other things to do
 
 

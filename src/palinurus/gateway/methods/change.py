@@ -205,9 +205,7 @@ async def _begin(call: MethodCall, key: str, asked: SessionCreateParams) -> None
         await patch_session(call, SessionPatchParams(key=key, **chosen))
     if asked.begins:
         ident, text = asked.idempotency_key or str(uuid.uuid4()), asked.message or asked.task or ""
-        sent = chat.ChatSendParams(
-            session_key=key, message=text, idempotency_key=ident, attachments=asked.attachments
-        )
+        sent = chat.ChatSendParams(session_key=key, message=text, idempotency_key=ident, attachments=asked.attachments)
         await chat.send_chat(call, sent)
 
 
