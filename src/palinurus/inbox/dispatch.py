@@ -24,12 +24,21 @@ from palinurus.inbox import control, queue, running
 from palinurus.inbox.dismiss import MessageDismisser
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
-from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader, QueueRules, check_room
+from palinurus.inbox.message import (
+    CONTROL_LANE,
+    InboxMessage,
+    MessageReader,
+    QueueRules,
+    check_room,
+    get_place,
+    make_row,
+)  # fmt: skip
 from palinurus.inbox.peers import PeerNews
 from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, find_burst_policy, resolve_policy
 from palinurus.inbox.queue import Effect, QueueEvent
 from palinurus.inbox.route import build_item
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience, StrayRuns
+from palinurus.inbox.waiting import WaitingMessages
 from palinurus.services.inbox import Sink, StopReport
 from palinurus.store.news import StoreNews
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, SessionFull, Store, TurnOutcome
@@ -94,6 +103,7 @@ class Dispatcher:
             reread=self._rules.reread,
             step=self._step,
         )
+        self.waiting = WaitingMessages(store, self._book, reader, self._step)
         self.draining = False
 
     def attach(
@@ -178,9 +188,7 @@ class Dispatcher:
         else:
             inbound, settings = message.inbound, self._settings.queue
             rules = rules or resolve_policy(inbound, NO_OVERRIDES, settings, message.inline.queue)
-            arrived = queue.ArrivalEvent(
-                queue.make_row(item.id, inbound, rules, asyncio.get_running_loop().time()), rules
-            )
+            arrived = queue.ArrivalEvent(make_row(item.id, inbound, rules, asyncio.get_running_loop().time()), rules)
             self._step(item.session, item.lane, arrived, message)
 
     async def resume(self) -> int:
@@ -193,7 +201,7 @@ class Dispatcher:
     async def _restore(self, rows: list[InboxRow], *, first: bool = False) -> int:
         for row in rows:
             message, rules = await self._rules.reread(row)
-            made = queue.make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
+            made = make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
             self._step(row.session, row.lane, queue.RestoreEvent(made, first))
         return len(rows)
 
@@ -253,7 +261,7 @@ class Dispatcher:
         message = message or self._reader.reopen(claim)
         inbound = message.inbound
         self._pump.free(session)
-        started = queue.ClaimEvent(claim.id, queue.get_place(inbound), alone=claim.attempts > 1)
+        started = queue.ClaimEvent(claim.id, get_place(inbound), alone=claim.attempts > 1)
         (effect,) = self._step(session, lane, started)
         if isinstance(effect, queue.SettleEffect):
             self._tasks.start(self._unrun(claim, inbound, effect.verdict))
