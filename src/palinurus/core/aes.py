@@ -116,14 +116,15 @@ def _open_block(block: tuple[int, ...], rounds: tuple[tuple[int, ...], ...]) -> 
         )
     e, f, g, h = rounds[-1]
     return (
-        _last(inverse, a, d, c, b) ^ e,
-        _last(inverse, b, a, d, c) ^ f,
-        _last(inverse, c, b, a, d) ^ g,
-        _last(inverse, d, c, b, a) ^ h,
+        _last((a, d, c, b), inverse) ^ e,
+        _last((b, a, d, c), inverse) ^ f,
+        _last((c, b, a, d), inverse) ^ g,
+        _last((d, c, b, a), inverse) ^ h,
     )
 
 
-def _last(inverse: bytes, a: int, b: int, c: int, d: int) -> int:
+def _last(words: tuple[int, int, int, int], inverse: bytes) -> int:
     """The S-box alone: the last round mixes nothing."""
+    a, b, c, d = words
     high = inverse[a >> 24] << 24 | inverse[b >> 16 & 255] << 16
     return high | inverse[c >> 8 & 255] << 8 | inverse[d & 255]

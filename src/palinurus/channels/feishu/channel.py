@@ -171,7 +171,7 @@ class FeishuChannel(HookedChannel):
         chat = f"{IM}/chats/{message.chat}"
         direct = message.kind == "direct"
         name, title = await asyncio.gather(self._named(person, "user"), self._named("" if direct else chat, ""))
-        return FeishuContext(self._kit.account, self._api.base, self._me, name, title)
+        return FeishuContext(self._kit.account, self._api.base, self._me, name=name, title=title)
 
     async def _named(self, path: str, below: str) -> str:
         if not path:

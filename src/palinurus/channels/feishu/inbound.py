@@ -56,7 +56,7 @@ def find_message(told: Mapping[str, Any]) -> FeishuMessage | None:
     ident, chat = str(raw.get("message_id") or ""), str(raw.get("chat_id") or "")
     if header.get("event_type") != RECEIVED or not ident or not chat:
         return None
-    made = FeishuMessage(ident, chat, _KINDS.get(str(raw.get("chat_type")), "group"), sender, raw)
+    made = FeishuMessage(ident, chat, _KINDS.get(str(raw.get("chat_type")), "group"), sender=sender, raw=raw)
     return made if made.person.get("open_id") else None
 
 
