@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from palinurus.agent.mailbox import Mailbox
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.messages import UserMessage
-from palinurus.inbox import message, queue
+from palinurus.inbox import queue, running
 from palinurus.inbox.policy import QueuePolicy
 from palinurus.inbox.queue import (
     IDLE,
@@ -31,9 +31,9 @@ from palinurus.inbox.queue import (
 )
 from support import inbound
 
-HERE = message.get_place(inbound())
-THERE = message.get_place(inbound(target=Target("fake", "other")))
-STRANGER = message.get_place(inbound(sender=Sender("human", allowed=True)))
+HERE = running.get_place(inbound())
+THERE = running.get_place(inbound(target=Target("fake", "other")))
+STRANGER = running.get_place(inbound(sender=Sender("human", allowed=True)))
 
 
 def busy(*rows: queue.QueueRow) -> SessionQueue:
@@ -44,7 +44,7 @@ def arrive(
     state: SessionQueue, ident: str, mode: Any = "steer", place: QueuePlace = HERE, now: float = 0.0, **rules: Any
 ) -> Any:
     policy = QueuePolicy(mode, **rules)
-    row = replace(message.make_row(ident, inbound(f"text of {ident}"), policy, now), place=place)
+    row = replace(running.make_row(ident, inbound(f"text of {ident}"), policy, now), place=place)
     return step_queue(state, ArrivalEvent(row, policy))
 
 
@@ -235,8 +235,8 @@ def test_a_stop_clears_what_waits_and_what_comes_after_it_runs() -> None:
 
 
 def test_a_summary_is_one_short_line() -> None:
-    assert message.shorten_line("a\n b\t c ") == "a b c"
-    assert len(message.shorten_line("x" * 10_000)) == 160 and message.shorten_line("x" * 161).endswith("…")
+    assert running.shorten_line("a\n b\t c ") == "a b c"
+    assert len(running.shorten_line("x" * 10_000)) == 160 and running.shorten_line("x" * 161).endswith("…")
 
 
 class World:
@@ -281,7 +281,7 @@ class World:
         self.disk[ident] = "queued"
         before = queue.count_live(self.queue)
         policy = QueuePolicy(mode, 0.5, cap, drop)
-        self.step(ArrivalEvent(replace(message.make_row(ident, inbound(ident), policy, 0.0), place=place), policy))
+        self.step(ArrivalEvent(replace(running.make_row(ident, inbound(ident), policy, 0.0), place=place), policy))
         assert queue.count_live(self.queue) <= max(cap, before)
 
     def claim(self) -> None:
@@ -365,7 +365,7 @@ class World:
             if self.disk[ident] == "queued":
                 self.step(
                     queue.RestoreEvent(
-                        replace(message.make_row(ident, inbound(ident), QueuePolicy("steer"), 0.0), place=HERE)
+                        replace(running.make_row(ident, inbound(ident), QueuePolicy("steer"), 0.0), place=HERE)
                     )
                 )
 

@@ -14,10 +14,10 @@ from palinurus.core.types.inbound import Sender
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import DiskFull
 from palinurus.inbox import running
-from palinurus.inbox.message import MessageReader, make_row
+from palinurus.inbox.message import MessageReader
 from palinurus.inbox.policy import QueuePolicy
 from palinurus.inbox.queue import BeginEffect, QueueRow
-from palinurus.inbox.running import ActiveRun, ClaimFinisher, StrayRuns, keep_deadline, make_refused_end
+from palinurus.inbox.running import ActiveRun, ClaimFinisher, StrayRuns, keep_deadline, make_refused_end, make_row
 from palinurus.store.port import InboxRow, RunClaim, Settlement, StaleClaim, Store
 from palinurus.testing.clock import FakeClock
 from support import inbound, read

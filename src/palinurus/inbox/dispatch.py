@@ -23,22 +23,13 @@ from palinurus.errors import Draining, NotFound, QueueFull, StateError
 from palinurus.inbox import control, queue, running
 from palinurus.inbox.dismiss import MessageDismisser
 from palinurus.inbox.feed import RunFeeds
-from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
-from palinurus.inbox.message import (
-    CONTROL_LANE,
-    InboxMessage,
-    MessageReader,
-    QueueRules,
-    check_room,
-    get_place,
-    make_row,
-)  # fmt: skip
+from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues, WaitingMessages
+from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader, QueueRules, check_room
 from palinurus.inbox.peers import PeerNews
 from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, find_burst_policy, resolve_policy
 from palinurus.inbox.queue import Effect, QueueEvent
 from palinurus.inbox.route import build_item
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience, StrayRuns
-from palinurus.inbox.waiting import WaitingMessages
 from palinurus.services.inbox import Sink, StopReport
 from palinurus.store.news import StoreNews
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, SessionFull, Store, TurnOutcome
@@ -188,7 +179,9 @@ class Dispatcher:
         else:
             inbound, settings = message.inbound, self._settings.queue
             rules = rules or resolve_policy(inbound, NO_OVERRIDES, settings, message.inline.queue)
-            arrived = queue.ArrivalEvent(make_row(item.id, inbound, rules, asyncio.get_running_loop().time()), rules)
+            arrived = queue.ArrivalEvent(
+                running.make_row(item.id, inbound, rules, asyncio.get_running_loop().time()), rules
+            )
             self._step(item.session, item.lane, arrived, message)
 
     async def resume(self) -> int:
@@ -201,7 +194,7 @@ class Dispatcher:
     async def _restore(self, rows: list[InboxRow], *, first: bool = False) -> int:
         for row in rows:
             message, rules = await self._rules.reread(row)
-            made = make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
+            made = running.make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
             self._step(row.session, row.lane, queue.RestoreEvent(made, first))
         return len(rows)
 
@@ -257,11 +250,10 @@ class Dispatcher:
 
     def _start(self, claim: RunClaim, message: InboxMessage | None = None) -> None:
         pass_crashpoint("claim.after")
-        session, lane = claim.session, claim.lane
-        message = message or self._reader.reopen(claim)
+        session, lane, message = claim.session, claim.lane, message or self._reader.reopen(claim)
         inbound = message.inbound
         self._pump.free(session)
-        started = queue.ClaimEvent(claim.id, get_place(inbound), alone=claim.attempts > 1)
+        started = queue.ClaimEvent(claim.id, running.get_place(inbound), alone=claim.attempts > 1)
         (effect,) = self._step(session, lane, started)
         if isinstance(effect, queue.SettleEffect):
             self._tasks.start(self._unrun(claim, inbound, effect.verdict))

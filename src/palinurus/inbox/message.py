@@ -29,11 +29,10 @@ from palinurus.inbox.commands import runs
 from palinurus.inbox.commands.command import ChatCommand
 from palinurus.inbox.commands.table import TABLE, TypedCommand, parse_command
 from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, resolve_policy
-from palinurus.inbox.queue import QueuePlace, QueueRow, SessionQueue, count_live
+from palinurus.inbox.queue import SessionQueue, count_live
 from palinurus.inbox.route import route_inbound
 from palinurus.store.port import InboxRow, RunClaim, Store
 
-MAX_LINE = 160
 CHATS = 1_000  # the longest silent chat is forgotten first
 
 _Said: TypeAlias = tuple[str, str]  # event, line
@@ -167,23 +166,6 @@ def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
 def is_stop_word(text: str) -> bool:
     """Is the whole message a stop word?"""
     return len(text) <= _STOP_CHARS and " ".join(text.strip(_LOUD).lower().split()) in runs.STOP_WORDS
-
-
-def make_row(ident: str, inbound: Inbound, policy: QueuePolicy, now: float) -> QueueRow:
-    """What the queue needs to know of a message."""
-    until = now + policy.hold if policy.hold else 0.0
-    return QueueRow(ident, get_place(inbound), policy.mode, until, full=policy.cap, line=shorten_line(inbound.text))
-
-
-def get_place(inbound: Inbound) -> QueuePlace:
-    sender = inbound.sender
-    return QueuePlace(inbound.target, inbound.push, (sender.owner, sender.allowed, sender.scopes, inbound.outsider))
-
-
-def shorten_line(text: str) -> str:
-    """One line of at most 160 characters."""
-    line = " ".join(text[: MAX_LINE * 4].split())
-    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1].rstrip() + "…"
 
 
 def check_room(state: SessionQueue, coming: int, rules: QueuePolicy, bound: int) -> None:

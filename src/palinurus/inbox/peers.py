@@ -18,10 +18,10 @@ from palinurus.errors import StateError
 from palinurus.inbox import queue
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import SessionQueues
-from palinurus.inbox.message import InboxMessage, make_row
+from palinurus.inbox.message import InboxMessage
 from palinurus.inbox.policy import QueuePolicy
 from palinurus.inbox.queue import QueueEvent
-from palinurus.inbox.running import ActiveRun, make_refused_end
+from palinurus.inbox.running import ActiveRun, make_refused_end, make_row
 from palinurus.store.news import StoreNews
 from palinurus.store.port import InboxRow, Store
 from palinurus.tasks import TaskSet

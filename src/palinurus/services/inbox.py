@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from palinurus.clock import Clock
 from palinurus.core.types.events import RunEvent
@@ -39,8 +39,8 @@ class WaitingPort(Protocol):
         """Have the run that goes on read it with its next step. False: it cannot, and it waits as it did."""
         ...
 
-    def is_handed(self, session: str, item: str, /) -> bool:
-        """Will the run read it, rather than a turn of its own?"""
+    def get_place(self, session: str, item: str, /) -> Literal["", "run", "line"]:
+        """Whether the run that goes on will read it, or it stands in line for a turn of its own; "": neither, here."""
         ...
 
 

@@ -107,7 +107,8 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
         status = "ok" if accepted.state == "done" else "in_flight"
         return {"runId": asked.idempotency_key, "status": status}
     here.broadcaster.announce_change(str(key), "send")
-    return {"runId": asked.idempotency_key, "status": "started"}
+    after = here.program.inbox.waiting.get_place(str(key), accepted.id) == "line"
+    return {"runId": asked.idempotency_key, "status": "started", **({"after": True} if after else {})}
 
 
 def _halts(text: str) -> bool:
@@ -243,7 +244,8 @@ async def arrange_chat_queue(call: MethodCall, asked: ChatQueueParams) -> dict[s
 async def _list_queued(here: MethodContext, key: SessionKey) -> list[dict[str, Any]]:
     found = await here.program.store.list_waiting(str(key))
     waiting = here.program.inbox.waiting
-    return [shown | {"after": not waiting.is_handed(str(key), row.id)} for row in found if (shown := _queued(row))]
+    shown = [(row.id, told) for row in found if (told := _queued(row))]
+    return [told | {"after": waiting.get_place(str(key), ident) != "run"} for ident, told in shown]
 
 
 async def _mark_inputs(call: MethodCall, messages: list[dict[str, Any]], runs: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -289,8 +291,8 @@ def _queued(row: InboxRow) -> dict[str, Any] | None:
         return None
     if found.system:
         return None
-    files = len(found.files) + len(found.images)
-    return {"runId": found.event, "item": row.id, "text": found.text, "at": row.at, "files": files}
+    told = {"runId": found.event, "item": row.id, "text": found.text, "at": row.at}
+    return told | {"files": len(found.files) + len(found.images), "images": len(found.images)}
 
 
 async def load_chat_startup(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
