@@ -20,6 +20,7 @@ from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
+KEPT = 60  # seconds that the end of a command can be asked for
 ELSEWHERE = "the path is not in the folder that the editor has open"
 
 
@@ -39,7 +40,8 @@ class EditorHands:
 
     def __init__(self, editor: Callable[[], Any]) -> None:
         self._editor = editor
-        self._ends: dict[str, asyncio.Task[dict[str, Any]]] = {}  # of terminals
+        self._named: dict[str, asyncio.Task[str]] = {}  # by ticket: the editor's name of a terminal
+        self._ends: dict[str, asyncio.Task[dict[str, Any]]] = {}
         self.tasks = TaskSet("terminals of the editor")
 
     async def answer(self, session: str, folder: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -74,13 +76,14 @@ class EditorHands:
                 await editor.write_text_file(session_id=session, path=params["path"], content=params["text"])
                 return {}
             case "start":
-                return {"terminal": await self._start(session, params)}
+                named = self._named[params["ticket"]] = self.tasks.start(self._start(session, params))
+                self._ends[params["ticket"]] = self.tasks.start(self._follow(session, params["ticket"], named))
+                return {"terminal": await named}
             case "wait":
-                return await asyncio.shield(self._end(params["terminal"]))
-            case "kill":
-                end = self._end(params["terminal"])
-                await editor.kill_terminal(session_id=session, terminal_id=params["terminal"])
-                return await asyncio.shield(end)
+                return await asyncio.shield(self._ends[params["ticket"]])
+            case "kill":  # be it that the editor has not made the terminal yet
+                await editor.kill_terminal(session_id=session, terminal_id=await self._named[params["ticket"]])
+                return await asyncio.shield(self._ends[params["ticket"]])
 
     async def _start(self, session: str, params: dict[str, Any]) -> str:
         made = await self._editor().create_terminal(
@@ -91,24 +94,22 @@ class EditorHands:
             env=[schema.EnvVariable(name=name, value=value) for name, value in params["env"].items()],
             output_byte_limit=params["bytes"],
         )
-        ident = str(made.terminal_id)
-        self._ends[ident] = self.tasks.start(self._follow(session, ident))
-        return ident
+        return str(made.terminal_id)
 
-    def _end(self, ident: str) -> asyncio.Task[dict[str, Any]]:
-        if (end := self._ends.get(ident)) is None:
-            raise ValueError("there is no such terminal")
-        return end
-
-    async def _follow(self, session: str, ident: str) -> dict[str, Any]:
-        editor, named = self._editor(), {"session_id": session, "terminal_id": ident}
+    async def _follow(self, session: str, ticket: str, made: asyncio.Task[str]) -> dict[str, Any]:
+        editor = self._editor()
         try:
+            named = {"session_id": session, "terminal_id": await made}
             end = await editor.wait_for_terminal_exit(**named)
             shown = await editor.terminal_output(**named)
             await editor.release_terminal(**named)
+            return {"text": shown.output, "truncated": shown.truncated, "code": end.exit_code, "signal": end.signal}
         finally:
-            asyncio.get_running_loop().call_later(60, self._ends.pop, ident, None)
-        return {"text": shown.output, "truncated": shown.truncated, "code": end.exit_code, "signal": end.signal}
+            asyncio.get_running_loop().call_later(KEPT, self._forget, ticket)
+
+    def _forget(self, ticket: str) -> None:
+        self._named.pop(ticket, None)
+        self._ends.pop(ticket, None)
 
 
 def show_terminal(call: str, ident: str) -> Any:

@@ -8,6 +8,7 @@ call waits to the end; nothing goes on in the background there.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Mapping
 
 from palinurus.core.types.editor import EditorAnswer, EditorOrder, EditorPort
@@ -38,19 +39,18 @@ async def run_in_editor(
         "bytes": BYTES,
         "call": ctx.call,
     }
-    began = ctx.now()
-    answer = await editor.ask(EditorOrder(ctx.session, "start", params), START)
-    if not answer.ok:
-        return _tell_unknown(answer.why) if answer.gone else None
-    started()
-    terminal = {"terminal": str(answer.told.get("terminal") or "")}
+    began, ticket = ctx.now(), {"ticket": uuid.uuid4().hex}
     try:
-        answer = await editor.ask(EditorOrder(ctx.session, "wait", terminal), limit or LONGEST)
+        answer = await editor.ask(EditorOrder(ctx.session, "start", {**params, **ticket}), START)
+        if not answer.ok:
+            return _tell_unknown(answer.why) if answer.gone else None
+        started()
+        answer = await editor.ask(EditorOrder(ctx.session, "wait", ticket), limit or LONGEST)
         late = answer.gone and limit is not None and editor.offers(ctx.session, "terminal")
         if late:
-            answer = await editor.ask(EditorOrder(ctx.session, "kill", terminal), ENDING)
+            answer = await editor.ask(EditorOrder(ctx.session, "kill", ticket), ENDING)
     except asyncio.CancelledError:
-        await editor.ask(EditorOrder(ctx.session, "kill", terminal), 0)  # told, not waited for
+        await editor.ask(EditorOrder(ctx.session, "kill", ticket), 0)  # told, not waited for
         raise
     if not answer.ok:
         return _tell_unknown(answer.why)
