@@ -129,7 +129,10 @@ def test_nothing_of_many_turns_is_lost() -> None:
     for n in range(10):
         call = ToolCall(f"c{n}", "read", {"path": f"{n}.txt"})
         said += [UserMessage(f"ask {n}"), AssistantMessage((call,), stopReason="toolUse")]
-        said += [ToolResult(call.id, "read", (TextBlock(f"result {n}"),)), AssistantMessage((TextBlock(f"answer {n}"),))]
+        said += [
+            ToolResult(call.id, "read", (TextBlock(f"result {n}"),)),
+            AssistantMessage((TextBlock(f"answer {n}"),)),
+        ]
     told = [message.text for message in shape_actions(request(*said, UserMessage("last"))).messages]
     wanted = [word for n in range(10) for word in (f"ask {n}", f"{n}.txt", f"result {n}", f"answer {n}")]
     assert len(told) == 41 and all(word in line for word, line in zip([*wanted, "last"], told, strict=True))
