@@ -54,7 +54,7 @@ LINES = {
     "agent": 9_580,
     "app": 4_970,
     "channels": 14_290,
-    "cli": 20_670,
+    "cli": 20_683,
     "config": 9_630,
     "core": 19_530,
     "gateway": 15_760,

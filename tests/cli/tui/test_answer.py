@@ -17,7 +17,7 @@ TEXT = (
 
 
 class One(App[None]):
-    CSS = ".words { height: auto; } .words Static { height: auto; }"
+    CSS = "Screen { overflow: hidden; } .words { height: auto; } .words Static { height: auto; }"
 
     def __init__(self, text: str) -> None:
         super().__init__()
