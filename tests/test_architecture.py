@@ -54,7 +54,7 @@ LINES = {
     "agent": 9_690,
     "app": 4_970,
     "channels": 14_290,
-    "cli": 20_820,
+    "cli": 20_840,
     "config": 9_630,
     "core": 19_580,
     "gateway": 15_810,
