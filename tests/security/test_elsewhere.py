@@ -30,6 +30,8 @@ from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.state import GROUP, GUILD
 from palinurus.testing.model import ScriptedModel
 from palinurus.testing.platform import make_channel_kit
+from palinurus.testing.web.feishu import GROUP as CREW
+from palinurus.testing.web.feishu import FakeFeishu
 from palinurus.testing.web.googlechat import GROUP as SPACE
 from palinurus.testing.web.googlechat import FakeGoogleChat
 from palinurus.testing.web.mattermost import DIRECT, FakeMattermost
@@ -101,6 +103,25 @@ async def test_a_message_in_google_chat_is_one_of_its_space(tmp_path: Path, name
         for space in ("spaces/A/members?x=", "../v1/spaces/A", ""):
             done = await world.channel.send(Reply(Target("googlechat", space), "hi", "c"))
             assert isinstance(done, SendFailure) and done.trouble == "gone"
+        await world.stop()
+
+
+@pytest.mark.parametrize("ident", ["om_other", "om_x/../../chats/oc_1", "../chats/oc_1", "om_404"])
+async def test_a_message_in_feishu_is_one_of_its_chat(tmp_path: Path, ident: str) -> None:
+    """Answering one is a way, too: Feishu says it where the answered one is."""
+    async with FakeFeishu() as fake:
+        world = ChannelHarness(fake, str(tmp_path))
+        await world.ready()
+        fake.heard["om_other"] = "oc_other"
+        for act in (DeleteAction(ident), EditAction(ident, "x"), PinAction(ident), ReactAction(ident, "👍")):
+            done = await world.channel.act(Target("feishu", CREW), act)
+            assert isinstance(done, SendFailure) and done.trouble in ("refused", "gone"), act
+        inside = await world.channel.send(Reply(Target("feishu", CREW, thread=ident), "hi", "c"))
+        assert isinstance(inside, SendFailure)
+        assert isinstance(
+            await world.channel.send(Reply(Target("feishu", CREW), "hi", "d", reply_to=ident)), SendReceipt
+        )
+        assert [call[0] for call in fake.calls] == ["chat_id"]
         await world.stop()
 
 

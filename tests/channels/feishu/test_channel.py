@@ -215,6 +215,7 @@ async def test_a_file_comes_in(world: FeishuHarness) -> None:
 
 async def test_reactions_and_pins(world: FeishuHarness) -> None:
     target = await world.target()
+    world.platform.heard["om_1"] = target.to
     for emoji in ("👀", ":DONE:"):
         assert isinstance(await world.channel.act(target, ReactAction("om_1", emoji)), SendReceipt)
     assert [one["reaction_type"]["emoji_type"] for one in world.platform.reactions] == ["GLANCE", "DONE"]

@@ -19,7 +19,15 @@ import aiohttp
 
 from palinurus.channels.feishu.inbound import FeishuContext, FeishuMessage, find_message, parse_message
 from palinurus.channels.feishu.post import write_post
-from palinurus.channels.kit import ChannelFile, ChannelKit, RecentDict, decode_object, index_troubles, load_reply_files
+from palinurus.channels.kit import (
+    PASSING,
+    ChannelFile,
+    ChannelKit,
+    RecentDict,
+    decode_object,
+    index_troubles,
+    load_reply_files,
+)
 from palinurus.channels.web.api import ApiFacts, HttpApi, RenewedToken, TokenGrant, read_mapping, read_rows
 from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel
 from palinurus.config.secrets import Secret
@@ -37,7 +45,10 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
+from palinurus.patterns import compile_late
 
+NO_MESSAGE = SendFailure("there is no such message in this chat", "refused")
+_IDENT = compile_late(r"om_[0-9A-Za-z_-]+")
 DOMAINS = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
 TOKEN, IM = "/open-apis/auth/v3/tenant_access_token/internal", "/open-apis/im/v1"
 MEDIA, PICTURE = 30 * 1024 * 1024, 10 * 1024 * 1024
@@ -113,6 +124,7 @@ class FeishuChannel(HookedChannel):
         self._sealed = kit.secret("encryptKey") if kit.own.get("encryptKey") else Secret()
         self._me = ""
         self._names: RecentDict[str, str] = RecentDict(2000)
+        self._places: RecentDict[str, str] = RecentDict(2000)  # messages -> their chats
         self.abilities = ChannelAbilities(
             "plain",
             LONGEST,
@@ -147,7 +159,10 @@ class FeishuChannel(HookedChannel):
             return HookBatch((), _TAKEN)
         if not self._me:  # nobody can tell yet whether we are meant
             return _LATER
-        return HookBatch((parse_message(message, await self._around(message)),), _TAKEN)
+        heard = parse_message(message, await self._around(message))
+        for ident in (message.ident, heard.inbound.target.thread):
+            self._places[ident] = message.chat
+        return HookBatch((heard,), _TAKEN)
 
     async def _believed(self, request: ChannelHttpRequest) -> Mapping[str, Any] | None:
         """What a request of Feishu's says; None if it is none. With an encrypt key everything is sealed, and signed but
@@ -202,13 +217,17 @@ class FeishuChannel(HookedChannel):
             told = await self._post(reply, {"msg_type": kind, "content": content, "uuid": _uuid(reply, number)})
             if isinstance(told, SendFailure):
                 return told
-            first = first or str(read_mapping(told.get("data")).get("message_id") or "")
+            ident = str(read_mapping(told.get("data")).get("message_id") or "")
+            self._places[ident], first = reply.target.to, first or ident
         return SendReceipt(first)
 
     async def _post(self, reply: Reply, body: dict[str, Any]) -> dict[str, Any] | SendFailure:
         target = reply.target
         answered = target.thread or reply.reply_to
-        if answered.startswith("om_"):
+        away = await self._look_for(answered, target.to) if answered.startswith("om_") else NO_MESSAGE
+        if (away is NO_MESSAGE and target.thread) or (away is not None and away.trouble in PASSING):
+            return away
+        if away is None:
             given = {**body, "reply_in_thread": True} if target.thread else body
             told = await self._api.call("POST", f"{IM}/messages/{answered}/reply", given)
             if not isinstance(told, SendFailure) or not any(code in told.reason for code in UNANSWERABLE):
@@ -236,7 +255,21 @@ class FeishuChannel(HookedChannel):
             return told
         return kind, json.dumps({f"{field}_key": str(read_mapping(told.get("data")).get(f"{field}_key") or "")})
 
+    async def _look_for(self, ident: str, chat: str) -> SendFailure | None:
+        """Why a message cannot be answered or changed from a chat: ids hold for all chats, rights for one."""
+        if not _IDENT.fullmatch(ident):
+            return NO_MESSAGE
+        if ident not in self._places:
+            told = await self._api.call("GET", f"{IM}/messages/{ident}")
+            if isinstance(told, SendFailure):
+                return told
+            rows = read_rows(read_mapping(told.get("data")).get("items"))
+            self._places[ident] = str(rows[0].get("chat_id") or "") if rows else ""
+        return None if self._places[ident] == chat else NO_MESSAGE
+
     async def act(self, target: Target, act: channel.ChannelAction) -> SendResult:
+        if (away := await self._look_for(getattr(act, "message_id", ""), target.to)) is not None:
+            return away
         match act:
             case channel.EditAction():
                 given = {"msg_type": "post", "content": write_post(act.text, plain=act.plain)}

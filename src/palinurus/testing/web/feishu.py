@@ -59,6 +59,7 @@ class FakeFeishu(HookedPlatform):
         self.recalled: set[str] = set()
         self.tokens = 0
         self.nameless = False
+        self.heard: dict[str, str] = {}  # people's messages -> their chats
         self._uuids: dict[str, str] = {}
 
     @property
@@ -77,6 +78,7 @@ class FakeFeishu(HookedPlatform):
             "chat_id": GROUP if said.chat else DIRECT, "chat_type": "group" if said.chat else "p2p",
             "message_type": "text", "content": json.dumps({"text": text}), "mentions": mentions, **more,
         }  # fmt: skip
+        self.heard[str(message["message_id"])] = str(message["chat_id"])
         sender = {"sender_id": {"open_id": said.sender or ANN, "user_id": "u1"}, "sender_type": "user"}
         header = {"event_id": f"ev-{ident}", "event_type": "im.message.receive_v1", "token": TOKEN, "app_id": APP}
         told = {"schema": "2.0", "header": header, "event": {"sender": sender, "message": message}}
@@ -180,6 +182,9 @@ class FakeFeishu(HookedPlatform):
             return self._sent(GROUP if given.get("reply_in_thread") else DIRECT, given, "reply", rest[0])
         if what == "reactions":
             return await self._reacted(request, rest)
+        if what == "GET":
+            where = self.seen.get(rest[0], {}).get("to") or self.heard.get(rest[0])
+            return {"data": {"items": [{"message_id": rest[0], "chat_id": where}] if where else []}}
         if what == "PUT":
             self.seen[rest[0]]["content"] = (await request.json())["content"]
         elif what == "DELETE":
