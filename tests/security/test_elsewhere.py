@@ -5,11 +5,13 @@ these ids come after that.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from channels.discord.scene import running
+from palinurus import channels
 from palinurus.channels.kit import ChannelKit
 from palinurus.channels.nextcloudtalk.channel import NextcloudTalkChannel
 from palinurus.core.types.channel import (
@@ -36,6 +38,8 @@ from palinurus.testing.web.googlechat import GROUP as SPACE
 from palinurus.testing.web.googlechat import FakeGoogleChat
 from palinurus.testing.web.mattermost import DIRECT, FakeMattermost
 from palinurus.testing.web.mattermost import GROUP as TOWN
+
+CHANNELS = Path(channels.__file__).parent
 
 
 async def test_a_thread_on_discord_is_one_of_its_channel(tmp_path: Path) -> None:
@@ -137,3 +141,18 @@ def test_an_empty_secret_opens_nothing(tmp_path: Path, words: str) -> None:
         NextcloudTalkChannel(make_kit(tmp_path, botSecretFile=str(tmp_path / "secret")))
     with pytest.raises(ConfigError, match="missing"):
         NextcloudTalkChannel(make_kit(tmp_path, botSecret=words))
+
+
+# Files that put a message's id or a chat's into a path of an API; each has its test above, or escapes the whole part.
+IN_PATHS = {"mattermost/posts.py", "googlechat/channel.py", "feishu/channel.py"}
+
+
+def test_whoever_puts_an_id_into_a_path_is_known_here() -> None:
+    found = {
+        path.relative_to(CHANNELS).as_posix()
+        for path in CHANNELS.rglob("*.py")
+        if re.search(
+            r'f"[^"\n]*/\{(?:act\.message_id|target\.to|reply\.target\.to)\}', path.read_text(encoding="utf-8")
+        )
+    }
+    assert found == IN_PATHS
