@@ -13,14 +13,28 @@ import hmac
 import json
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
-
-import aiohttp
 
 from palinurus.channels.feishu.inbound import FeishuContext, FeishuMessage, find_message, parse_message
 from palinurus.channels.feishu.post import write_post
-from palinurus.channels.kit import ChannelFile, ChannelKit, RecentDict, decode_object, index_troubles, load_reply_files
-from palinurus.channels.web.api import ApiFacts, HttpApi, RenewedToken, TokenGrant, read_mapping, read_rows
+from palinurus.channels.kit import (
+    ChannelFile,
+    ChannelKit,
+    RecentDict,
+    decode_object,
+    index_troubles,
+    load_reply_files,
+)
+from palinurus.channels.web.api import (
+    ApiFacts,
+    HttpApi,
+    RenewedToken,
+    TokenGrant,
+    make_upload_form,
+    read_mapping,
+    read_rows,
+)
 from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel
 from palinurus.config.secrets import Secret
 from palinurus.core.aes import open_cbc
@@ -225,13 +239,8 @@ class FeishuChannel(HookedChannel):
             sort = "opus" if heard else "mp4" if file.mime == "video/mp4" else _UPLOADS.get(ending, "stream")
             rest = {"file_type": sort, "file_name": file.name}
             field, kind = "file", {"opus": "audio", "mp4": "media"}.get(sort, "file")
-
-        def make_form() -> aiohttp.FormData:
-            form = aiohttp.FormData(rest)
-            form.add_field(field, file.data, filename=file.name, content_type=file.mime or "application/octet-stream")
-            return form
-
-        told = await self._api.call("POST", f"{IM}/{field}s", make_form, seconds=120.0)
+        form = partial(make_upload_form, rest, field, file)
+        told = await self._api.call("POST", f"{IM}/{field}s", form, seconds=120.0)
         if isinstance(told, SendFailure):
             return told
         return kind, json.dumps({f"{field}_key": str(read_mapping(told.get("data")).get(f"{field}_key") or "")})
