@@ -98,7 +98,7 @@ class TelegramChannel(AccountChannel):
         if self._secret is None:
             return ChannelHttpResponse(404, b"this account polls\n")
         given = request.headers.get("x-telegram-bot-api-secret-token", "")
-        if not hmac.compare_digest(given.encode(), self._secret.reveal().encode()):
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self._secret.reveal().encode()):
             return ChannelHttpResponse(401, b"wrong secret\n")
         try:
             update = json.loads(request.body)
