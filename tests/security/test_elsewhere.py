@@ -116,7 +116,7 @@ async def test_a_message_in_feishu_is_one_of_its_chat(tmp_path: Path, ident: str
     async with FakeFeishu() as fake:
         world = ChannelHarness(fake, str(tmp_path))
         await world.ready()
-        fake.heard["om_other"] = "oc_other"
+        fake.places["om_other"] = "oc_other"
         for act in (DeleteAction(ident), EditAction(ident, "x"), PinAction(ident), ReactAction(ident, "👍")):
             done = await world.channel.act(Target("feishu", CREW), act)
             assert isinstance(done, SendFailure) and done.trouble in ("refused", "gone"), act
