@@ -15,7 +15,7 @@ import aiohttp
 
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.channels.kit import ChannelKit, RecentDict, decode_object, load_reply_files
-from palinurus.channels.web.api import ApiFacts, HttpApi, read_mapping, read_rows
+from palinurus.channels.web.api import ApiFacts, HttpApi, make_upload_form, read_mapping, read_rows
 from palinurus.channels.web.hook import REFUSED, HookBatch, is_same_secret
 from palinurus.channels.web.readback import ReadBackChannel, SentMessage, write_plain
 from palinurus.core.types import channel
@@ -146,8 +146,7 @@ class BlueBubblesChannel(ReadBackChannel):
             piece = f"{reply.client_id}.file{number}"
             if piece in await self._sending.rows():
                 continue
-            form = aiohttp.FormData({**self._head(reply, piece), "name": file.name})
-            form.add_field("attachment", file.data, filename=file.name, content_type=file.mime)
+            form = make_upload_form({**self._head(reply, piece), "name": file.name}, "attachment", file)
             last = self._shown(await self._call("POST", "/message/attachment", form, seconds=300.0))
             if isinstance(last, SendFailure):
                 return last

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-import aiohttp
-
 from palinurus.channels.emoji import find_emoji_name
 from palinurus.channels.kit import PASSING, ChannelKit, MemoTable, RecentDict, load_reply_files
 from palinurus.channels.mattermost.inbound import CLIENT_ID_PROP
-from palinurus.channels.web.api import HttpApi, read_mapping, read_rows
+from palinurus.channels.web.api import HttpApi, make_upload_form, read_mapping, read_rows
 from palinurus.channels.web.markdown import write_text
 from palinurus.core.types import channel
 from palinurus.core.types.channel import SendFailure, SendReceipt, SendResult
@@ -120,8 +118,7 @@ class MattermostPoster:
             return files
         idents = []
         for file in files:
-            form = aiohttp.FormData({"channel_id": chat})
-            form.add_field("files", file.data, filename=file.name, content_type=file.mime)
+            form = make_upload_form({"channel_id": chat}, "files", file)
             told = await self._api.call("POST", f"{V4}/files", form, seconds=300.0)
             if isinstance(told, SendFailure):
                 return told if told.trouble in ("down", "limited", "signed_out") else SendFailure(told.reason, "media")
