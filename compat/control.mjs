@@ -28,7 +28,8 @@ page.on("websocket", (socket) => {
   const keep = (way) => (frame) => appendFileSync(path.join(shots, "frames.jsonl"), `{"way":"${way}","frame":${String(frame.payload)}}\n`);
   socket.on("framesent", keep("asked"));
   socket.on("framereceived", keep("told"));
-  socket.on("framesent", (frame) => { const one = read(frame); if (one.type === "req") asked.set(one.id, one) && waiting.add(one.id); last = Date.now(); });
+  socket.on("close", () => { for (const id of asked.keys()) waiting.delete(id); }); // nobody will answer these
+  socket.on("framesent", (frame) => { const one = read(frame); if (one.type === "req" && one.method !== "connect") waiting.add(one.id); if (one.type === "req") asked.set(one.id, one); last = Date.now(); });
   socket.on("framereceived", (frame) => {
     const one = read(frame), call = asked.get(one.id);
     if (one.type === "res") waiting.delete(one.id) && (last = Date.now());
@@ -57,7 +58,7 @@ const until = async (look, seconds = WAIT) => {
 };
 const said = () => page.locator(".chat-text:visible").allInnerTexts(); // without what hides in menus and previews
 const sees = (pattern, seconds) => until(async () => pattern.test(await body()), seconds);
-const quiet = () => until(() => !waiting.size && Date.now() - last > 700); // nothing is asked any more
+const quiet = () => until(() => !waiting.size && Date.now() - last > 700, 20); // nothing is asked any more, or always
 const check = async (name, pattern, seconds) => {
   const ok = await sees(pattern, seconds);
   await shot(name.replaceAll(" ", "-"));
