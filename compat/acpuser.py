@@ -14,10 +14,23 @@ from acp import schema
 
 
 class Editor(acp.Client):
-    """Says yes, and keeps what it is told."""
+    """Says yes, lends its buffers, and keeps what it is told."""
 
-    def __init__(self) -> None:
-        self.seen: dict[str, Any] = {"updates": [], "asked": [], "refused": ""}
+    def __init__(self, folder: str) -> None:
+        self.seen: dict[str, Any] = {"updates": [], "asked": [], "refused": "", "hands": []}
+        self._buffers = {os.path.join(folder, "open.txt"): "typed, not saved"}
+
+    async def read_text_file(self, session_id: str, path: str, *rest: Any, **kwargs: Any) -> Any:
+        self.seen["hands"].append(["read", path])
+        if path not in self._buffers:
+            raise acp.RequestError.resource_not_found(path)
+        return acp.ReadTextFileResponse(content=self._buffers[path])
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **kwargs: Any) -> Any:
+        self.seen["hands"].append(["write", path])
+        self._buffers[path] = content
+        await asyncio.to_thread(save, path, content)
+        return acp.WriteTextFileResponse()
 
     async def request_permission(self, session_id: str, tool_call: Any, options: list[Any], **kwargs: Any) -> Any:
         self.seen["asked"].append(tool_call.title)
@@ -28,20 +41,29 @@ class Editor(acp.Client):
         self.seen["updates"].append(show(update))
 
 
+def save(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text)
+
+
 def show(told: Any) -> Any:
     """As it went over the line."""
     return told.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 async def main(folder: str, *line: str) -> dict[str, Any]:
-    editor = Editor()
+    editor = Editor(folder)
     seen = editor.seen
     async with acp.spawn_agent_process(editor, *line, env=dict(os.environ)) as (agent, child):
-        seen["hello"] = show(await agent.initialize(protocol_version=acp.PROTOCOL_VERSION))
+        files = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+        offered = schema.ClientCapabilities(fs=files)
+        hello = await agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=offered)
+        seen["hello"] = show(hello)
         made = await agent.new_session(cwd=folder, mcp_servers=[])
         seen["made"], name = show(made), made.session_id
         prompt = [acp.text_block("write made.txt with hello")]
         seen["done"] = show(await agent.prompt(session_id=name, prompt=prompt))
+        await agent.prompt(session_id=name, prompt=[acp.text_block("read open.txt")])
         await agent.set_session_mode(session_id=name, mode_id="plan")
         seen["listed"] = show(await agent.list_sessions(cwd=folder))
         seen["loaded"] = show(await agent.load_session(cwd=folder, session_id=name, mcp_servers=[]))

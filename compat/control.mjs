@@ -177,9 +177,12 @@ const written = (text) => until(async () => (await page.locator("textarea:visibl
 if (rewinds) {
   await step("fork", async () => {
     const found = await choose("STALL 400", /Fork/i);
-    const ok = found && await written("STALL 400") && await sees(/echo: TOOL read/);
+    const there = async () => { // not the old one, which is left a moment later
+      return (await said()).at(-1)?.startsWith("echo: TOOL read"); // panes of other sessions stay before it, out of sight
+    };
+    const ok = found && await until(there) && await written("STALL 400");
     await shot("fork");
-    tell("fork: what came before, and the message to be written anew", ok && !(await said()).includes("echo: ST"), JSON.stringify(await said()));
+    tell("fork: what came before, and the message to be written anew", ok, JSON.stringify(await said()));
     await page.goBack().catch(() => {});
     await sees(/echo: TOOL exec/);
   });

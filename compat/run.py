@@ -4,7 +4,7 @@ A counterpart is a file with `drive(cache, tally)` (or `drive(place, tally)` und
 and our gateway) and a row of PARTS. Names of rows, else their beginnings, as arguments pick some. Each row runs in a
 process of its own, $COMPAT_JOBS (else as many as there are cores) side by side; packages are kept in the user's cache
 folder (`place.install_npm`, `place.install_pip`). What cannot be had raises `place.NotInstalled`. With `--docs` the
-table is written into docs/compat.md, too.
+table is written into docs/compat.md, too; where only some rows are run, into that of the last whole run.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ HEAD = """# Tried with the real ones
 Other people's clients and servers, unmodified, against this gateway with a mock model. Made by
 `make compat ARGS=--docs`; do not edit. Run on {day}: {sum}.
 
-A row is green when it has no words at its end. What a row checks is in the file of `compat/` that drives it; what
-another side cannot do by its own account is told as its limit.
+A row is green unless it says RED. What it checks is in the file of `compat/` that drives it; what another side cannot
+do by its own account is told as its limit.
 
 | client or server | version | checks | passed | seconds | |
 |---|---|---|---|---|---|"""
@@ -77,31 +77,103 @@ def beside(version: str, drive: Callable[[place.Place, Tally], None]) -> Callabl
 
 # The longest first: the others fill the rest of the time.
 PARTS = (
-    Part("homes-new", "OpenClaw, homes", NEW, ("npm",), partial(homes.drive_openclaw, NEW)),
-    Part("homes", "OpenClaw, homes, and back", OLD, ("npm",), partial(homes.drive_openclaw, OLD)),
+    Part(
+        "homes-new",
+        "OpenClaw, homes",
+        NEW,
+        ("npm",),
+        partial(homes.drive_openclaw, NEW),
+    ),
+    Part(
+        "homes",
+        "OpenClaw, homes, and back",
+        OLD,
+        ("npm",),
+        partial(homes.drive_openclaw, OLD),
+    ),
     Part("homes-hermes", "hermes, homes", homes.HERMES, (), homes.drive_hermes),
     Part("homes-nanobot", "nanobot, homes", homes.NANOBOT, (), homes.drive_nanobot),
-    Part("control-new", "OpenClaw, Control UI", NEW, ("npm", "chromium"), beside(NEW, control.drive)),
-    Part("control", "OpenClaw, Control UI", OLD, ("npm", "chromium"), beside(OLD, control.drive)),
+    Part(
+        "control-new",
+        "OpenClaw, Control UI",
+        NEW,
+        ("npm", "chromium"),
+        beside(NEW, control.drive),
+    ),
+    Part(
+        "control",
+        "OpenClaw, Control UI",
+        OLD,
+        ("npm", "chromium"),
+        beside(OLD, control.drive),
+    ),
     Part("tui-new", "OpenClaw, terminal", NEW, ("npm", "tmux"), beside(NEW, tui.drive)),
     Part("tui", "OpenClaw, terminal", OLD, ("npm", "tmux"), beside(OLD, tui.drive)),
-    Part("cli-new", "OpenClaw, commands and ACP bridge", NEW, ("npm",), beside(NEW, cli.drive)),
-    Part("cli", "OpenClaw, commands and ACP bridge", OLD, ("npm",), beside(OLD, cli.drive)),
+    Part(
+        "cli-new",
+        "OpenClaw, commands and ACP bridge",
+        NEW,
+        ("npm",),
+        beside(NEW, cli.drive),
+    ),
+    Part(
+        "cli",
+        "OpenClaw, commands and ACP bridge",
+        OLD,
+        ("npm",),
+        beside(OLD, cli.drive),
+    ),
     Part("node-new", "OpenClaw, node host", NEW, ("npm",), beside(NEW, node.drive)),
     Part("node", "OpenClaw, node host", OLD, ("npm",), beside(OLD, node.drive)),
-    Part("blocks", "OpenClaw, configurations of its docs", OLD, ("npm",), partial(blocks.drive, OLD)),
+    Part(
+        "blocks",
+        "OpenClaw, configurations of its docs",
+        OLD,
+        ("npm",),
+        partial(blocks.drive, OLD),
+    ),
     Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
-    Part("matrix", "Synapse and matrix-nio, encrypted", f"{matrix.SYNAPSE}, {matrix.NIO}", (), matrix.drive),
+    Part(
+        "matrix",
+        "Synapse and matrix-nio, encrypted",
+        f"{matrix.SYNAPSE}, {matrix.NIO}",
+        (),
+        matrix.drive,
+    ),
     Part("xmpp", "Prosody and slixmpp", xmpp.SLIXMPP, ("prosody", "openssl"), xmpp.drive),
     Part("irc", "ngIRCd", "Debian's", ("ngircd", "openssl"), ngircd.drive),
-    Part("mail", "Dovecot and Exim", "Debian's", ("dovecot", "exim4", "openssl"), mail.drive),
+    Part(
+        "mail",
+        "Dovecot and Exim",
+        "Debian's",
+        ("dovecot", "exim4", "openssl"),
+        mail.drive,
+    ),
     *(
-        Part(f"api-{who}", who, apiclients.get_version(who), (), apiclients.drive_python(who))
+        Part(
+            f"api-{who}",
+            who,
+            apiclients.get_version(who),
+            (),
+            apiclients.drive_python(who),
+        )
         for who in apiclients.PACKAGES
     ),
-    Part("api-aisdk", "Vercel AI SDK", apiclients.AI_SDK[0].partition("@")[2], ("npm",), apiclients.drive_ai_sdk),
+    Part(
+        "api-aisdk",
+        "Vercel AI SDK",
+        apiclients.AI_SDK[0].partition("@")[2],
+        ("npm",),
+        apiclients.drive_ai_sdk,
+    ),
     Part("api-openwebui", "Open WebUI", openwebui.VERSION, (), openwebui.drive),
-    Part("mcp-inspector", "MCP inspector", mcpusers.INSPECTOR, ("npm",), mcpusers.drive_inspector),
+    Part(
+        "mcp-inspector",
+        "MCP inspector",
+        mcpusers.INSPECTOR,
+        ("npm",),
+        mcpusers.drive_inspector,
+    ),
     Part("mcp-sdk", "MCP SDK (Python)", mcpusers.SDK, (), mcpusers.drive_sdk),
     Part(
         "conformance-client",
@@ -117,8 +189,20 @@ PARTS = (
         ("npm",),
         conformance.drive_server,
     ),
-    Part("editors", "ACP SDK's client (npm)", editors.VERSION, ("npm", "node"), editors.drive),
-    Part("editors-python", "ACP SDK's client (Python)", editors.PYTHON, (), editors.drive_python),
+    Part(
+        "editors",
+        "ACP SDK's client (npm)",
+        editors.VERSION,
+        ("npm", "node"),
+        editors.drive,
+    ),
+    Part(
+        "editors-python",
+        "ACP SDK's client (Python)",
+        editors.PYTHON,
+        (),
+        editors.drive_python,
+    ),
 )
 
 
@@ -142,8 +226,7 @@ def main(words: list[str]) -> int:
     took = time.monotonic() - begun
     print(f"\n{draw_table(rows)}\n\n{sum_up(rows, took)}")
     if documented:
-        with open(DOCS, "w", encoding="utf-8") as out:
-            out.write(draw_page(rows, took))
+        write_page(rows, took, whole=not words)
     return 1 if any(one.is_red for one in told) else 0
 
 
@@ -166,7 +249,11 @@ def start_alone(running: set[int], part: Part) -> Told:
     begun, kept = time.monotonic(), tempfile.mkstemp(prefix="compat-")[1]
     command = [sys.executable, os.path.abspath(__file__), "--alone", part.name, kept]
     child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     running.add(child.pid)
     try:
@@ -175,7 +262,10 @@ def start_alone(running: set[int], part: Part) -> Told:
         os.killpg(child.pid, signal.SIGKILL)  # with all that it started
         said = child.communicate()[0] + f"\nended after {PATIENCE} s".encode()
     running.discard(child.pid)
-    print(f"\n== {part.name}: {part.who} {part.version}\n{said.decode(errors='replace').rstrip()}", flush=True)
+    print(
+        f"\n== {part.name}: {part.who} {part.version}\n{said.decode(errors='replace').rstrip()}",
+        flush=True,
+    )
     with open(kept, encoding="utf-8") as file:
         text = file.read()
     os.unlink(kept)
@@ -222,12 +312,41 @@ def sum_up(rows: list[tuple[str, str, Told]], took: float) -> str:
     return f"{told}; not installed: {', '.join(absent)}" if absent else told
 
 
+def write_page(rows: list[tuple[str, str, Told]], took: float, whole: bool) -> None:
+    """Into docs/compat.md."""
+    page = draw_page(rows, took)
+    if not whole:
+        with open(DOCS, encoding="utf-8") as source:
+            page = renew_page(source.read(), rows)
+    with open(DOCS, "w", encoding="utf-8") as out:
+        out.write(page)
+
+
+def renew_page(page: str, rows: list[tuple[str, str, Told]]) -> str:
+    """The page of a whole run with some rows of a later one, which says so."""
+    lines = page.splitlines()
+    for row in rows:
+        fresh = draw_row(*row)
+        name = " | ".join(fresh.split(" | ")[:2]) + " |"
+        at = next((n for n, line in enumerate(lines) if line.startswith(name)), len(lines))
+        lines[at : at + 1] = [fresh.removesuffix("|  |") + "| run again later |" if fresh.endswith("|  |") else fresh]
+    return "\n".join(lines) + "\n"
+
+
+def draw_row(who: str, version: str, told: Told) -> str:
+    counts = f"{told.checks} | {told.passed} | {told.seconds:.0f}" if not told.missing else "- | - | -"
+    return f"| {who} | {told.version or version} | {counts} | {told.verdict} |"
+
+
 def draw_page(rows: list[tuple[str, str, Told]], took: float) -> str:
     """docs/compat.md."""
-    lines = [HEAD.format(day=time.strftime("%d %B %Y").lstrip("0"), sum=sum_up(rows, took).partition(": ")[2])]
-    for who, version, told in rows:
-        counts = f"{told.checks} | {told.passed} | {told.seconds:.0f}" if not told.missing else "- | - | -"
-        lines.append(f"| {who} | {told.version or version} | {counts} | {told.verdict} |")
+    lines = [
+        HEAD.format(
+            day=time.strftime("%d %B %Y").lstrip("0"),
+            sum=sum_up(rows, took).partition(": ")[2],
+        )
+    ]
+    lines += [draw_row(*row) for row in rows]
     return "\n".join(lines) + "\n"
 
 

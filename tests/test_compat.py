@@ -90,3 +90,15 @@ def test_a_name_picks_its_row_a_beginning_all_that_begin_so() -> None:
         "conformance-client", "conformance-server", "irc",
     }  # fmt: skip
     assert run.pick_parts([]) == list(run.PARTS)
+
+
+def test_a_row_that_is_run_again_takes_its_place() -> None:
+    import run
+
+    rows = [("A", "1", run.Told(2, 2)), ("B", "x", run.Told(2, 1, ("no",), version="2")), ("A", "3", run.Told(1, 1))]
+    page = run.renew_page(run.draw_page(rows, 60), [("B", "x", run.Told(2, 2, version="2", seconds=4))])
+    assert page.splitlines()[-3:] == [
+        "| A | 1 | 2 | 2 | 0 |  |",
+        "| B | 2 | 2 | 2 | 4 | run again later |",
+        "| A | 3 | 1 | 1 | 0 |  |",
+    ]

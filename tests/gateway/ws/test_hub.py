@@ -61,6 +61,7 @@ def test_every_event_against_every_scope(event: str, scopes: tuple[str, ...]) ->
         WRITE: {WRITE, ADMIN},
         PAIRING: {PAIRING, ADMIN},
         APPROVALS: {APPROVALS, ADMIN},
+        ADMIN: {ADMIN},
         NODE: set(),
     }
     assert bool(one.got) is (needed is None or bool(table[needed] & set(scopes)))
