@@ -29,6 +29,10 @@ class McpConnectionLost(Exception):
 class McpRefusal(Exception):
     """The server answered with an error of the protocol; the words are its own, hence untrusted."""
 
+    def __init__(self, words: str, code: int = 0) -> None:
+        super().__init__(words)
+        self.code = code
+
 
 McpAsker: TypeAlias = Callable[[McpQuestion], Awaitable[McpAnswer]]
 McpSampler: TypeAlias = Callable[[SamplingRequest], Awaitable[SamplingAnswer]]  # raises ToolFailure
