@@ -21,7 +21,7 @@ from palinurus.gateway.mcp.envelope import (
 )
 from palinurus.gateway.mcp.face import INVALID_REQUEST, McpFace, McpFault, Params
 from palinurus.gateway.mcp.session import McpSession, McpSessions
-from palinurus.gateway.mcp.single import OpenCall
+from palinurus.gateway.mcp.single import WaitingCall
 from palinurus.gateway.ws.frames import encode_json
 
 LOOK = 1.0  # seconds between two looks whether the client is still there
@@ -41,7 +41,7 @@ async def handle_stateless(visit: RouteRequest, sessions: McpSessions, face: Mcp
         envelope = read_envelope(message, visit.request.headers)
         if message["method"] == "subscriptions/listen":
             wanted = params.get("notifications") if isinstance(params, dict) else None
-            return await _listen(visit, sessions, face, ident, wanted if isinstance(wanted, dict) else {})
+            return await _listen(visit, sessions, face, ident, wanted=wanted if isinstance(wanted, dict) else {})
         if message["method"] == "tools/call" and isinstance(params, dict):
             given = params.get("arguments")
             schema = await face.find_schema(params.get("name"))
@@ -55,7 +55,7 @@ async def handle_stateless(visit: RouteRequest, sessions: McpSessions, face: Mcp
     return answer
 
 
-async def _answer(visit: RouteRequest, call: OpenCall, ident: str | int) -> StreamResponse:
+async def _answer(visit: RouteRequest, call: WaitingCall, ident: str | int) -> StreamResponse:
     response: StreamResponse | None = None
     try:
         while True:
@@ -71,7 +71,7 @@ async def _answer(visit: RouteRequest, call: OpenCall, ident: str | int) -> Stre
             try:
                 async with asyncio.timeout(LOOK):
                     await call.stream.wake.wait()
-                await asyncio.sleep(0)  # what is asked at the same time goes with it
+                await visit.gateway.clock.sleep(0)  # what is asked at the same time goes with it
             except TimeoutError:
                 if _is_gone(visit):
                     call.cancel()

@@ -35,7 +35,7 @@ class _Question(msgspec.Struct, frozen=True):
     answer: asyncio.Future[Params]
 
 
-class OpenCall:
+class WaitingCall:
     """One request until it has a result. Implements `plugins.peer.McpPeer`."""
 
     def __init__(self, envelope: Envelope, owner: tuple[str, ...]) -> None:
@@ -151,10 +151,10 @@ class SingleCalls:
     """Those that wait."""
 
     def __init__(self) -> None:
-        self._open: dict[str, OpenCall] = {}
+        self._open: dict[str, WaitingCall] = {}
         self._tasks = TaskSet("an MCP request")
 
-    def begin(self, message: Params, envelope: Envelope, caller: Caller, face: McpFace) -> OpenCall:
+    def begin(self, message: Params, envelope: Envelope, caller: Caller, face: McpFace) -> WaitingCall:
         """A new call, or the one that this request goes on with. Raises McpFault."""
         method, params = message["method"], message["params"]
         if method in GONE:
@@ -172,7 +172,7 @@ class SingleCalls:
             found.take_answers(given if isinstance(given, dict) else {})
             found.envelope = envelope
             return found
-        call = OpenCall(envelope, owner)
+        call = WaitingCall(envelope, owner)
         while len(self._open) >= MOST:
             self._open.pop(next(iter(self._open))).cancel()
         self._open[call.ident] = call

@@ -24,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from palinurus import __version__
+from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpServerSettings, McpTransport
 from palinurus.core.types.sampling import SamplingRequest
 from palinurus.core.types.tool import ToolFailure
@@ -95,9 +96,9 @@ async def connect_server(
             read, write = await stack.enter_async_context(_OPEN[wire](server, means, watch))
             session = await stack.enter_async_context(make(read, write))
             await _asked(session.initialize(), watch)
-        hearing = asyncio.ensure_future(hear_changes(session, watch))
+        hearing = asyncio.ensure_future(hear_changes(session, means.clock, watch))
         try:
-            yield McpConnection(session, watch, held)
+            yield McpConnection(session, watch, held, means.clock)
         finally:
             hearing.cancel()
             await asyncio.wait({hearing})
@@ -208,7 +209,8 @@ _OPEN: dict[McpTransport, Callable[[McpServerSettings, port.McpMeans, port.McpWa
 class McpConnection:
     """Implements `port.McpLink`."""
 
-    def __init__(self, session: ClientSession, watch: port.McpWatch, limits: _Limits) -> None:
+    def __init__(self, session: ClientSession, watch: port.McpWatch, limits: _Limits, clock: Clock) -> None:
+        self._clock = clock
         self._session = session
         self._limits = limits
         self._watch = watch
@@ -282,13 +284,13 @@ class McpConnection:
     async def _finish(self, send: Callable[[Any, str | None], Awaitable[Any]]) -> Any:
         """The result; with tools listed anew where the server has other ones than we think (then it did nothing)."""
         try:
-            return await self._ask(finish_request(self._session, send))
+            return await self._ask(finish_request(self._session, self._clock, send))
         except port.McpRefusal as refused:
             if refused.code != mcp_types.HEADER_MISMATCH:
                 raise
         self._watch.changed()
         await self.tools()
-        return await self._ask(finish_request(self._session, send))
+        return await self._ask(finish_request(self._session, self._clock, send))
 
     async def _pages(self, page: Callable[[Any], Awaitable[Any]], name: str) -> list[Any]:
         found: list[Any] = []

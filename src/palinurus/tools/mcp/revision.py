@@ -4,7 +4,6 @@ that are answered by asking again, changes on a stream of their own. Older serve
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
 
+from palinurus.clock import Clock
 from palinurus.tools.mcp import port
 
 ROUNDS = 10  # questions in a row; a server that never ends is cut off
@@ -42,7 +42,7 @@ async def agree_on_revision(session: ClientSession, watch: port.McpWatch) -> Non
         await session.initialize()
 
 
-async def finish_request(session: ClientSession, send: Send[T]) -> T:
+async def finish_request(session: ClientSession, clock: Clock, send: Send[T]) -> T:
     """What came in the end; questions on the way are put to those who answer all others. Raises what the SDK raises."""
     answers: dict[str, Any] | None = None
     state: str | None = None
@@ -52,7 +52,7 @@ async def finish_request(session: ClientSession, send: Send[T]) -> T:
             return told
         answers, state = None, told.request_state
         if not told.input_requests:
-            await asyncio.sleep(PAUSE)
+            await clock.sleep(PAUSE)
             continue
         answers = {}
         for name, asked in told.input_requests.items():  # one after the other: a person answers them
@@ -64,7 +64,7 @@ async def finish_request(session: ClientSession, send: Send[T]) -> T:
     raise RuntimeError(f"the server asked {ROUNDS} times in a row")
 
 
-async def hear_changes(session: ClientSession, watch: port.McpWatch) -> None:
+async def hear_changes(session: ClientSession, clock: Clock, watch: port.McpWatch) -> None:
     """Until cancelled: the list of tools became another. Only where the newest revision is spoken."""
     while session.discover_result is not None:
         with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
@@ -73,5 +73,5 @@ async def hear_changes(session: ClientSession, watch: port.McpWatch) -> None:
                     return
                 async for _ in changes:
                     watch.changed()
-        await asyncio.sleep(AGAIN)
+        await clock.sleep(AGAIN)
         watch.changed()  # nobody said what happened meanwhile
