@@ -71,7 +71,7 @@ class TelegramChannel(AccountChannel):
         self._url = url
         self._secret = secret
         # One pool for everything; a poll holds one of its connections.
-        self._api = BotApi(token, kit.text("apiRoot", API).rstrip("/"), kit.text("proxy"))
+        self._api = BotApi(token, kit.text("apiRoot", API).rstrip("/"), kit.proxy())
         self._out = TelegramPoster(self._api, kit, self._chat, self._migrated)
         self._names = {_listed(name): name for name, _ in kit.commands}
         self._me: inbound.TelegramIdentity | None = None
