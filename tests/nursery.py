@@ -120,9 +120,9 @@ class Program(subprocess.Popen[str]):
         cwd, env, umask = given[4], given[5], given[19]
         theirs, ours = (given[9], given[12], given[14]), (given[10], given[11], given[13])  # -1: there is none
         files = [number if end == -1 else end for number, end in enumerate(theirs)]
-        order = {"args": args, "env": dict(os.environ if env is None else env), "cwd": cwd or os.getcwd()}
-        order["python"] = self.python
-        self._child = nursery().fork((files[0], files[1], files[2]), **order, umask=umask)
+        order = {"args": args, "env": dict(os.environ if env is None else env), "cwd": os.fspath(cwd or os.getcwd())}
+        order |= {"python": self.python, "umask": umask, "session": given[20]}
+        self._child = nursery().fork((files[0], files[1], files[2]), **order)
         self.pid, self._child_created = self._child.pid, True
         for end, other in zip(theirs, ours, strict=True):
             if other != -1:
@@ -288,6 +288,8 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
         os.environ.update(order["env"])
         time.tzset()
         os.chdir(order["cwd"])
+        if order.get("session"):
+            os.setsid()
         if order.get("umask", -1) >= 0:
             os.umask(order["umask"])
         sys.argv = ["pal", *order["args"]]
