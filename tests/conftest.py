@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.strategies import text
 
 from crew import LOST, Crew
 from nosync import skip_sync
@@ -42,7 +44,15 @@ settings.load_profile("ours")
 gc.disable()
 
 
-def pytest_collection_finish() -> None:
+@given(text())
+@settings(max_examples=1, database=None)
+def _draw_text(_: str) -> None:
+    """Drawing the first one reads Unicode's tables, in a fresh clone for a second and a half."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.getoption("--crew") and not session.config.option.collectonly:
+        _draw_text()  # once, for all of the crew
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
@@ -56,6 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--torture"):
         settings.load_profile("long")
     else:
+        # It would draw from the constants of all modules that happen to be loaded: others in each process, and reading
+        # two thousand sources for them takes ten seconds in a fresh clone.
+        providers._get_local_constants = lambda: providers._local_constants
         skip_sync()
     if size := config.getoption("--crew"):
         lost = LOST if _is_limited(config) else float("inf")

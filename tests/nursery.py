@@ -25,7 +25,7 @@ import tempfile
 import time
 import traceback
 from contextlib import suppress
-from functools import _lru_cache_wrapper, cache
+from functools import _lru_cache_wrapper
 from itertools import islice
 from typing import Any
 
@@ -42,15 +42,20 @@ MACHINE = "palinurus.tools.sandbox"  # … and what the kernel allows to who we 
 class Child:
     """A forked command, with what tests use of `subprocess.Popen`."""
 
-    def __init__(self, pid: int, ends: str) -> None:
+    def __init__(self, pid: int, ends: str, parent: subprocess.Popen[bytes]) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._end = os.path.join(ends, str(pid))
+        self._parent = parent
 
     def poll(self) -> int | None:
+        """How it ended. Raises ChildProcessError if nobody is left who would know."""
+        gone = self._parent.poll() is not None  # asked first: the last thing it does is to write this
         if self.returncode is None and os.path.exists(self._end):
             with open(self._end) as source:
                 self.returncode = int(source.read())
+        elif self.returncode is None and gone:
+            raise ChildProcessError(f"the nursery of {self.pid} ended: {self._parent.returncode}")
         return self.returncode
 
     def wait(self) -> int:
@@ -105,7 +110,11 @@ class Nursery:
     def fork(self, files: tuple[int, int, int], **order: Any) -> Child:
         """`pal` with these files as its standard ones."""
         socket.send_fds(self._ours, [json.dumps(order).encode()], files)
-        return Child(int(self._ours.recv(64)), self._folder.name)
+        return Child(int(self._ours.recv(64)), self._folder.name, self._process)
+
+    @property
+    def gone(self) -> bool:
+        return self._process.poll() is not None
 
 
 class Program(subprocess.Popen[str]):
@@ -161,12 +170,15 @@ def run_program(
     return subprocess.CompletedProcess(list(args), process.returncode, out, err)
 
 
-@cache
+_nurseries: list[Nursery] = []
+
+
 def nursery() -> Nursery:
-    """The one of this test process, and as long as it."""
-    made = Nursery().__enter__()
-    atexit.register(made.__exit__)
-    return made
+    """The one of this test process, and as long as it; another if that was killed."""
+    if not _nurseries or _nurseries[-1].gone:
+        _nurseries.append(Nursery().__enter__())
+        atexit.register(_nurseries[-1].__exit__)
+    return _nurseries[-1]
 
 
 def _warm() -> None:

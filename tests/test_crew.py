@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from crew import LONG, Shares, arrange
+from nursery import Child
 from palinurus.tools.commands.descendants import list_processes
 
 TESTS = """
@@ -112,6 +113,17 @@ def test_what_is_dear_begins_a_part(request: pytest.FixtureRequest) -> None:
     order, parts = arrange(items, 3)
     assert len(order) == len(set(order)) == len(items) and set(order) == set(items)
     assert parts[0][0] == 0 and parts[-1][1] == len(items) and parts[0][1] == parts[1][0]
+
+
+def test_nobody_waits_for_a_command_whose_nursery_was_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as parent:
+        early, late = (Child(pid, str(tmp_path), parent) for pid in (1, 2))
+        (tmp_path / "1").write_text("3")
+        assert late.poll() is None
+        parent.kill()
+    assert early.wait() == 3
+    with pytest.raises(ChildProcessError, match="the nursery of 2 ended: -9"):
+        late.wait()
 
 
 def test_what_is_said_to_take_long_is_there() -> None:
