@@ -57,7 +57,7 @@ LINES = {
     "cli": 20_842,
     "config": 9_630,
     "core": 19_580,
-    "gateway": 15_870,
+    "gateway": 15_985,
     "inbox": 6_420,
     "outbox": 2_520,
     "plugins": 1_550,

@@ -5,11 +5,13 @@ these ids come after that.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from channels.discord.scene import running
+from palinurus import channels
 from palinurus.channels.kit import ChannelKit
 from palinurus.channels.nextcloudtalk.channel import NextcloudTalkChannel
 from palinurus.core.types.channel import (
@@ -30,10 +32,14 @@ from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.state import GROUP, GUILD
 from palinurus.testing.model import ScriptedModel
 from palinurus.testing.platform import make_channel_kit
+from palinurus.testing.web.feishu import GROUP as CREW
+from palinurus.testing.web.feishu import FakeFeishu
 from palinurus.testing.web.googlechat import GROUP as SPACE
 from palinurus.testing.web.googlechat import FakeGoogleChat
 from palinurus.testing.web.mattermost import DIRECT, FakeMattermost
 from palinurus.testing.web.mattermost import GROUP as TOWN
+
+CHANNELS = Path(channels.__file__).parent
 
 
 async def test_a_thread_on_discord_is_one_of_its_channel(tmp_path: Path) -> None:
@@ -104,6 +110,25 @@ async def test_a_message_in_google_chat_is_one_of_its_space(tmp_path: Path, name
         await world.stop()
 
 
+@pytest.mark.parametrize("ident", ["om_other", "om_x/../../chats/oc_1", "../chats/oc_1", "om_404"])
+async def test_a_message_in_feishu_is_one_of_its_chat(tmp_path: Path, ident: str) -> None:
+    """Answering one is a way, too: Feishu says it where the answered one is."""
+    async with FakeFeishu() as fake:
+        world = ChannelHarness(fake, str(tmp_path))
+        await world.ready()
+        fake.places["om_other"] = "oc_other"
+        for act in (DeleteAction(ident), EditAction(ident, "x"), PinAction(ident), ReactAction(ident, "👍")):
+            done = await world.channel.act(Target("feishu", CREW), act)
+            assert isinstance(done, SendFailure) and done.trouble in ("refused", "gone"), act
+        inside = await world.channel.send(Reply(Target("feishu", CREW, thread=ident), "hi", "c"))
+        assert isinstance(inside, SendFailure)
+        assert isinstance(
+            await world.channel.send(Reply(Target("feishu", CREW), "hi", "d", reply_to=ident)), SendReceipt
+        )
+        assert [call[0] for call in fake.calls] == ["chat_id"]
+        await world.stop()
+
+
 def make_kit(folder: Path, **own: str) -> ChannelKit:
     return make_channel_kit("nextcloud-talk", str(folder), {"baseUrl": "http://127.0.0.1:9", **own})
 
@@ -116,3 +141,18 @@ def test_an_empty_secret_opens_nothing(tmp_path: Path, words: str) -> None:
         NextcloudTalkChannel(make_kit(tmp_path, botSecretFile=str(tmp_path / "secret")))
     with pytest.raises(ConfigError, match="missing"):
         NextcloudTalkChannel(make_kit(tmp_path, botSecret=words))
+
+
+# Files that put a message's id or a chat's into a path of an API; each has its test above, or escapes the whole part.
+IN_PATHS = {"mattermost/posts.py", "googlechat/channel.py", "feishu/channel.py"}
+
+
+def test_whoever_puts_an_id_into_a_path_is_known_here() -> None:
+    found = {
+        path.relative_to(CHANNELS).as_posix()
+        for path in CHANNELS.rglob("*.py")
+        if re.search(
+            r'f"[^"\n]*/\{(?:act\.message_id|target\.to|reply\.target\.to)\}', path.read_text(encoding="utf-8")
+        )
+    }
+    assert found == IN_PATHS

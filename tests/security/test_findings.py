@@ -74,7 +74,8 @@ FINDINGS: dict[str, str] = {
     "security/test_elsewhere.py: test_a_search_on_discord_stays_in_its_channel",
     "posts of other chats, paths in ids": "security/test_elsewhere.py: "
     "test_a_post_on_mattermost_is_one_of_its_channel;"
-    "security/test_elsewhere.py: test_a_message_in_google_chat_is_one_of_its_space",
+    "security/test_elsewhere.py: test_a_message_in_google_chat_is_one_of_its_space;"
+    "security/test_elsewhere.py: test_a_message_in_feishu_is_one_of_its_chat",
     "an empty secret": "security/test_elsewhere.py: test_an_empty_secret_opens_nothing",
     "bytes that are no text": "gateway/test_http.py: test_bytes_that_are_no_text_are_no_fault_of_ours;"
     "channels/web/test_hook.py: test_bytes_that_are_no_text_are_a_wrong_signature",
