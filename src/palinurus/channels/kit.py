@@ -133,10 +133,6 @@ class ChannelKit(msgspec.Struct, frozen=True):
             raise self.wrong(key, what=f"must be the server's address, {form}")
         return found
 
-    def proxy(self) -> str:
-        """The HTTP proxy for the account's calls; "" for none. Raises ConfigError."""
-        return self.address("proxy", "http://…") if self.text("proxy") else ""
-
     def texts(self, key: str) -> list[str]:
         """A list of the account's section; [] if there is none."""
         found = self._typed(key, (list, dict), "must be a list")  # by name: settings of single groups

@@ -85,7 +85,7 @@ class MatrixChannel(AccountChannel):
         if not server.startswith(("https://", "http://")):
             raise kit.wrong("homeserver", hint='set it to its address, e.g. "https://matrix.example.org"')
         self._login = MatrixLogin(kit)
-        self._calls = MatrixApi(server, self._login.token, kit.proxy())
+        self._calls = MatrixApi(server, self._login.token, kit.text("proxy"))
         self._rooms = MatrixRooms(kit, self._calls)
         self._posts = MatrixPoster(kit, self._calls, self._rooms)
         self._order = ChatOrder()
