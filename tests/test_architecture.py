@@ -53,7 +53,7 @@ LINES = {
     ".": 1_260,
     "agent": 9_690,
     "app": 4_970,
-    "channels": 14_490,
+    "channels": 14_495,
     "cli": 20_880,
     "config": 9_630,
     "core": 19_580,
@@ -66,7 +66,7 @@ LINES = {
     "sessions": 3_140,
     "store": 5_330,
     "testing": 11_800,
-    "tools": 21_640,
+    "tools": 21_650,
     "triggers": 1_840,
     "workspace": 3_180,
 }
