@@ -336,4 +336,6 @@ async def test_a_sender_knows_its_message_again(tmp_path: Path) -> None:
         told = await here.call("chat.history", sessionKey="main", inputRunIds=["run-1", "never"], maxBytes=262144)
         assert [one.get("idempotencyKey") for one in told["messages"]] == ["run-1:user", None]
         assert told["inputReceipts"] == []
-        assert "idempotencyKey" not in (await here.call("chat.history", sessionKey="main"))["messages"][0]
+        # it also knows again what it saw live: without the run's name the answer would stand there twice
+        plain = (await here.call("chat.history", sessionKey="main"))["messages"]
+        assert [one["__openclaw"]["runId"] for one in plain] == ["run-1", "run-1"]

@@ -271,6 +271,8 @@ async def _describe_history(
     shown = project_history(transcript, asked.limit, asked.max_chars, asked.before)
     versions = list_versions(transcript)
     for at, message in enumerate(shown):
+        if run := here.broadcaster.name_run(message.get("item", "")):
+            mark_run(message, run)
         if message["__openclaw"]["id"] in versions:
             message["versions"] = versions[message["__openclaw"]["id"]]
         alone = message["role"] == "user" and "program" not in message and message["item"]
