@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
-import aiohttp
 import msgspec
 from aiohttp import client_exceptions
+from aiohttp.http_exceptions import HttpProcessingError
 
 from palinurus.core.types.model import FailureKind, StopSignal
 from palinurus.providers.address import show_host
+from palinurus.providers.pool import ConnectionPool, HttpExchange
 
 T = TypeVar("T")
 
@@ -98,20 +100,24 @@ class ReadWatchdog:
 class HttpAnswer:
     """A response whose head has come. `read` until b"", then or earlier `close`."""
 
-    def __init__(self, response: aiohttp.ClientResponse, watch: ReadWatchdog, limits: HttpTimeouts, host: str) -> None:
-        self._response = response
+    def __init__(
+        self, pool: ConnectionPool, got: HttpExchange, watch: ReadWatchdog, limits: HttpTimeouts, host: str
+    ) -> None:
+        self._pool = pool
+        self._exchange: HttpExchange | None = got
+        self._content = got.content
         self._watch = watch
         self._limits = limits
         self._host = host
         self._first = True
-        self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
-        self.type = response.content_type
+        self.status = got.head.code
+        self.headers: Mapping[str, str] = got.head.headers
+        self.type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
         """The next bytes; b"" at the end. Raises TransportError, Aborted."""
         try:
-            data = await self._watch.wait(self._response.content.readany())
+            data = await self._watch.wait(self._content.readany())
         except TimeoutError:
             what = f"for {self._limits.idle:g} s" if not self._first else f"within {self._limits.first:g} s"
             raise TransportError("timeout", f"{self._host} sent nothing {what}") from None
@@ -134,29 +140,16 @@ class HttpAnswer:
     def close(self) -> None:
         """Give the connection back if the answer was read to its end, else drop it."""
         self._watch.close()
-        if self._response.content.at_eof():
-            self._response.release()
-        else:
-            self._response.close()
+        if self._exchange is not None:
+            self._pool.give_back(self._exchange)
+            self._exchange = None
 
 
 class HttpClient:
-    """The session, made when it is first needed."""
+    """Requests to models, over connections that are kept for a while."""
 
     def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None or self._session.closed:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),
-                trust_env=False,
-                auto_decompress=True,
-                headers={"user-agent": "palinurus", "accept": "text/event-stream, application/json"},
-            )
-        return self._session
+        self._pool = ConnectionPool()
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, stop: StopSignal
@@ -167,46 +160,32 @@ class HttpClient:
         # Connecting has its own limit, so that the first byte may take the whole of the other one.
         watch.limit(None if limits.first is None else limits.first + (limits.connect or 0.0))
         try:
-            response = await watch.wait(
-                self._open().post(
-                    url,
-                    data=body,
-                    headers=headers,
-                    allow_redirects=False,
-                    timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect, sock_connect=limits.connect),
-                )
-            )
-        except (client_exceptions.ClientError, OSError, ValueError) as error:
+            got = await watch.wait(self._pool.post(url, body, headers, limits.connect))
+        except (client_exceptions.ClientError, HttpProcessingError, OSError, ValueError) as error:
             watch.close()
             raise _refused(error, host, limits) from None
         except BaseException:
             watch.close()
             raise
         watch.limit(limits.first)
-        return HttpAnswer(response, watch, limits, host)
+        return HttpAnswer(self._pool, got, watch, limits, host)
 
     async def close(self) -> None:
         """End all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._pool.close()
 
 
 # What went wrong before the head of an answer came -> kind and words. First match wins.
-_REFUSALS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], FailureKind, str], ...] = (
+_REFUSALS: tuple[tuple[type[Exception], FailureKind, str], ...] = (
     (client_exceptions.ConnectionTimeoutError, "timeout", "no connection to {host} within {limits.connect:g} s"),
     (TimeoutError, "timeout", "{host} did not answer within {limits.first:g} s"),
     (client_exceptions.InvalidURL, "config", "the base URL is not a URL: set models.providers.<id>.baseUrl"),
-    (client_exceptions.ClientConnectorDNSError, "network", "cannot find {host}: no such host name"),
-    (
-        (client_exceptions.ClientConnectorCertificateError, client_exceptions.ClientSSLError, ssl.SSLError),
-        "network",
-        "no trusted TLS connection to {host}: {why}",
-    ),
+    (socket.gaierror, "network", "cannot find {host}: no such host name"),
+    (ssl.SSLError, "network", "no trusted TLS connection to {host}: {why}"),
     (client_exceptions.ServerDisconnectedError, "network", "{host} closed the connection without an answer"),
-    (client_exceptions.ClientConnectorError, "network", "cannot reach {host}: {why}"),
-    (client_exceptions.ClientResponseError, "malformed", "{host} does not answer in HTTP"),
+    (HttpProcessingError, "malformed", "{host} does not answer in HTTP"),
     (client_exceptions.ClientError, "network", "the connection to {host} failed: {why}"),
+    (OSError, "network", "cannot reach {host}: {why}"),
     (ValueError, "config", "the request to {host} cannot be sent: a header or the key holds a forbidden character"),
     (Exception, "network", "the connection to {host} failed: {why}"),
 )
