@@ -14,12 +14,11 @@ from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
 import msgspec
-from aiohttp import client_exceptions
-from aiohttp.http_exceptions import HttpProcessingError
 
 from palinurus.core.types.model import FailureKind, StopSignal
 from palinurus.providers.address import show_host
-from palinurus.providers.pool import ConnectionPool, HttpExchange
+from palinurus.providers.transport.answer import BadAnswer
+from palinurus.providers.transport.pool import BadUrl, ConnectionPool, ConnectTimeout, HttpConnection, NoAnswer
 
 T = TypeVar("T")
 
@@ -101,27 +100,27 @@ class HttpAnswer:
     """A response whose head has come. `read` until b"", then or earlier `close`."""
 
     def __init__(
-        self, pool: ConnectionPool, got: HttpExchange, watch: ReadWatchdog, limits: HttpTimeouts, host: str
+        self, pool: ConnectionPool, line: HttpConnection, watch: ReadWatchdog, limits: HttpTimeouts, host: str
     ) -> None:
         self._pool = pool
-        self._exchange: HttpExchange | None = got
-        self._content = got.content
+        self._line: HttpConnection | None = line
+        self._read = line.read
         self._watch = watch
         self._limits = limits
         self._host = host
         self._first = True
-        self.status = got.head.code
-        self.headers: Mapping[str, str] = got.head.headers
+        self.status = line.answer.status
+        self.headers = line.answer.headers  # names in lower case
         self.type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
         """The next bytes; b"" at the end. Raises TransportError, Aborted."""
         try:
-            data = await self._watch.wait(self._content.readany())
+            data = await self._watch.wait(self._read())
         except TimeoutError:
             what = f"for {self._limits.idle:g} s" if not self._first else f"within {self._limits.first:g} s"
             raise TransportError("timeout", f"{self._host} sent nothing {what}") from None
-        except (client_exceptions.ClientError, OSError, ValueError) as error:
+        except (OSError, BadAnswer) as error:
             raise TransportError("cut", f"the connection to {self._host} broke: {_short(error)}") from None
         if self._first and data:
             self._first = False
@@ -140,9 +139,9 @@ class HttpAnswer:
     def close(self) -> None:
         """Give the connection back if the answer was read to its end, else drop it."""
         self._watch.close()
-        if self._exchange is not None:
-            self._pool.give_back(self._exchange)
-            self._exchange = None
+        if self._line is not None:
+            self._pool.give_back(self._line)
+            self._line = None
 
 
 class HttpClient:
@@ -161,14 +160,14 @@ class HttpClient:
         watch.limit(None if limits.first is None else limits.first + (limits.connect or 0.0))
         try:
             got = await watch.wait(self._pool.post(url, body, headers, limits.connect))
-        except (client_exceptions.ClientError, HttpProcessingError, OSError, ValueError) as error:
+        except (BadUrl, BadAnswer, ConnectTimeout, OSError, ValueError) as error:
             watch.close()
             raise _refused(error, host, limits) from None
         except BaseException:
             watch.close()
             raise
         watch.limit(limits.first)
-        return HttpAnswer(self._pool, got, watch, limits, host)
+        return HttpAnswer(self._pool, got, watch, limits, host=host)
 
     async def close(self) -> None:
         """End all connections."""
@@ -177,14 +176,13 @@ class HttpClient:
 
 # What went wrong before the head of an answer came -> kind and words. First match wins.
 _REFUSALS: tuple[tuple[type[Exception], FailureKind, str], ...] = (
-    (client_exceptions.ConnectionTimeoutError, "timeout", "no connection to {host} within {limits.connect:g} s"),
+    (ConnectTimeout, "timeout", "no connection to {host} within {limits.connect:g} s"),
     (TimeoutError, "timeout", "{host} did not answer within {limits.first:g} s"),
-    (client_exceptions.InvalidURL, "config", "the base URL is not a URL: set models.providers.<id>.baseUrl"),
+    (BadUrl, "config", "the base URL is not a URL: set models.providers.<id>.baseUrl"),
     (socket.gaierror, "network", "cannot find {host}: no such host name"),
     (ssl.SSLError, "network", "no trusted TLS connection to {host}: {why}"),
-    (client_exceptions.ServerDisconnectedError, "network", "{host} closed the connection without an answer"),
-    (HttpProcessingError, "malformed", "{host} does not answer in HTTP"),
-    (client_exceptions.ClientError, "network", "the connection to {host} failed: {why}"),
+    (NoAnswer, "network", "{host} closed the connection without an answer"),
+    (BadAnswer, "malformed", "{host} does not answer in HTTP"),
     (OSError, "network", "cannot reach {host}: {why}"),
     (ValueError, "config", "the request to {host} cannot be sent: a header or the key holds a forbidden character"),
     (Exception, "network", "the connection to {host} failed: {why}"),
@@ -198,9 +196,8 @@ def _refused(error: Exception, host: str, limits: HttpTimeouts) -> TransportErro
 
 def _short(error: BaseException) -> str:
     """The system's word for it; library texts may hold URLs."""
-    inner = getattr(error, "os_error", None) or error.__cause__ or error
-    if isinstance(inner, ssl.SSLCertVerificationError):
-        return str(inner.verify_message)
-    if isinstance(inner, OSError) and inner.errno and inner.errno > 0:
-        return os.strerror(inner.errno)
-    return type(inner).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return str(error.verify_message)
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno)
+    return type(error).__name__
