@@ -32,8 +32,8 @@ docs: $(VENV)/.docs  ## the site of the docs, which the gateway serves at /docs;
 wheel: web docs  ## dist/palinurus-VERSION-py3-none-any.whl, with the page and the docs inside: needs no npm where it is installed
 	@rm -rf dist && $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist . && ls dist/*.whl
 
-$(VENV)/release/.ready: $(VENV)/.core
-	@$(PYTHON) -m venv $(VENV)/release && $(VENV)/release/bin/python -m pip install -q --disable-pip-version-check hatchling==1.33.0 && touch $@
+$(VENV)/release/.ready: $(VENV)/.core Makefile
+	@$(PYTHON) -m venv $(VENV)/release && $(VENV)/release/bin/python -m pip install -q --disable-pip-version-check hatchling==1.33.0 check-jsonschema==0.39.0 && touch $@
 
 release: web docs $(VENV)/release/.ready  ## dist/: sdist, wheel, bill of materials, checksums; built twice, compared, installed and tried
 	@$(VENV)/release/bin/python packaging/release.py

@@ -1,5 +1,6 @@
 """Claude's Agent SDK from the package index, unmodified, with `pal` as its command line: `query`, `ClaudeSDKClient`,
-tools, `can_use_tool`, interrupt, resume; without a gateway and through one. `sdkclient.py` uses it."""
+tools, `can_use_tool`, interrupt, resume; without a gateway and through one (docs/headless.md). `sdkclient.py`
+uses it."""
 
 from __future__ import annotations
 

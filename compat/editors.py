@@ -25,6 +25,8 @@ def drive(cache: str, tally: Tally) -> None:
     print(f"compat: {SDK} {VERSION} with pal acp; logs in {root}", flush=True)
     project, port = os.path.join(root, "project"), place.free_port()
     os.makedirs(project)
+    with open(os.path.join(project, "open.txt"), "w", encoding="utf-8") as file:
+        file.write("saved")
     home = make_home(root, {"gateway": {"port": port}}, {})
     pal = [sys.executable, "-m", "palinurus", "--home", home]
     gateway = place.spawn([*pal, "gateway", "--port", str(port)], root, "gateway")
@@ -53,6 +55,10 @@ def _judge(done: subprocess.CompletedProcess[str], project: str, tally: Tally) -
     tally.note("ACP: one question, then it works in the editor's project", len(seen["asked"]) == 1, said)
     tally.note("ACP: the file is in the project", os.path.exists(os.path.join(project, "made.txt")), said)
     tally.note("ACP: diff and location of the edit", _has_diff(calls, project), said)
+    wrote = ["write", os.path.join(project, "made.txt")] in seen["hands"]
+    tally.note("ACP: what it writes goes by the editor's buffer", wrote, said)
+    words = "".join(one["content"]["text"] for one in seen["updates"] if one["sessionUpdate"] == "agent_message_chunk")
+    tally.note("ACP: it reads what is not saved", "typed, not saved" in words, said)
     tally.note("ACP: a prompt ends", seen["done"]["stopReason"] == "end_turn", said)
     tally.note("ACP: words and commands are told", told, said)
     tally.note("ACP: list names the session as new did", names == [name], said)

@@ -79,24 +79,34 @@ AREAS = (
     ("gateway cli/gateway cli/reach", "Gateway", "gateway.md"),
     ("", "Everything else", "cli.md"),
 )
+# Commands whose verbs have parsers of their own, and those that have a second parser for some verbs (named by one).
+APART = {"models"}
+SERVICE = {"gateway": "status"}
 
 
 class Caught(BaseException):
     """Carries the parser of a command out of it before anything is done."""
 
 
-def find_parser(command: str, home: str) -> argparse.ArgumentParser:
-    """The parser that a command makes for its line."""
+def list_verbs(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The verbs that it has parsers for."""
+    found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(found[0].choices) if found else {}
+
+
+def find_parser(command: str, home: str, *verb: str) -> argparse.ArgumentParser:
+    """The parser that a command, or a verb of it, makes for its line."""
     usual = argparse.ArgumentParser.parse_known_args
 
-    def catch(self: argparse.ArgumentParser, *_: object, **__: object) -> None:
-        raise Caught(self)
+    def catch(self: argparse.ArgumentParser, args: list[str] | None = None, *_: object, **__: object) -> None:
+        raise Caught(self, args or [])
 
     argparse.ArgumentParser.parse_known_args = catch  # type: ignore[method-assign,assignment]
     try:
-        main(["--home", home, command, "--help"])
+        main(["--home", home, command, *verb, "--help"])
     except Caught as caught:
-        return caught.args[0]  # type: ignore[no-any-return]
+        parser, words = caught.args
+        return list_verbs(parser).get(words[0] if words else "", parser)  # `pal qr` is a verb of another command
     finally:
         argparse.ArgumentParser.parse_known_args = usual  # type: ignore[method-assign]
     raise LookupError(f"{command} has no parser")
@@ -133,6 +143,13 @@ def tell_command(name: str, about: str, home: str) -> list[str]:
             helps = {row.dest: row.help for row in action._choices_actions}
             for verb, inner in action.choices.items():
                 lines += ["", f"**`pal {name} {verb}`** {helps.get(verb) or ''}".rstrip(), "", *tell_arguments(inner)]
+        elif name in APART and action.choices:
+            verbs = [(verb, find_parser(name, home, verb)) for verb in action.choices]
+            for verb, inner in ((verb, inner) for verb, inner in verbs if inner.prog != parser.prog):
+                about = (inner.description or "").partition(" Example")[0]
+                lines += ["", f"**`pal {name} {verb}`** {about}".rstrip(), "", *tell_arguments(inner)]
+    if name in SERVICE:
+        lines += ["", f"**`pal {name} VERB`**", "", *tell_arguments(find_parser(name, home, SERVICE[name]))]
     if parser.epilog:
         lines += ["", "```sh", *(line.strip() for line in parser.epilog.strip().splitlines()), "```"]
     return lines

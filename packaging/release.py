@@ -1,7 +1,8 @@
 """`make release`: dist/ with an sdist, the wheel with page and docs, a bill of materials and checksums.
 
 Builds twice and refuses to go on when a byte differs; then installs the wheel into an empty environment and uses it as
-a new person would: version, setup, a question, the gateway with its page and its docs. Nothing is published from here.
+a new person would: version, setup, a question, the gateway with its page and its docs. Before all that the files that
+GitHub and Docker read are held against their schemas. Nothing is tagged or published from here: it says how.
 """
 
 from __future__ import annotations
@@ -28,6 +29,33 @@ DIST = ROOT / "dist"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 VERSION: str = PROJECT["version"]
 WAIT = 60.0  # seconds for a gateway to come up on a busy machine
+
+# Schemas that `check-jsonschema` carries, and what of ours they describe.
+SCHEMAS = {
+    "github-workflows": ".github/workflows/*.yml",
+    "dependabot": ".github/dependabot.yml",
+    "github-issue-forms": ".github/ISSUE_TEMPLATE/[!c]*.yml",
+    "github-issue-config": ".github/ISSUE_TEMPLATE/config.yml",
+    "compose-spec": "examples/*/compose.yaml",
+}
+
+
+def check_schemas() -> int:
+    """0 when every file is as its schema says; what is not is printed."""
+    for name, pattern in SCHEMAS.items():
+        files = sorted(map(str, ROOT.glob(pattern)))
+        line = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{name}", *files]
+        if not files or subprocess.run(line, stdout=subprocess.DEVNULL).returncode:
+            print(f"{pattern}: not as the schema {name} says", file=sys.stderr)
+            return 1
+    return 0
+
+
+def tell_tag(version: str, tags: list[str]) -> str:
+    """What is left for a person to do."""
+    if f"v{version}" in tags:
+        return f"v{version} is tagged; `git push origin v{version}` has it built, tried and published"
+    return f"to release it: git tag -a v{version} -m {version} && git push origin v{version}"
 
 
 def find_release_faults(changelog: str, version: str) -> list[str]:
@@ -165,6 +193,8 @@ def main() -> int:
     if faults:
         print("\n".join(faults), file=sys.stderr)
         return 1
+    if check_schemas():
+        return 1
     shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as other:
         first, second = build(DIST), build(Path(other))
@@ -183,6 +213,8 @@ def main() -> int:
     print(
         "".join(f"{file.stat().st_size:>10,}  {file.name}\n" for file in files) + "two builds are equal, byte for byte"
     )
+    tags = subprocess.run(["git", "tag"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    print(tell_tag(VERSION, tags))
     return 0
 
 

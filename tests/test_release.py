@@ -57,6 +57,17 @@ def test_the_bill_names_what_is_installed_and_bundled(tmp_path: Path) -> None:
     assert all(re.fullmatch(r"[\w.]+", part["version"]) for part in parts.values())
 
 
+def test_every_form_of_ours_has_a_schema() -> None:
+    """`make release` holds them against it."""
+    held = {file for pattern in RELEASE["SCHEMAS"].values() for file in ROOT.glob(pattern)}
+    assert {*WORKFLOWS, *(ROOT / ".github").rglob("*.yml"), *ROOT.glob("examples/*/compose.yaml")} == held
+
+
+def test_a_release_ends_with_what_is_left_to_do() -> None:
+    assert "git tag -a v1.2.3" in RELEASE["tell_tag"]("1.2.3", ["v1.2.2"])
+    assert "is tagged" in RELEASE["tell_tag"]("1.2.3", ["v1.2.3"])
+
+
 def test_workflows_only_call_what_runs_here_too() -> None:
     """Every step is a target of the Makefile that .ci/run calls as well, or an action pinned to its commit."""
     here = set(re.findall(r"make (\w+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8")))

@@ -16,6 +16,8 @@ CANARY = "canary-3141592"
         ("channels", "telegram", "botToken"),
         ("channels", "slack", "accounts", "a", "signingSecret"),
         ("channels", "nostr", "privateKey"),
+        ("channels", "feishu", "encryptKey"),
+        ("channels", "wecom", "encodingAESKey"),
         ("channels", "googlechat", "serviceAccount", "client_id"),
         ("channels", "x", "api_key"),
         ("env", "vars", "FOO"),

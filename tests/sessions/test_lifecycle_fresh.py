@@ -86,6 +86,14 @@ async def test_the_id_stays_until_the_boundary_and_is_ours_after_it() -> None:
     assert make_start_payload(MAIN, after)["resumedFrom"] == "old"
 
 
+async def test_work_in_a_folder_goes_on_after_the_night_unless_the_owner_set_a_rule() -> None:
+    begun = row(ms(2026, 6, 9, 22), folder="/home/eve/project")
+    morning = ms(2026, 6, 12, 9)
+    assert (await at(begun, morning)).record.sessionId == "old"
+    for rule in ({"mode": "daily"}, {"mode": "idle", "idleMinutes": 30}):
+        assert (await at(begun, morning, SessionSettings(reset=rule))).record.sessionId == "new"
+
+
 @pytest.mark.seed(58)
 async def test_the_session_level_stays_with_the_session() -> None:
     begun = row(ms(2026, 6, 10, 9), thinkingLevel="high")

@@ -36,6 +36,7 @@ CHANNELS: dict[str, ChannelEntry] = {
     "whatsapp": ChannelEntry("palinurus.channels.whatsapp.client:make_whatsapp_channel", "neonize", "whatsapp"),
     "mattermost": ChannelEntry("palinurus.channels.mattermost.channel:MattermostChannel"),
     "line": ChannelEntry("palinurus.channels.line.channel:LineChannel"),
+    "feishu": ChannelEntry("palinurus.channels.feishu.channel:FeishuChannel"),
     "msteams": ChannelEntry("palinurus.channels.msteams.channel:TeamsChannel"),
     "googlechat": ChannelEntry("palinurus.channels.googlechat.channel:GoogleChatChannel"),
     "nextcloud-talk": ChannelEntry("palinurus.channels.nextcloudtalk.channel:NextcloudTalkChannel"),

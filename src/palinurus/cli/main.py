@@ -119,7 +119,7 @@ PARTS: dict[str, str] = {
     "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`
     "tried": "palinurus.cli.setup.questions:try_current_model",  # one word from the model, for `pal doctor --ask`
     "tui": "palinurus.cli.tui.app:run_chat_screen",  # needs the extra `tui`
-    "markdown": "palinurus.cli.tui.markdown:render_markdown",  # with the first answer
+    "markdown-lines": "palinurus.cli.tui.markdown:draw_markdown",  # with the first answer
     "open-block": "palinurus.cli.tui.markdown:find_open_block",
     "status-command": "palinurus.cli.tui.statuscommand:StatusCommand",  # where one is configured
     "connect": "palinurus.gateway.client:connect_gateway",  # the gateway's protocol, with aiohttp

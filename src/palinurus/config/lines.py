@@ -16,8 +16,8 @@ from palinurus.config.keypath import Path
 from palinurus.config.relaxed import MAX_DEPTH
 from palinurus.patterns import compile_late
 
-# Without possessive quantifiers, which are broken before Python 3.11.5: each step begins with another character than the
-# one before it may take, so what does not match is given up in linear time all the same.
+# No possessive quantifiers, which are broken before Python 3.11.5: each step begins with another character than the one
+# before it may take, so what does not match is given up in linear time all the same.
 _BLANK = compile_late(r"(?:[\s\ufeff]|//[^\n\r\u2028\u2029]*|/\*[^*]*\*+(?:[^*/][^*]*\*+)*/)*")
 _STRING = compile_late(
     r'"[^"\\\n\r]*(?:\\(?:\r\n|[\s\S])[^"\\\n\r]*)*"|' r"'[^'\\\n\r]*(?:\\(?:\r\n|[\s\S])[^'\\\n\r]*)*'"

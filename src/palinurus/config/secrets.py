@@ -72,7 +72,8 @@ MASK = "***"
 _NAMES = compile_late(
     r"(?:token|password|passphrase|passwd|secret|cookie|authorization|bearer|credentials?|serviceaccount|webhookurl"
     r"|(?:identity|certificate|knownhosts)data"
-    r"|(?:api|private|signing|encryption|access|secret|shared|auth|license|recovery|pickle)[_-]?key)$|^(?:key|pass|pwd)$",
+    r"|(?:api|private|signing|encrypt(?:ion)?|aes|access|secret|shared|auth|license|recovery|pickle)[_-]?key)$"
+    r"|^(?:key|pass|pwd)$",
     re.IGNORECASE,
 )
 _HOLDERS = frozenset({"headers", "env", "vars"})  # every value below is taken for a secret

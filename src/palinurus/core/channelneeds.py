@@ -50,6 +50,11 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
         ChannelNeed("channelAccessToken", "the channel's long-lived access token", "LINE_CHANNEL_ACCESS_TOKEN"),
         ChannelNeed("channelSecret", "the channel's secret", "LINE_CHANNEL_SECRET"),
     ),
+    "feishu": (
+        ChannelNeed("appId", "the app's id, cli_…", "FEISHU_APP_ID"),
+        ChannelNeed("appSecret", "the app's secret", "FEISHU_APP_SECRET"),
+        ChannelNeed("verificationToken", "the verification token of its events", "FEISHU_VERIFICATION_TOKEN"),
+    ),
     "msteams": (
         ChannelNeed("appId", "the bot's Microsoft App ID", "MSTEAMS_APP_ID"),
         ChannelNeed("appPassword", "the app's client secret (its value)", "MSTEAMS_APP_PASSWORD"),
@@ -113,6 +118,7 @@ OWN_KEYS: dict[str, dict[OwnKind, str]] = {
     "line": {
         "text": "channelAccessToken channelSecret tokenFile secretFile publicWebhookUrl apiBase", "flag": "replyTokens",
     },
+    "feishu": {"text": "appId appSecret verificationToken encryptKey domain connectionMode"},
     "msteams": {
         "text": "appId appPassword tenantId publicWebhookUrl loginBase openIdUrl serviceUrl replyStyle",
     },

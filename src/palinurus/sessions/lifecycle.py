@@ -146,7 +146,8 @@ async def find_current_session(
     if record.sessionStartedAt is None and home:
         file = os.path.join(home, record.path(key.agent))
         record = msgspec.structs.replace(record, sessionStartedAt=await asyncio.to_thread(read_start_time, file))
-    reason = find_stale_reason(record, find_reset_policy(settings, key, moment.channel), moment.now, moment.tz)
+    rule = find_reset_policy(settings, key, moment.channel, works=bool(record.folder))
+    reason = find_stale_reason(record, rule, moment.now, moment.tz)
     if reason is None:
         return CurrentSession(record, stored=True, before=row.data)
     return CurrentSession(
@@ -157,14 +158,17 @@ async def find_current_session(
     )
 
 
-def find_reset_policy(settings: SessionSettings, key: SessionKey, channel: str = "") -> ResetPolicy:
-    """When sessions of this key end."""
+def find_reset_policy(
+    settings: SessionSettings, key: SessionKey, channel: str = "", *, works: bool = False
+) -> ResetPolicy:
+    """When sessions of this key end. One that `works` in a folder ends by a rule of the owner's only: whoever goes on
+    with yesterday's work means what was said there."""
     blocks = {
         "reset": settings.reset,
         "resetByType": settings.reset_by_type,
         "resetByChannel": settings.reset_by_channel,
     }
-    return read_reset_policy(blocks, key, channel)
+    return ResetPolicy(None, None) if works and not any(blocks.values()) else read_reset_policy(blocks, key, channel)
 
 
 def touch_record(record: SessionRecord, now: int, *, person: bool) -> SessionRecord:

@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from palinurus.cli.tui.answer import AnswerWidget
 from palinurus.cli.tui.conversation import ConversationBlock
-from palinurus.cli.tui.markdown import render_markdown
+from palinurus.cli.tui.markdown import draw_markdown
 
 TEXT = (
     "# Head\n\nSome *words* here\nand there.\n\n- a\n- b\n  more\n\n  para\n- c\n\n1. x\n2. y\n\n> said\n\n"
@@ -17,7 +17,7 @@ TEXT = (
 
 
 class One(App[None]):
-    CSS = ".words { height: auto; } .words Static { height: auto; }"
+    CSS = "Screen { overflow: hidden; } .words { height: auto; } .words Static { height: auto; }"
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ async def test_it_grows_to_what_it_would_be_at_once(step: int) -> None:
             app.answer.block = ConversationBlock("a", "words", TEXT[:end])
             app.answer._redraw()
         await pilot.pause()
-        assert seen(app.answer).split() == render_markdown(TEXT, 60).plain.split()
+        assert seen(app.answer).split() == " ".join(line.plain for line in draw_markdown(TEXT, 60)).split()
         assert len(app.answer.query(Static)) < 12
 
 
@@ -54,3 +54,21 @@ async def test_another_text_or_width_is_drawn_anew() -> None:
         await app.answer.show(ConversationBlock("a", "words", "other"))
         await pilot.pause(0.2)
         assert seen(app.answer).strip() == "other"
+
+
+async def test_of_a_paragraph_that_grows_only_the_end_is_drawn_again() -> None:
+    words = [f"word{n}" for n in range(2000)]
+    app = One(" ".join(words[:1900]))
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        before = list(app.answer._shown)
+        app.answer.block = ConversationBlock("a", "words", " ".join(words))
+        app.answer._redraw()
+        await pilot.pause()
+        after = app.answer._shown
+        assert len(before) > 5 and all(one is same for one, same in zip(before[:-1], after, strict=False))
+        assert seen(app.answer).split() == words
+        app.answer.block = ConversationBlock("a", "words", "short")
+        app.answer._redraw()
+        await pilot.pause()
+        assert seen(app.answer) == "short"

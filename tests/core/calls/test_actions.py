@@ -124,6 +124,20 @@ def test_the_past_is_told_in_actions() -> None:
     ]
 
 
+def test_nothing_of_many_turns_is_lost() -> None:
+    said: list[Message] = []
+    for n in range(10):
+        call = ToolCall(f"c{n}", "read", {"path": f"{n}.txt"})
+        said += [UserMessage(f"ask {n}"), AssistantMessage((call,), stopReason="toolUse")]
+        said += [
+            ToolResult(call.id, "read", (TextBlock(f"result {n}"),)),
+            AssistantMessage((TextBlock(f"answer {n}"),)),
+        ]
+    told = [message.text for message in shape_actions(request(*said, UserMessage("last"))).messages]
+    wanted = [word for n in range(10) for word in (f"ask {n}", f"{n}.txt", f"result {n}", f"answer {n}")]
+    assert len(told) == 41 and all(word in line for word, line in zip([*wanted, "last"], told, strict=True))
+
+
 def test_a_long_result_keeps_both_ends() -> None:
     long = ToolResult("c1", "read", (TextBlock("first\n" + "x" * 50_000 + "\nlast"),), isError=True)
     text = shape_actions(request(HI, ASKED, long)).messages[-1].text

@@ -13,6 +13,7 @@ from palinurus.tools.commands.descendants import (
     SystemProcess,
     find_descendants,
     list_processes,
+    order_by_descent,
     read_start_time,
     signal_family,
 )
@@ -59,3 +60,13 @@ def test_a_reused_pid_is_not_signalled() -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_parents_come_before_their_children_whatever_their_numbers() -> None:
+    """A shell whose `sleep` was killed before it went on with its next line until its turn came."""
+    shell, inner, sleep, other = (SystemProcess(*ids, 0, 0, start=1) for ids in ((90, 7), (50, 90), (10, 50), (60, 1)))
+    found = order_by_descent({sleep, inner, shell, other})
+    assert sorted(found, key=lambda one: one.pid) == [sleep, inner, other, shell]
+    assert found.index(shell) < found.index(inner) < found.index(sleep)
+    ring = {SystemProcess(3, 4, 0, 0, start=1), SystemProcess(4, 3, 0, 0, start=1)}
+    assert set(order_by_descent(ring)) == ring

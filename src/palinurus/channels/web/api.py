@@ -54,6 +54,7 @@ class ApiFacts(msgspec.Struct, frozen=True):
     words: Mapping[str, str] = {}  # what a person can do about a code
     strict: bool = False
     fine: frozenset[int] = frozenset()  # statuses from 300 on that are an answer too
+    wait: str = "Retry-After"  # the header that says how long to wait
 
 
 class TokenGrant(msgspec.Struct, frozen=True):
@@ -66,7 +67,8 @@ class TokenGrant(msgspec.Struct, frozen=True):
 # The headers that prove who we are, or why there are none.
 Authorize: TypeAlias = Callable[[], Awaitable[dict[str, str] | SendFailure]]
 GrantToken: TypeAlias = Callable[[], Awaitable[TokenGrant | SendFailure]]
-CallBody: TypeAlias = Mapping[str, Any] | aiohttp.FormData | bytes | None
+# A form is used up by sending it: where a token may be renewed in between, what makes one is given.
+CallBody: TypeAlias = Mapping[str, Any] | aiohttp.FormData | Callable[[], aiohttp.FormData] | bytes | None
 
 
 def authorize_bearer(token: Secret) -> Authorize:
@@ -165,7 +167,7 @@ class HttpApi:
         own = await self._authorize() if self._authorize is not None else {}
         if isinstance(own, SendFailure):
             return own
-        data: Any = body
+        data: Any = body() if callable(body) and not isinstance(body, aiohttp.FormData) else body
         if isinstance(body, Mapping):
             data, own = json.dumps(body).encode(), {**own, "Content-Type": "application/json"}
         shared = self._http if self._http is not None and not self._http.closed else None
@@ -243,4 +245,4 @@ def explain_api_error(facts: ApiFacts, status: int, told: Mapping[str, Any], hea
     if not said:
         reason = f"{facts.label} answered {code or status}"
     limited = trouble == "limited"
-    return SendFailure(reason, trouble, read_seconds(headers.get("Retry-After"), WHEN) if limited else None)
+    return SendFailure(reason, trouble, read_seconds(headers.get(facts.wait), WHEN) if limited else None)

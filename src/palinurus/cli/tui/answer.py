@@ -29,9 +29,9 @@ class AnswerWidget(Vertical):
         self._before = ""  # what the rest needs to be drawn alone
         self._gap = False  # a blank line comes before it
         self._late = False  # a drawing is due
-        self._whole = Content("")  # what the last widget but one shows
-        self._lines = 0
-        self._pieces: list[Static] = []
+        self._kept: list[Content] = []  # lines for good that do not fill a widget yet
+        self._full = 0  # widgets that are full for good
+        self._shown: list[tuple[Static, Content]] = []  # all of them, with what they show
 
     async def show(self, block: ConversationBlock) -> None:
         """More of it, or something else; drawn soon."""
@@ -58,45 +58,41 @@ class AnswerWidget(Vertical):
         text = self.block.text
         if text == self._drawn and not again:
             return
-        with self.app.batch_update():
-            if again:
-                self._begin()
-            self._drawn = text
+        if again:
+            self._done, self._before, self._gap, self._kept, self._full = 0, "", False, [], 0
+        self._drawn = text
+        rest = self._before + text[self._done :]
+        found = _load("open-block")(rest)
+        if found.start > len(self._before):
+            self._kept += self._place(rest[: found.start])
+            self._done += found.start - len(self._before)
+            self._before, self._gap = found.before, found.apart
             rest = self._before + text[self._done :]
-            found = _load("open-block")(rest)
-            if found.start > len(self._before):
-                self._close(rest[: found.start])
-                self._done += found.start - len(self._before)
-                self._before, self._gap = found.before, found.apart
-                rest = self._before + text[self._done :]
-            self._pieces[-1].update(self._place(rest))
+        with self.app.batch_update():
+            self._spread([*self._kept, *self._place(rest)])
+        whole = len(self._kept) // PIECE
+        self._full, self._kept = self._full + whole, self._kept[whole * PIECE :]
 
-    def _begin(self) -> None:
-        self._done, self._before, self._gap = 0, "", False
-        self._whole, self._lines = Content(""), 0
-        self._pieces.clear()
-        self.remove_children()
-        self._add()
+    def _place(self, text: str) -> list[Content]:
+        drawn: list[Content] = _load("markdown-lines")(text, self._width)
+        return [Content(""), *drawn] if self._gap else drawn
 
-    def _add(self) -> None:
-        self._pieces.append(Static("", markup=False))
-        self.mount(self._pieces[-1])
-
-    def _place(self, text: str) -> Content:
-        drawn = _load("markdown")(text, self._width)
-        return Content.assemble("\n" if self._gap else "", drawn)
-
-    def _close(self, text: str) -> None:
-        """Draw what will not change any more, and begin another widget if this one is long."""
-        drawn = self._place(text)
-        self._lines += drawn.plain.count("\n") + 1
-        self._whole = Content.assemble(self._whole, "\n" if self._whole.plain else "", drawn)
-        if len(self._pieces) > 1 and self._lines <= PIECE:
-            self._pieces[-2].update(self._whole)
-        else:
-            self._pieces[-1].update(drawn)
-            self._whole, self._lines = drawn, drawn.plain.count("\n") + 1
-            self._add()
+    def _spread(self, lines: list[Content]) -> None:
+        """Lines over widgets, from the first that is not full for good. One that shows the same already costs nothing:
+        of a paragraph that grows only the end is drawn again."""
+        at = self._full
+        for start in range(0, max(1, len(lines)), PIECE):
+            drawn = Content("\n").join(lines[start : start + PIECE])
+            if at == len(self._shown):
+                self._shown.append((Static(drawn, markup=False), drawn))
+                self.mount(self._shown[at][0])
+            elif not self._shown[at][1].is_same(drawn):
+                self._shown[at][0].update(drawn)
+                self._shown[at] = self._shown[at][0], drawn
+            at += 1
+        for piece, _ in self._shown[at:]:
+            piece.remove()
+        del self._shown[at:]
 
 
 @cache

@@ -56,6 +56,7 @@ class ConnectionSource(Protocol):
 HISTORY = 120  # messages that are shown of a session, and as many more with each look further back
 READS = 3  # of a history that changes while it is read
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between tries to connect again
+ANEW = "A new conversation began: the agent does not see what was said before. session.reset says when that happens."
 LOST = "reconnecting …"
 
 
@@ -98,7 +99,7 @@ class ScreenSession:
         self._clock = clock
         self._tell = tell
         self._looking = False  # further back
-        self._why = ""  # the last refusal that was shown
+        self._why = self._said = ""  # the last refusal that was shown, the last message from here
         self._source: ConnectionSource | None = None
         self._wire: ScreenConnection | None = None
         self._open = asyncio.Event()  # there is a connection, and the session is on the screen
@@ -255,6 +256,8 @@ class ScreenSession:
         self.row = dict(row)
         if begun:
             await self._read(wire)
+            if payload.get("phase") == "start" and not self._said.startswith("/"):  # a run began it; here nobody asked
+                await self._tell(ScreenChange([self.talk.note(ANEW)]))
         else:
             await self._tell(ScreenChange())
         return begun
@@ -278,7 +281,7 @@ class ScreenSession:
 
     async def send(self, text: str, pictures: Sequence[Mapping[str, Any]] = ()) -> None:
         """Say something. Goes out when there is a connection; a refusal is shown."""
-        run = str(uuid.uuid4())
+        run, self._said = str(uuid.uuid4()), text
         await self._tell(ScreenChange([self.talk.send(run, text, self._clock.now())]))
         params: dict[str, Any] = {"sessionKey": self.session, "message": text, "idempotencyKey": run}
         params |= {"model": self._model} if self._model else {}

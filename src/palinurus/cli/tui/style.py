@@ -12,7 +12,7 @@ Screen { layers: base; }
 #log > * { margin: 0 0 1 0; height: auto; width: 1fr; }
 #log .user { background: $boost; padding: 0 1; }
 #log .words { padding: 0; }
-#log .words Static { height: auto; width: 1fr; }
+#log .words Static { height: auto; width: 1fr; text-wrap: nowrap; text-overflow: clip; }
 #log .thought { color: $text-muted; padding: 0 1; }
 #log .tool { border-left: thick $primary; padding: 0 1; }
 #log .note, #log .told { color: $text-muted; padding: 0 1; }

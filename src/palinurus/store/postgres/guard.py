@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterable
 
 LOOK = 1.0  # seconds: a machine that slept is noticed so soon
 MARK = b"PALINURUS_CALL="  # in the environment of commands (tools/commands/child.py)
@@ -31,15 +32,27 @@ def list_parents() -> dict[int, int]:
     return found
 
 
-def find_family(node: int) -> set[int]:
-    """What the node has started, what that has started, and whoever carries the mark of one of them."""
+def list_descent(roots: Iterable[int], parents: dict[int, int]) -> list[int]:
+    """The roots, then all that descends from them: nobody before its parent."""
+    children: dict[int, list[int]] = {}
+    for pid, up in parents.items():
+        children.setdefault(up, []).append(pid)
+    found = dict.fromkeys(roots)
+    left = list(found)
+    for pid in left:  # it grows while it is walked; numbers that were used again meanwhile could make a ring
+        left += [one for one in children.get(pid, ()) if one not in found]
+        found |= dict.fromkeys(children.get(pid, ()))
+    return left
+
+
+def find_family(node: int) -> list[int]:
+    """What the node has started, what that has started, and whoever carries the mark of one of them. Parents first: a
+    shell that outlives what it waits for goes on with its next line."""
     parents = list_parents()
-    family: set[int] = set()
-    while more := {pid for pid, up in parents.items() if (up == node or up in family) and pid not in family}:
-        family |= more
-    family.discard(os.getpid())
+    family = [pid for pid in list_descent((node,), parents)[1:] if pid != os.getpid()]
     marks = {mark for pid in family if (mark := read_mark(pid))}
-    return family | {pid for pid in parents if marks and read_mark(pid) in marks}
+    strays = {pid for pid in parents.keys() - set(family) if marks and read_mark(pid) in marks}
+    return family + list_descent((pid for pid in strays if parents[pid] not in strays), parents)
 
 
 def read_mark(pid: int) -> bytes:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import select
 import signal
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -103,9 +104,22 @@ def signal_family(root: int, family: set[SystemProcess], number: signal.Signals)
     signal_each(family, number)
 
 
-def signal_each(family: set[SystemProcess], number: signal.Signals) -> None:
-    """Signal every one that is still the same process."""
+def order_by_descent(family: AbstractSet[SystemProcess]) -> list[SystemProcess]:
+    """Nobody before its parent."""
+    children: dict[int, list[SystemProcess]] = {}
+    known = {process.pid for process in family}
     for process in family:
+        children.setdefault(process.parent if process.parent in known else 0, []).append(process)
+    found = children.get(0, [])
+    for process in found:  # it grows while it is walked
+        found += children.get(process.pid, ())
+    return found + list(family - set(found))  # a ring of numbers that were used again while we looked
+
+
+def signal_each(family: set[SystemProcess], number: signal.Signals) -> None:
+    """Signal every one that is still the same process, parents first: a shell that outlives what it waits for goes on
+    with its next line."""
+    for process in order_by_descent(family):
         if read_start_time(process.pid) == process.start and process.pid != os.getpid():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process.pid, number)

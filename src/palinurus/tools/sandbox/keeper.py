@@ -304,7 +304,8 @@ def signal_family(number: signal.Signals, leader: int, but: str = "") -> bool:
     thousands does while they are looked for one by one. Only groups that were made in the family; `leader` may be gone.
     """
     found = {one.pid: one for one in list_family(os.getpid()) if one.state not in but}
-    groups = {one.group for one in found.values()} & {leader, *found} - {0, os.getpgid(0)}
+    made = {leader, *found} - {0, os.getpgid(0)}
+    groups = dict.fromkeys(one.group for one in found.values() if one.group in made)  # a shell's before its jobs'
     for target in (*(-group for group in groups), *found):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(target, number)

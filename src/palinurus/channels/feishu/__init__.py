@@ -1,0 +1,1 @@
+"""Feishu and Lark: encrypted, signed events in, the open platform's API out. docs/channels/feishu.md."""
