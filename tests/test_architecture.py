@@ -61,7 +61,7 @@ LINES = {
     "inbox": 6_330,
     "outbox": 2_520,
     "plugins": 1_550,
-    "providers": 11_490,
+    "providers": 11_920,
     "services": 5_660,
     "sessions": 3_140,
     "store": 5_310,
