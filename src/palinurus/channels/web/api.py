@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from palinurus.channels.intake import FileUnavailable, RemoteFile
-from palinurus.channels.kit import ChannelKit, decode_object, read_seconds
+from palinurus.channels.kit import ChannelFile, ChannelKit, decode_object, read_seconds
 from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
 from palinurus.core.policy.address import AddressRefusal, OpenHosts, UrlParts, parse_url
@@ -55,6 +55,14 @@ class ApiFacts(msgspec.Struct, frozen=True):
     strict: bool = False
     fine: frozenset[int] = frozenset()  # statuses from 300 on that are an answer too
     wait: str = "Retry-After"  # the header that says how long to wait
+
+
+def make_upload_form(fields: Mapping[str, str], name: str, file: ChannelFile) -> aiohttp.FormData:
+    """A form with one file, under its own name: aiohttp would write `ü` as `%C3%BC`, and people would read that."""
+    form = aiohttp.FormData(fields, quote_fields=False)
+    shown = "".join(char if char.isprintable() else "_" for char in file.name)
+    form.add_field(name, file.data, filename=shown, content_type=file.mime or "application/octet-stream")
+    return form
 
 
 class TokenGrant(msgspec.Struct, frozen=True):
