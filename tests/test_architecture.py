@@ -53,7 +53,7 @@ LINES = {
     ".": 1_260,
     "agent": 9_700,
     "app": 4_970,
-    "channels": 14_490,
+    "channels": 14_495,
     "cli": 20_842,
     "config": 9_630,
     "core": 19_590,
