@@ -311,7 +311,7 @@ class ScreenActions(App[None]):
         elif self.clipboard:
             self.composer.add(self.clipboard)
         else:
-            self.notify("no picture in the clipboard (kitty, wl-paste, xclip or pngpaste reads it)")
+            self.notify("no picture in the clipboard (kitty, wl-paste, xclip or a Mac's own programs read it)")
 
     async def add_note(self, text: str) -> None:
         """A line for the agent's memory."""

@@ -21,12 +21,15 @@ BYTES = 20 * 1024 * 1024  # of a picture; the gateway takes no more
 SECONDS = 3.0  # for the program that reads the clipboard
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-# Who reads the clipboard of this machine, where the variable is set. Terminals do not hand pictures over.
+# Who reads the clipboard of this machine, where the variable is set. Of terminals only kitty hands pictures over; a Mac,
+# whose iTerm2 does not, has the last one.
 READERS = (
     ("WAYLAND_DISPLAY", "wl-paste", ("--no-newline", "--type", "image/png")),
     ("DISPLAY", "xclip", ("-selection", "clipboard", "-t", "image/png", "-o")),
     ("TERM_PROGRAM", "pngpaste", ("-",)),
+    ("TERM_PROGRAM", "osascript", ("-e", "the clipboard as «class PNGf»")),
 )
+_HEX = compile_late(rb"data PNGf((?:[0-9A-F]{2})+)\xc2\xbb")  # how osascript prints it
 
 
 class PasteShelf:
@@ -105,6 +108,8 @@ async def read_clipboard_picture(environ: Mapping[str, str]) -> bytes:
         except TimeoutError:
             child.kill()
             continue
+        if not data.startswith(b"\x89PNG") and (found := _HEX.search(data[: 3 * BYTES])):
+            data = bytes.fromhex(found[1].decode())
         if child.returncode == 0 and data.startswith(b"\x89PNG"):
             return data
     return b""
