@@ -169,3 +169,14 @@ def test_the_config_lists_what_is_set_and_speaks_json(home: Path, capsys: pytest
         json.loads(capsys.readouterr().out)
     assert main(["doctor", "--json"]) in (0, 1)
     assert {"level", "what", "fix", "repairable"} == set(json.loads(capsys.readouterr().out)[0])
+
+
+def test_json_of_a_line_that_has_none_of_its_own_holds_what_it_says(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "set", "agents.defaults.permissionMode", "ask", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is True and told["said"][0].startswith('agents.defaults.permissionMode = "ask"')
+    assert main(["cron", "rm", "nope", "--json"]) == 66
+    seen = capsys.readouterr()
+    assert json.loads(seen.out) == {"ok": False, "said": []} and "no job is called 'nope'" in seen.err

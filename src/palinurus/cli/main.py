@@ -266,7 +266,20 @@ def load_part(where: str) -> object:
     return getattr(sys.modules[module], attribute)
 
 
+class CollectedOutput(io.StringIO):
+    """What a line prints that has no JSON of its own, where JSON was asked for."""
+
+
 def _run(where: str, args: list[str], line: list[str]) -> int:
+    before = sys.stdout
+    code = _try(where, args, line)
+    if isinstance(kept := sys.stdout, CollectedOutput) and kept is not before:
+        sys.stdout = before
+        print(load_part("palinurus.cli.args:to_json")({"ok": code == 0, "said": kept.getvalue().splitlines()}))  # type: ignore[operator]
+    return code
+
+
+def _try(where: str, args: list[str], line: list[str]) -> int:
     expected: type[Exception] = load_part("palinurus.errors:PalinurusError")  # type: ignore[assignment]
     if spec := os.environ.get("PALINURUS_CRASH"):  # set by the crash tests only
         load_part("palinurus.crashpoints:arm_crashpoint")(spec)  # type: ignore[operator]
