@@ -7,7 +7,7 @@ RUN python -m pip install --disable-pip-version-check -c constraints.txt markdow
  && python web/build.py && python web/docs.py && python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
 
 FROM python:3.11-slim
-# What `pal extras` lists; more of them later need a new image: --build-arg EXTRAS="telegram pdf"
+# What `pal extras` lists; more of them later need a new image: --build-arg EXTRAS="slack pdf"
 ARG EXTRAS=""
 COPY --from=build /source/dist/*.whl /source/constraints.txt /tmp/
 RUN python -m venv /opt/palinurus \

@@ -80,7 +80,7 @@ def start_gateway() -> Iterator[str]:
 def _play(who: str, line: list[str], tally: Tally) -> None:
     root = tempfile.mkdtemp(prefix="apiclients-")
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PALINURUS_", "PYTHON", "OPENAI_"))}
-    environ["LLM_USER_PATH"] = os.path.join(root, "llm")
+    environ |= {"LLM_USER_PATH": os.path.join(root, "llm"), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # no list of prices
     with start_gateway() as base:
         full = [*line, base, TOKEN]
         done = subprocess.run(full, cwd=root, env=environ, capture_output=True, text=True, timeout=PATIENCE)

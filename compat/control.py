@@ -67,8 +67,8 @@ def _browse(place: Place, tally: Tally) -> None:
     address = f"{base}/chat?session=main&gatewayUrl={quote(place.url, safe='')}#token={TOKEN}"
     library = os.path.join(place.package, "node_modules", "playwright-core")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "control.mjs")
-    command = [place.node, script, library, browser, address, place.shots, TOKEN]
-    done = subprocess.run(command, env=place.environ("browser"), capture_output=True, text=True, timeout=600)
+    command = [place.node, script, library, browser, address, place.shots, TOKEN, place.version]
+    done = subprocess.run(command, env=place.environ("browser"), capture_output=True, text=True, timeout=900)
     for line in done.stdout.splitlines():
         row = json.loads(line)
         if "name" in row:

@@ -1,4 +1,4 @@
-"""Editors: the npm SDK's own client of the Agent Client Protocol, unmodified, with `pal acp` as its agent."""
+"""Editors: the clients of the Agent Client Protocol's own SDKs (npm, Python), unmodified, with `pal acp` as agent."""
 
 from __future__ import annotations
 
@@ -14,24 +14,39 @@ from tally import Tally
 from palinurus.testing.home import make_home
 
 SDK, VERSION = "@agentclientprotocol/sdk", "2.4.0"
-PATIENCE = 180
+PYTHON = "0.12.1"
+PATIENCE = 300
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def drive(cache: str, tally: Tally) -> None:
-    """Install the SDK, start a gateway with the demo, let the client work in a project."""
+    """The SDK of npm."""
     entry = os.path.join("node_modules", *SDK.split("/"), "dist", "v1", "stable", "acp.js")
     module = place.install_npm(os.path.join(cache, f"acp-{VERSION}"), f"{SDK}@{VERSION}", entry=entry)
+    _work(["node", os.path.join(HERE, "editors.mjs"), module], tally)
+
+
+def drive_python(cache: str, tally: Tally) -> None:
+    """The SDK of the Python package index."""
+    folder = os.path.join(cache, f"agent-client-protocol-{PYTHON}")
+    tools = place.install_pip(folder, f"agent-client-protocol=={PYTHON}")
+    _work([os.path.join(tools, "python"), os.path.join(HERE, "acpuser.py")], tally)
+
+
+def _work(client: list[str], tally: Tally) -> None:
+    """Start a gateway with the demo, let the client work in a project."""
     root = tempfile.mkdtemp(prefix="editors-")
-    print(f"compat: {SDK} {VERSION} with pal acp; logs in {root}", flush=True)
+    print(f"compat: an editor with pal acp; logs in {root}", flush=True)
     project, port = os.path.join(root, "project"), place.free_port()
     os.makedirs(project)
+    with open(os.path.join(project, "open.txt"), "w", encoding="utf-8") as file:
+        file.write("saved")
     home = make_home(root, {"gateway": {"port": port}}, {})
     pal = [sys.executable, "-m", "palinurus", "--home", home]
     gateway = place.spawn([*pal, "gateway", "--port", str(port)], root, "gateway")
     try:
-        place.listens(port)
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "editors.mjs")
-        line = ["node", script, module, project, *pal, "acp"]
+        place.listens(port, 60)
+        line = [*client, project, *pal, "acp"]
         done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE)
     finally:
         gateway.terminate()
@@ -53,6 +68,10 @@ def _judge(done: subprocess.CompletedProcess[str], project: str, tally: Tally) -
     tally.note("ACP: one question, then it works in the editor's project", len(seen["asked"]) == 1, said)
     tally.note("ACP: the file is in the project", os.path.exists(os.path.join(project, "made.txt")), said)
     tally.note("ACP: diff and location of the edit", _has_diff(calls, project), said)
+    wrote = ["write", os.path.join(project, "made.txt")] in seen["hands"]
+    tally.note("ACP: what it writes goes by the editor's buffer", wrote, said)
+    words = "".join(one["content"]["text"] for one in seen["updates"] if one["sessionUpdate"] == "agent_message_chunk")
+    tally.note("ACP: it reads what is not saved", "typed, not saved" in words, said)
     tally.note("ACP: a prompt ends", seen["done"]["stopReason"] == "end_turn", said)
     tally.note("ACP: words and commands are told", told, said)
     tally.note("ACP: list names the session as new did", names == [name], said)

@@ -6,16 +6,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
-import time
 import urllib.request
 from typing import Any
 
+import channel
+import mail
 import place
 from tally import Tally, until
-
-from palinurus.testing.home import make_home
 
 SYNAPSE, NIO = "1.163.2", "0.26.0"
 PASSWORD = "a long pass phrase"
@@ -41,28 +39,30 @@ def drive(cache: str, tally: Tally) -> None:
     client = place.install_pip(os.path.join(cache, f"nio-{NIO}"), f"matrix-nio[e2e]=={NIO}")
     root = tempfile.mkdtemp(prefix="compat-matrix-")
     print(f"compat: Synapse {SYNAPSE}, matrix-nio {NIO}; logs in {root}", flush=True)
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        url = _start_synapse(os.path.join(server, "python"), root, running)
-        _talk(os.path.join(client, "python"), root, url, running, tally)
-    finally:
-        for process in reversed(running):
-            process.kill()
-            process.wait(15)
+    url, running = _start_synapse(os.path.join(server, "python"), root)
+    own = {"homeserver": url, "userId": "@pal:real", "password": PASSWORD, "dmPolicy": "allowlist"}
+    own["allowFrom"] = ["@alice:real"]
+    with channel.keep_running(running):
+        _register(url)
+        with channel.run_channel(root, "matrix", own, "@alice:real") as gateway:
+            _talk(os.path.join(client, "python"), url, gateway, tally)
 
 
-def _start_synapse(python: str, root: str, running: list[subprocess.Popen[bytes]]) -> str:
+def _start_synapse(python: str, root: str) -> tuple[str, subprocess.Popen[bytes]]:
     port = place.free_port()
     with open(os.path.join(root, "hs.yaml"), "w") as out:
         out.write(CONFIG.format(root=root, port=port))
     argv = [python, "-m", "synapse.app.homeserver", "--config-path", os.path.join(root, "hs.yaml")]
     subprocess.run([*argv, "--generate-keys"], check=True, capture_output=True, cwd=root)
-    running.append(place.spawn(argv, root, "synapse"))
-    place.listens(port, 90)
+    running = place.spawn(argv, root, "synapse")
+    place.listens(port, 180)
+    return f"http://127.0.0.1:{port}", running
+
+
+def _register(url: str) -> None:
     for name in ("alice", "pal"):
         wanted = {"username": name, "password": PASSWORD, "auth": {"type": "m.login.dummy"}, "inhibit_login": True}
-        _post(f"http://127.0.0.1:{port}", "register", wanted)
-    return f"http://127.0.0.1:{port}"
+        _post(url, "register", wanted)
 
 
 def _post(url: str, path: str, given: dict[str, Any], token: str = "") -> dict[str, Any]:
@@ -72,52 +72,34 @@ def _post(url: str, path: str, given: dict[str, Any], token: str = "") -> dict[s
         return dict(json.load(answer))
 
 
-def _talk(python: str, root: str, url: str, running: list[subprocess.Popen[bytes]], tally: Tally) -> None:
-    mock, port = place.free_port(), place.free_port()
-    running.append(place.spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock"))
-    place.listens(mock)
-    own = {"homeserver": url, "userId": "@pal:real", "password": PASSWORD, "dmPolicy": "allowlist"}
-    own["allowFrom"] = ["@alice:real"]
-    config = {"channels": {"matrix": own}, "commands": {"ownerAllowFrom": ["matrix:@alice:real"]}}
-    home = make_home(root, config, {"chart.txt": "a chart\n"}, url=f"http://127.0.0.1:{mock}/v1")
-    pal = [sys.executable, "-m", "palinurus", "--home", home, "gateway", "--port", str(port)]
-
-    def begin() -> subprocess.Popen[bytes]:
-        process = place.spawn(pal, root, "gateway")
-        running.append(process)
-        place.listens(port)
-        return process
+def _talk(python: str, url: str, gateway: channel.ChannelGateway, tally: Tally) -> None:
+    store = os.path.join(gateway.root, "alice")
 
     def say(text: str, wanted: str, room: str) -> dict[str, Any]:
         script = os.path.join(os.path.dirname(__file__), "matrixclient.py")
-        argv = [python, script, url, os.path.join(root, "alice"), "alice", PASSWORD, "@pal:real", room, text, wanted]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=150)
+        argv = [python, script, url, store, "alice", PASSWORD, "@pal:real", room, text, wanted]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=600)
         return dict(json.loads(done.stdout)) if done.returncode == 0 else {"seen": [], "room": room, "why": done.stderr}
 
-    gateway = begin()
-    time.sleep(2)
     first = say("SAY Hello there.", "Hello there.", "")
     room = str(first.get("room"))
     tally.note("an encrypted chat, begun by the other side", _got(first, "Hello there."), json.dumps(first)[-1500:])
     gateway.kill()
-    gateway.wait()
-    gateway = begin()
+    gateway.begin()
     again = say("SAY And again.", "And again.", room)
     tally.note("after kill -9 both can read on", _got(again, "And again."), json.dumps(again)[-1500:])
-    chart = os.path.join(root, "work", "chart.txt")
-    file = say(f"SAY MEDIA:{chart}", "chart.txt", room)
-    tally.note("an encrypted file of ours", any(one["text"] == "chart.txt" for one in file["seen"]), json.dumps(file))
-    with open(os.path.join(root, "alice", "file.txt"), "w") as out:
+    file = say(f"SAY MEDIA:{gateway.chart}", "chart.txt", room)
+    held = [one.get("file") for one in file["seen"] if one["text"] == "chart.txt"]
+    tally.note("an encrypted file of ours, fetched and opened", held == [channel.CHART], json.dumps(file))
+    with open(os.path.join(store, "file.txt"), "w") as out:
         out.write("SAY a file's words\n")
-    sent = say("FILE", "nothing", room)
-    inbound = os.path.join(home, "media", "inbound")
-    held = until(lambda: _read_all(inbound), "a file's words", seconds=20)
-    tally.note("an encrypted file of theirs", "a file's words" in held, json.dumps(sent))
+    sent = say("FILE", "", room)
+    inbound = os.path.join(gateway.home, "media", "inbound")
+    words = until(lambda: mail.read_tree(inbound), "a file's words", seconds=90)
+    tally.note("an encrypted file of theirs", "a file's words" in words, json.dumps(sent))
     gateway.kill()
-    gateway.wait()
-    away = say("SAY While away.", "nothing", room)
-    tally.note("(nobody answers while we are away)", not away["seen"], json.dumps(away))
-    begin()
+    say("SAY While away.", "", room)
+    gateway.begin()
     later = say("SAY Later.", "Later.", room)
     texts = [one["text"] for one in later["seen"]]
     tally.note("what was said meanwhile is answered", {"While away.", "Later."} <= set(texts), json.dumps(later))
@@ -128,15 +110,6 @@ def _got(told: dict[str, Any], wanted: str) -> bool:
     """Once, and encrypted."""
     found = [one for one in told["seen"] if one["text"] == wanted]
     return len(found) == 1 and not found[0]["open"] and bool(told.get("encrypted"))
-
-
-def _read_all(folder: str) -> str:
-    found = ""
-    for above, _, names in os.walk(folder):
-        for name in names:
-            with open(os.path.join(above, name), encoding="utf-8", errors="replace") as source:
-                found += source.read()
-    return found
 
 
 def _check_trust(url: str, tally: Tally) -> None:

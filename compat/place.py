@@ -206,6 +206,13 @@ def spawn(argv: list[str], root: str, name: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(argv, cwd=root, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
+def make_certificate(root: str, host: str) -> None:
+    """`cert.pem` and `key.pem` of a server of this name."""
+    line = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={host}"]
+    line += ["-addext", f"subjectAltName=DNS:{host}", "-keyout", f"{root}/key.pem", "-out", f"{root}/cert.pem"]
+    subprocess.run(line, check=True, capture_output=True)
+
+
 def free_port() -> int:
     """A port nobody listens on right now."""
     with socket.socket() as one:

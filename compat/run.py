@@ -1,9 +1,10 @@
 """`make compat`: real clients and servers against our gateway, one table at the end. Exit 1 on a mismatch.
 
 A counterpart is a file with `drive(cache, tally)` (or `drive(place, tally)` under `beside`, which starts a mock model
-and our gateway) and a row of PARTS. Names of rows, or their beginnings, as arguments pick some. Each row runs in a
+and our gateway) and a row of PARTS. Names of rows, else their beginnings, as arguments pick some. Each row runs in a
 process of its own, $COMPAT_JOBS (else as many as there are cores) side by side; packages are kept in the user's cache
-folder (`place.install_npm`, `place.install_pip`). What cannot be had raises `place.NotInstalled`.
+folder (`place.install_npm`, `place.install_pip`). What cannot be had raises `place.NotInstalled`. With `--docs` the
+table is written into docs/compat.md, too.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ import conformance
 import control
 import editors
 import homes
+import mail
 import matrix
 import mcpusers
+import ngircd
 import node
 import openwebui
 import place
@@ -42,6 +45,19 @@ import cli
 OLD, NEW = place.VERSIONS
 AIM = 25 * 60  # seconds for everything
 PATIENCE = 20 * 60  # seconds for one row
+
+
+DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "compat.md")
+HEAD = """# Tried with the real ones
+
+Other people's clients and servers, unmodified, against this gateway with a mock model. Made by
+`make compat ARGS=--docs`; do not edit. Run on {day}: {sum}.
+
+A row is green when it has no words at its end. What a row checks is in the file of `compat/` that drives it; what
+another side cannot do by its own account is told as its limit.
+
+| client or server | version | checks | passed | seconds | |
+|---|---|---|---|---|---|"""
 
 
 class Part(NamedTuple):
@@ -77,6 +93,8 @@ PARTS = (
     Part("agentsdk", "Claude Agent SDK", agentsdk.VERSION, (), agentsdk.drive),
     Part("matrix", "Synapse and matrix-nio, encrypted", f"{matrix.SYNAPSE}, {matrix.NIO}", (), matrix.drive),
     Part("xmpp", "Prosody and slixmpp", xmpp.SLIXMPP, ("prosody", "openssl"), xmpp.drive),
+    Part("irc", "ngIRCd", "Debian's", ("ngircd", "openssl"), ngircd.drive),
+    Part("mail", "Dovecot and Exim", "Debian's", ("dovecot", "exim4", "openssl"), mail.drive),
     *(
         Part(f"api-{who}", who, apiclients.get_version(who), (), apiclients.drive_python(who))
         for who in apiclients.PACKAGES
@@ -99,7 +117,8 @@ PARTS = (
         ("npm",),
         conformance.drive_server,
     ),
-    Part("editors", "ACP SDK's client", editors.VERSION, ("npm", "node"), editors.drive),
+    Part("editors", "ACP SDK's client (npm)", editors.VERSION, ("npm", "node"), editors.drive),
+    Part("editors-python", "ACP SDK's client (Python)", editors.PYTHON, (), editors.drive_python),
 )
 
 
@@ -107,10 +126,9 @@ def main(words: list[str]) -> int:
     """Everything, or what the words pick."""
     if words[:1] == ["--alone"]:
         return play_alone(next(part for part in PARTS if part.name == words[1]), words[2])
-    wrong = [word for word in words if not any(part.name.startswith(word) for part in PARTS)]
-    if wrong:
-        raise SystemExit(f"compat: there is no part {wrong[0]!r}; parts are {', '.join(part.name for part in PARTS)}")
-    wanted = [part for part in PARTS if not words or part.name in words or part.name.startswith(tuple(words))]
+    documented = "--docs" in words
+    words = [word for word in words if word != "--docs"]
+    wanted = pick_parts(words)
     begun, running = time.monotonic(), set[int]()
     with ThreadPoolExecutor(int(os.environ.get("COMPAT_JOBS") or os.cpu_count() or 2)) as crew:
         try:
@@ -120,10 +138,23 @@ def main(words: list[str]) -> int:
             for group in tuple(running):
                 os.killpg(group, signal.SIGKILL)
             raise SystemExit("compat: stopped") from None
-    print("\n" + draw_table([(part.who, part.version, one) for part, one in zip(wanted, told, strict=True)]))
+    rows = [(part.who, part.version, one) for part, one in zip(wanted, told, strict=True)]
     took = time.monotonic() - begun
-    print(f"\ncompat: {took / 60:.1f} minutes{f', more than {AIM // 60}' if took > AIM else ''}")
+    print(f"\n{draw_table(rows)}\n\n{sum_up(rows, took)}")
+    if documented:
+        with open(DOCS, "w", encoding="utf-8") as out:
+            out.write(draw_page(rows, took))
     return 1 if any(one.is_red for one in told) else 0
+
+
+def pick_parts(words: list[str]) -> list[Part]:
+    """The rows of these names, and where a word is none, those that begin with it. Raises SystemExit."""
+    wrong = [word for word in words if not any(part.name.startswith(word) for part in PARTS)]
+    if wrong:
+        raise SystemExit(f"compat: there is no part {wrong[0]!r}; parts are {', '.join(part.name for part in PARTS)}")
+    exact = {part.name for part in PARTS} & set(words)
+    begun = tuple(word for word in words if word not in exact)
+    return [part for part in PARTS if not words or part.name in exact or part.name.startswith(begun)]
 
 
 def start_alone(running: set[int], part: Part) -> Told:
@@ -178,6 +209,26 @@ def draw_table(rows: list[tuple[str, str, Told]]) -> str:
         right = "  ".join(text.rjust(width) for text, width in zip(line[2:5], widths[2:], strict=False))
         drawn.append(f"{left}  {right}  {line[5]}".rstrip())
     return "\n".join(drawn)
+
+
+def sum_up(rows: list[tuple[str, str, Told]], took: float) -> str:
+    """One line: how much, how long, with how much else on the machine, and what was not there."""
+    absent = [who for who, _, told in rows if told.missing]
+    checks, passed = (sum(getattr(told, name) for _, _, told in rows) for name in ("checks", "passed"))
+    load = " ".join(f"{one:.0f}" for one in os.getloadavg())
+    late = f", more than {AIM // 60}" if took > AIM else ""
+    told = f"compat: {passed} of {checks} checks in {len(rows) - len(absent)} rows, {took / 60:.1f} minutes{late}"
+    told += f" (load {load}, {os.cpu_count()} cores)"
+    return f"{told}; not installed: {', '.join(absent)}" if absent else told
+
+
+def draw_page(rows: list[tuple[str, str, Told]], took: float) -> str:
+    """docs/compat.md."""
+    lines = [HEAD.format(day=time.strftime("%d %B %Y").lstrip("0"), sum=sum_up(rows, took).partition(": ")[2])]
+    for who, version, told in rows:
+        counts = f"{told.checks} | {told.passed} | {told.seconds:.0f}" if not told.missing else "- | - | -"
+        lines.append(f"| {who} | {told.version or version} | {counts} | {told.verdict} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

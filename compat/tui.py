@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import time
@@ -11,6 +12,8 @@ from place import Place
 from tally import Tally, until
 
 from palinurus.testing.home import TOKEN
+
+WAIT = 60  # seconds until something is seen: the machine may have other things to do
 
 
 class Screen:
@@ -36,13 +39,26 @@ class Screen:
         self._tmux("send-keys", "-t", "tui", *names)
 
     def type(self, text: str) -> None:
-        """A line; the completion of slash commands would eat the first Enter."""
+        """A line, sent when it stands in the prompt and again while it does: a list of completions takes an Enter."""
         self._tmux("send-keys", "-t", "tui", "-l", text)
-        time.sleep(0.8)
-        if text.startswith("/"):
-            self.keys("Escape")
-            time.sleep(0.5)
-        self.keys("Enter")
+        until(self._prompt, re.escape(text), seconds=WAIT)
+        for _ in range(4):
+            if text.startswith("/"):
+                self.keys("Escape")
+                time.sleep(0.5)  # a terminal waits for what may follow an Escape
+            self.keys("Enter")
+            if not until(self._prompt, r"^$", seconds=WAIT / 4):
+                return
+
+    def _prompt(self) -> str:
+        """What stands between the last two lines that go across the screen."""
+        parts = re.split(r"(?m)^─{20,}$", self.see())
+        return parts[-2].strip() if len(parts) > 2 else ""
+
+    def leave(self) -> None:
+        """Close a list: then the prompt is there again."""
+        self.keys("Escape")
+        until(lambda: str(len(re.findall(r"(?m)^─{20,}$", self.see()))), r"[2-9]", seconds=WAIT)
 
     def keep(self, name: str) -> None:
         """The screen as text, to be looked at."""
@@ -65,7 +81,7 @@ def drive(place: Place, tally: Tally) -> None:
         screen.close()
 
 
-def _step(screen: Screen, tally: Tally, name: str, typed: str, *wanted: str, seconds: float = 20) -> None:
+def _step(screen: Screen, tally: Tally, name: str, typed: str, *wanted: str, seconds: float = WAIT) -> None:
     screen.type(typed)
     shown = until(screen.see, *wanted, seconds=seconds)
     screen.keep(name.replace(" ", "-"))
@@ -80,14 +96,14 @@ def _talk(screen: Screen, tally: Tally) -> None:
 
 
 def _abort(screen: Screen, tally: Tally) -> None:
-    until(screen.see, r"\| idle")
+    until(screen.see, r"\| idle", seconds=WAIT)
     screen.type("STALL 400")  # the model says nothing more, so the run lasts until it is ended
-    time.sleep(2)
+    until(screen.see, r"(?m)^ *echo: ST", seconds=WAIT)
     screen.keys("Escape")
-    shown = until(screen.see, r"aborted", seconds=15)
+    shown = until(screen.see, r"aborted", seconds=WAIT)
     screen.keep("abort")
     tally.has("tui: abort", shown, r"aborted")
-    until(screen.see, r"connected \| (idle|aborted)", seconds=10)
+    until(screen.see, r"connected \| (idle|aborted)", seconds=WAIT)
 
 
 def _levels(screen: Screen, tally: Tally) -> None:
@@ -103,12 +119,10 @@ def _levels(screen: Screen, tally: Tally) -> None:
 
 
 def _places(screen: Screen, tally: Tally) -> None:
-    _step(screen, tally, "sessions", "/sessions", r"(?i)search|agent:main:main|main")
-    screen.keys("Escape")
-    time.sleep(1)
+    _step(screen, tally, "sessions", "/sessions", r"(?i)\bsearch\b|filter|↑")
+    screen.leave()
     _step(screen, tally, "models", "/models", r"second")
-    screen.keys("Escape")
-    time.sleep(1)
+    screen.leave()
     _step(screen, tally, "new", "/new", r"session tui-|new session")
     _step(screen, tally, "chat in the new session", "SAY fresh start", r"(?m)^ *fresh start", r"\| idle")
     _step(screen, tally, "reset", "/reset", r"(?i)reset")

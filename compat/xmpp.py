@@ -7,16 +7,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
 import urllib.request
 from typing import Any
 
+import channel
 import place
-from tally import Tally
-
-from palinurus.testing.home import make_home
+from tally import Tally, until
 
 SLIXMPP = "1.17.0"
 DOMAIN = "real.test"
@@ -58,21 +55,17 @@ def drive(cache: str, tally: Tally) -> None:
         raise place.NotInstalled("prosody: `apt-get install prosody`")
     root = tempfile.mkdtemp(prefix="compat-xmpp-")
     print(f"compat: Prosody, slixmpp {SLIXMPP}; logs in {root}", flush=True)
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        port = _start_prosody(root, running)
-        _talk(os.path.join(client, "python"), root, port, running, tally=tally)
-    finally:
-        for process in reversed(running):
-            process.kill()
-            process.wait(15)
+    port, server = _start_prosody(root)
+    room, human = f"den@rooms.{DOMAIN}", f"human@{DOMAIN}"
+    own = {"jid": f"pal@{DOMAIN}", "password": "pal pass phrase", "host": "127.0.0.1", "port": port, "rooms": [room]}
+    own |= {"tlsCaFile": f"{root}/cert.pem", "dmPolicy": "allowlist", "allowFrom": [human], "groupPolicy": "open"}
+    with channel.keep_running(server), channel.run_channel(root, "xmpp", own, human) as gateway:
+        _talk([os.path.join(client, "python"), "127.0.0.1", str(port)], room, gateway, tally)
 
 
-def _start_prosody(root: str, running: list[subprocess.Popen[bytes]]) -> int:
+def _start_prosody(root: str) -> tuple[int, subprocess.Popen[bytes]]:
     port, http = place.free_port(), place.free_port()
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={DOMAIN}"]
-    made += ["-addext", f"subjectAltName=DNS:{DOMAIN}", "-keyout", f"{root}/key.pem", "-out", f"{root}/cert.pem"]
-    subprocess.run(made, check=True, capture_output=True)
+    place.make_certificate(root, DOMAIN)
     os.makedirs(f"{root}/data")
     config = f"{root}/prosody.cfg.lua"
     with open(config, "w") as out:
@@ -80,65 +73,37 @@ def _start_prosody(root: str, running: list[subprocess.Popen[bytes]]) -> int:
     for name in ("human", "pal"):
         argv = ["prosodyctl", "--config", config, "register", name, DOMAIN, f"{name} pass phrase"]
         subprocess.run(argv, check=True, capture_output=True)
-    running.append(place.spawn(["prosody", "-F", "--config", config], root, "server"))
+    server = place.spawn(["prosody", "-F", "--config", config], root, "server")
     place.listens(port, 60)
-    return port
+    return port, server
 
 
-def _talk(python: str, root: str, port: int, running: list[subprocess.Popen[bytes]], *, tally: Tally) -> None:
-    mock, ours = place.free_port(), place.free_port()
-    running.append(place.spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock"))
-    place.listens(mock)
-    room, human = f"den@rooms.{DOMAIN}", f"human@{DOMAIN}"
-    own = {"jid": f"pal@{DOMAIN}", "password": "pal pass phrase", "host": "127.0.0.1", "port": port, "rooms": [room]}
-    own |= {"tlsCaFile": f"{root}/cert.pem", "dmPolicy": "allowlist", "allowFrom": [human], "groupPolicy": "open"}
-    config = {"channels": {"xmpp": own}, "commands": {"ownerAllowFrom": [f"xmpp:{human}"]}}
-    home = make_home(root, config, {"chart.txt": "a chart\n"}, url=f"http://127.0.0.1:{mock}/v1")
-    pal = [sys.executable, "-m", "palinurus", "--home", home, "gateway", "--port", str(ours)]
-
-    def begin() -> subprocess.Popen[bytes]:
-        process = place.spawn(pal, root, "gateway")
-        running.append(process)
-        place.listens(ours)
-        time.sleep(3)
-        return process
+def _talk(client: list[str], room: str, gateway: channel.ChannelGateway, tally: Tally) -> None:
+    python, *where = client
+    script, root = os.path.join(os.path.dirname(__file__), "xmppclient.py"), gateway.root
 
     def say(text: str, wanted: str, to: str = f"pal@{DOMAIN}") -> dict[str, Any]:
-        script = os.path.join(os.path.dirname(__file__), "xmppclient.py")
-        argv = [
-            python,
-            script,
-            "127.0.0.1",
-            str(port),
-            f"{root}/cert.pem",
-            human,
-            "human pass phrase",
-            to,
-            text,
-            wanted,
-        ]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=150)
+        argv = [python, script, *where, f"{root}/cert.pem", f"human@{DOMAIN}", "human pass phrase", to, text, wanted]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
         empty = {"texts": [], "files": [], "receipts": 0}
         return dict(json.loads(done.stdout)) if done.returncode == 0 else {**empty, "why": done.stderr[-1500:]}
 
-    gateway = begin()
     first = say("SAY Hello there.", "Hello there.")
     tally.note("a chat over TLS and SCRAM", first["texts"] == ["Hello there."], json.dumps(first))
     tally.note("a receipt", first["receipts"] >= 1, json.dumps(first))
     named = say("pal: SAY In the room.", "In the room.", room)
     tally.note("a room", ["In the room." in one for one in named["texts"]] == [True], json.dumps(named))
-    chart = os.path.join(root, "work", "chart.txt")
-    file = say(f"SAY MEDIA:{chart}", "chart.txt")
-    tally.note("a file of ours", bool(file["files"]) and _read(file["files"][0]) == b"a chart\n", json.dumps(file))
+    file = say(f"SAY MEDIA:{gateway.chart}", "chart.txt")
+    held = _read(file["files"][0]) if file["files"] else b""
+    tally.note("a file of ours", held == channel.CHART.encode(), json.dumps(file))
     gateway.kill()
-    gateway.wait()
-    away = say("SAY While away.", "nothing", f"pal@{DOMAIN}")
-    tally.note("(nobody answers while we are away)", not away["texts"], json.dumps(away))
-    begin()
+    say("SAY While away.", "")
+    gateway.begin()
     later = say("SAY Later.", "Later.")
     # Answers of before he came again are in his archive: a second look finds them.
     tally.note("after kill -9 it answers", "Later." in later["texts"], json.dumps(later))
-    tally.note("what was said meanwhile is answered", "While away." in _read_archive(root), _read_archive(root)[-800:])
+    kept = until(lambda: _read_archive(root), r"^While away\.$", seconds=60)
+    tally.note("what was said meanwhile is answered", kept == "While away.", kept[-800:])
 
 
 def _read_archive(root: str) -> str:

@@ -1,5 +1,6 @@
 """Somebody with slixmpp: says things to the agent and waits for answers. Run with the Python of its own environment:
-HOST PORT CA JID PASSWORD TO TEXT WANTED; TO with "rooms." in it is a room. Prints one line of JSON."""
+HOST PORT CA JID PASSWORD TO TEXT WANTED; TO with "rooms." in it is a room, WANTED "" waits for none.
+Prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ async def main(host: str, port: str, authority: str, jid: str, password: str, to
     message["id"] = client.new_id()
     message["request_receipt"] = not room
     message.send()
-    for _ in range(150):
+    for _ in range(600 if wanted else 0):  # two minutes
         if any(wanted in one for one in (*seen["texts"], *seen["files"])):
             break
         await asyncio.sleep(0.2)

@@ -25,7 +25,8 @@ import tempfile
 import time
 import traceback
 from contextlib import suppress
-from functools import _lru_cache_wrapper, cache
+from functools import _lru_cache_wrapper
+from itertools import islice
 from typing import Any
 
 LOADED = (
@@ -41,15 +42,20 @@ MACHINE = "palinurus.tools.sandbox"  # … and what the kernel allows to who we 
 class Child:
     """A forked command, with what tests use of `subprocess.Popen`."""
 
-    def __init__(self, pid: int, ends: str) -> None:
+    def __init__(self, pid: int, ends: str, parent: subprocess.Popen[bytes]) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._end = os.path.join(ends, str(pid))
+        self._parent = parent
 
     def poll(self) -> int | None:
+        """How it ended. Raises ChildProcessError if nobody is left who would know."""
+        gone = self._parent.poll() is not None  # asked first: the last thing it does is to write this
         if self.returncode is None and os.path.exists(self._end):
             with open(self._end) as source:
                 self.returncode = int(source.read())
+        elif self.returncode is None and gone:
+            raise ChildProcessError(f"the nursery of {self.pid} ended: {self._parent.returncode}")
         return self.returncode
 
     def wait(self) -> int:
@@ -104,7 +110,11 @@ class Nursery:
     def fork(self, files: tuple[int, int, int], **order: Any) -> Child:
         """`pal` with these files as its standard ones."""
         socket.send_fds(self._ours, [json.dumps(order).encode()], files)
-        return Child(int(self._ours.recv(64)), self._folder.name)
+        return Child(int(self._ours.recv(64)), self._folder.name, self._process)
+
+    @property
+    def gone(self) -> bool:
+        return self._process.poll() is not None
 
 
 class Program(subprocess.Popen[str]):
@@ -119,9 +129,9 @@ class Program(subprocess.Popen[str]):
         cwd, env, umask = given[4], given[5], given[19]
         theirs, ours = (given[9], given[12], given[14]), (given[10], given[11], given[13])  # -1: there is none
         files = [number if end == -1 else end for number, end in enumerate(theirs)]
-        order = {"args": args, "env": dict(os.environ if env is None else env), "cwd": cwd or os.getcwd()}
-        order["python"] = self.python
-        self._child = nursery().fork((files[0], files[1], files[2]), **order, umask=umask)
+        order = {"args": args, "env": dict(os.environ if env is None else env), "cwd": os.fspath(cwd or os.getcwd())}
+        order |= {"python": self.python, "umask": umask, "session": given[20]}
+        self._child = nursery().fork((files[0], files[1], files[2]), **order)
         self.pid, self._child_created = self._child.pid, True
         for end, other in zip(theirs, ours, strict=True):
             if other != -1:
@@ -160,12 +170,15 @@ def run_program(
     return subprocess.CompletedProcess(list(args), process.returncode, out, err)
 
 
-@cache
+_nurseries: list[Nursery] = []
+
+
 def nursery() -> Nursery:
-    """The one of this test process, and as long as it."""
-    made = Nursery().__enter__()
-    atexit.register(made.__exit__)
-    return made
+    """The one of this test process, and as long as it; another if that was killed."""
+    if not _nurseries or _nurseries[-1].gone:
+        _nurseries.append(Nursery().__enter__())
+        atexit.register(_nurseries[-1].__exit__)
+    return _nurseries[-1]
 
 
 def _warm() -> None:
@@ -268,7 +281,7 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
     """Turn into the command. Does not return."""
     from palinurus.cli.main import main
 
-    code, known = 1, set(sys.modules)
+    code, known = 1, len(sys.modules)
     # A gateway looks once through all that was loaded: here it would copy what is the nursery's to do so.
     gc.unfreeze = lambda: None
     try:
@@ -287,6 +300,8 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
         os.environ.update(order["env"])
         time.tzset()
         os.chdir(order["cwd"])
+        if order.get("session"):
+            os.setsid()
         if order.get("umask", -1) >= 0:
             os.umask(order["umask"])
         sys.argv = ["pal", *order["args"]]
@@ -299,9 +314,13 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        if late := [name for name in sys.modules if name.startswith("palinurus.") and name not in known]:
+        # The last ones; to look at all their names would copy five hundred pages, two milliseconds.
+        late = [
+            name for name in islice(reversed(sys.modules), len(sys.modules) - known) if name.startswith("palinurus.")
+        ]
+        if late:
             with suppress(OSError), open(os.path.join(ends, f"{os.getpid()}.loaded"), "w") as out:
-                out.write("\n".join(late))
+                out.write("\n".join(late[::-1]))
         os._exit(code)
 
 

@@ -60,3 +60,33 @@ def test_what_cannot_be_installed_says_why(tmp_path: Path) -> None:
 
     run.play_alone(run.Part("x", "Nobody", "1", (), refuse), str(tmp_path / "told"))
     assert '"missing": "no wheel for this machine"' in (tmp_path / "told").read_text()
+
+
+def test_the_table_becomes_a_page_of_the_docs() -> None:
+    import run
+
+    rows = [
+        ("Nobody", "1", run.Told(3, 2, explained=("no threads",), seconds=7)),
+        ("Other", "2", run.Told(missing="x")),
+    ]
+    assert run.sum_up(rows, 90).startswith("compat: 2 of 3 checks in 1 rows, 1.5 minutes (load ")
+    assert run.sum_up(rows, run.AIM + 60).endswith("; not installed: Other") and "more than 25" in run.sum_up(
+        rows, 1600
+    )
+    page = run.draw_page(rows, 90)
+    assert page.endswith(
+        "| Nobody | 1 | 3 | 2 | 7 | their limit: no threads |\n| Other | 2 | - | - | - | not installed: x |\n"
+    )
+    kept = (FOLDER.parent / "docs" / "compat.md").read_text().splitlines()  # has a row for each that there is
+    for part in run.PARTS:
+        assert any(line.startswith(f"| {part.who} |") for line in kept), part.who
+
+
+def test_a_name_picks_its_row_a_beginning_all_that_begin_so() -> None:
+    import run
+
+    assert [part.name for part in run.pick_parts(["tui"])] == ["tui"]
+    assert {part.name for part in run.pick_parts(["conformance", "irc"])} == {
+        "conformance-client", "conformance-server", "irc",
+    }  # fmt: skip
+    assert run.pick_parts([]) == list(run.PARTS)

@@ -189,6 +189,20 @@ async def test_the_readme_speaks_to_the_gateway_with_the_stock_sdk(
     assert capsys.readouterr().out == "two files\n"
 
 
+def test_every_channel_leads_to_its_first_answer() -> None:
+    """What to set, and how who writes is let in."""
+    pages = [page for page in list_pages() if page.parent.name == "channels"]
+    text = {page.name: page.read_text(encoding="utf-8") for page in pages}
+    assert len(text) > 15 and not [
+        name for name, words in text.items() if not re.search(r"pal\s+pairing\s+approve", words)
+    ]
+    assert not [
+        name
+        for name, words in text.items()
+        if "channels add" not in words and "channels:" not in words and '"channels"' not in words
+    ]
+
+
 MEASURED = re.compile(r"\d\.\d+ (?:ms|s|MB|kB)\b|\d turns a second")
 MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 WHEN = re.compile(rf"\d{{1,2}} (?:{MONTHS}) 20\d\d|20\d\d-\d\d-\d\d")

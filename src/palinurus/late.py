@@ -84,6 +84,7 @@ PARTS: dict[str, str] = {
     "nodes": "palinurus.services.nodes.board:NodeBoard",
     "nodes-offer": "palinurus.tools.nodes.offer:make_nodes_tool",
     "nodes-tool": "palinurus.tools.nodes.tool:use_nodes",
+    "editor-exec": "palinurus.tools.commands.editor:run_in_editor",
     "nodes-exec": "palinurus.tools.nodes.command:run_on_node",
     # tool servers, where some are configured; talking to them needs the extra `mcp`
     "servers": "palinurus.app.mcp:make_mcp_servers",

@@ -15,6 +15,7 @@ import pytest
 
 from cli.place import SRC
 from nursery import drop_capabilities
+from palinurus.channels import CHANNELS
 from palinurus.cli.main import main
 from palinurus.errors import NotFound, PalinurusError
 from palinurus.plugins.extras import PackageNeed, read_extras, read_tested_versions
@@ -45,22 +46,28 @@ def test_hints_name_the_command_and_real_extras() -> None:
     for file in (one for one in files if one.parent.name != "decisions"):  # which tell what was
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"pip3? install [^\n`]*palinurus(?!\S*\.whl)", text), file
-        assert "palinurus[" not in text or "palinurus[telegram] @ " in text, file
+        assert "palinurus[" not in text or "palinurus[slack] @ " in text, file
         named |= set(re.findall(r"pal extras add ([a-z]+)", text))
-    assert named <= set(EXTRAS) and len(named) > 8
+    assert named <= set(EXTRAS) | set(CHANNELS) and len(named) > 8
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["extras", "list", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["telegram"]["packages"][0]["name"] == "python-telegram-bot"
+    assert rows["slack"]["packages"][0]["name"] == "slack-sdk"
     assert main(["extras"]) == 0
     assert f"\n{'+' if rows['tui']['installed'] else '-'} tui " in capsys.readouterr().out
 
 
 def test_an_unknown_one_is_66_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["extras", "add", "telegrm"]) == 66
-    assert "pal extras add telegram" in capsys.readouterr().err
+    assert main(["extras", "add", "slak"]) == 66
+    assert "pal extras add slack" in capsys.readouterr().err
+
+
+def test_a_chat_app_that_needs_nothing_is_there_already(capsys: pytest.CaptureFixture[str]) -> None:
+    """Old pages and scripts add Telegram's."""
+    assert main(["extras", "add", "telegram"]) == 0
+    assert capsys.readouterr().out == "telegram: there already\n"
 
 
 @pytest.mark.parametrize(
@@ -91,8 +98,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment without pip that has our packages by way of a path file, and an index in a folder."""
     place = tmp_path_factory.mktemp("extras")
     venv.create(place / "env", with_pip=False, symlinks=True)
-    version = EXTRAS["telegram"][0].partition("==")[2]
-    make_wheel(place / "index", "python-telegram-bot", version)
+    version = EXTRAS["slack"][0].partition("==")[2]
+    make_wheel(place / "index", "slack-sdk", version)
     return place
 
 
@@ -135,24 +142,24 @@ def run(place: Path, *words: str, pip: bool = True, index: str = "index") -> sub
 
 
 def test_into_an_environment_from_nothing(place: Path) -> None:
-    none = run(place, "add", "telegram", pip=False)
+    none = run(place, "add", "slack", pip=False)
     assert none.returncode == 1 and "neither pip nor uv" in none.stderr and "ensurepip" in none.stderr
-    gone = run(place, "add", "slack")
-    assert gone.returncode == 66 and "has no slack-sdk" in gone.stderr, gone.stderr + gone.stdout
-    done = run(place, "add", "telegram")
+    gone = run(place, "add", "pdf")
+    assert gone.returncode == 66 and "has no pypdf" in gone.stderr, gone.stderr + gone.stdout
+    done = run(place, "add", "slack")
     assert done.returncode == 0, done.stderr
-    assert "Installing collected packages: python-telegram-bot" in done.stdout
-    assert done.stdout.endswith("telegram: installed; a gateway that runs now needs `pal gateway restart`\n")
-    assert run(place, "add", "telegram").stdout == "telegram: there already\n"
+    assert "Installing collected packages: slack-sdk" in done.stdout
+    assert done.stdout.endswith("slack: installed; a gateway that runs now needs `pal gateway restart`\n")
+    assert run(place, "add", "slack").stdout == "slack: there already\n"
     rows = {row["name"]: row["installed"] for row in json.loads(run(place, "list", "--json").stdout)}
-    assert rows["telegram"] and not rows["slack"]
+    assert rows["slack"] and not rows["pdf"]
 
 
 def test_a_place_that_cannot_be_written(place: Path) -> None:
     found = next((place / "env" / "lib").glob("python*/site-packages"))
     found.chmod(0o500)
     try:
-        done = run(place, "add", "slack")
+        done = run(place, "add", "pdf")
     finally:
         found.chmod(0o700)
     assert done.returncode == 1 and "cannot be written" in done.stderr

@@ -31,7 +31,14 @@ async def browser(server: GatewayServer, tmp_path: Path) -> AsyncIterator[aiohtt
         yield session
 
 
-@pytest.mark.parametrize("path", ["/", "/chat", "/chat/agent%3Amain%3Amain", "/overview", "/sessions", "/config"])
+VIEWS = re.findall(r"^  (\w+): \[\(\) => import", (Path(__file__).parents[2] / "web/src/control.ts").read_text(), re.M)
+
+
+def test_the_pages_of_the_source_are_found() -> None:
+    assert {"overview", "nodes", "fleet", "setup"} <= set(VIEWS)
+
+
+@pytest.mark.parametrize("path", ["/", "/chat", "/chat/agent%3Amain%3Amain", *(f"/{name}" for name in VIEWS)])
 async def test_every_address_of_the_page_is_the_page(browser: aiohttp.ClientSession, path: str) -> None:
     answer = await browser.get(path, headers={"Accept-Encoding": "identity"})
     assert (answer.status, await answer.text()) == (200, "<!doctype html><p>the page")
@@ -60,7 +67,19 @@ async def test_what_models_write_is_shown_on_a_page_of_no_origin(browser: aiohtt
 
 @pytest.mark.parametrize("path", ["/app-FFFFFFFF.js", "/secret.key", "/..%2Fsecret.key", "/nothing", "/chat/a/b"])
 async def test_what_is_not_there_is_not_there(browser: aiohttp.ClientSession, path: str) -> None:
-    assert (await browser.get(path)).status == 404
+    answer = await browser.get(path)
+    assert answer.status == 404 and b"the page" not in await answer.read()
+
+
+async def test_whoever_looks_at_an_unknown_address_with_a_browser_gets_a_page_that_says_so(
+    browser: aiohttp.ClientSession,
+) -> None:
+    html = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    answer = await browser.get("/nothing/at-all", headers=html)
+    assert (answer.status, await answer.text()) == (404, "<!doctype html><p>the page")
+    assert answer.headers["Content-Security-Policy"] == PAGE_POLICY
+    assert (await browser.post("/nothing", headers=html)).content_type == "application/json"
+    assert b"the page" not in await (await browser.get("/v1/nothing", headers=html)).read()
 
 
 async def test_the_docs_are_served_beside_it(

@@ -25,7 +25,7 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import DiskFull, NotFound, QueueFull, StateError
-from palinurus.inbox import queue
+from palinurus.inbox import queue, running
 from palinurus.inbox.dispatch import BOUND, Dispatcher
 from palinurus.store.factory import open_store
 from palinurus.store.news import StoreNews
@@ -558,7 +558,7 @@ async def test_what_was_doomed_while_it_was_being_claimed_is_ended_and_gives_its
     async with world(tmp_path, queue=FOLLOW, lanes=LaneSettings(main=1)) as w:
         claim = (await w.store.accept(row("m1", "doomed"), claim=True)).claim
         assert isinstance(claim, RunClaim) and w.dispatcher.lanes.take("main")
-        made = queue.make_row("m1", inbound("doomed"), await _rules(w), 0.0)
+        made = running.make_row("m1", inbound("doomed"), await _rules(w), 0.0)
         w.dispatcher._step(MAIN, "main", queue.RestoreEvent(made))
         w.dispatcher._book.step(MAIN, "main", queue.QueueStopEvent(("m1",)))
         seen: list[RunEvent] = []
@@ -697,7 +697,7 @@ async def test_who_waits_for_the_slot_of_a_doomed_message_gets_it(tmp_path: Path
         assert isinstance(claim, RunClaim) and w.dispatcher.lanes.take("main")
         w.turns.gate("other").set()
         other = await w.send("other", session="s")
-        made = queue.make_row("m1", inbound("doomed"), await _rules(w), 0.0)
+        made = running.make_row("m1", inbound("doomed"), await _rules(w), 0.0)
         w.dispatcher._step(MAIN, "main", queue.RestoreEvent(made))
         w.dispatcher._book.step(MAIN, "main", queue.QueueStopEvent(("m1",)))
         w.dispatcher._start(claim)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from palinurus.errors import DiskFull
-from palinurus.inbox import queue
+from palinurus.inbox import queue, running
 from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
 from palinurus.inbox.policy import QueuePolicy
 from palinurus.store.port import RunClaim, Store
@@ -231,14 +231,14 @@ def test_all_free_slots_are_as_many_as_are_not_used() -> None:
 
 def arrive(book: SessionQueues, session: str, ident: str, lane: str = "cron", mode: Any = "followup") -> Any:
     policy = QueuePolicy(mode)
-    row = queue.make_row(ident, inbound(f"text of {ident}"), policy, 0.0)
+    row = running.make_row(ident, inbound(f"text of {ident}"), policy, 0.0)
     return book.step(session, lane, queue.ArrivalEvent(row, policy))
 
 
 def test_a_queue_is_in_the_book_as_long_as_something_runs_or_waits() -> None:
     lanes = Lanes({})
     book = SessionQueues(lanes)
-    here = queue.get_place(inbound())
+    here = running.get_place(inbound())
     book.step("s", "cron", queue.ClaimEvent("m1", here))
     assert "s" in book and list(book) == ["s"] and book.lane("s") == "cron"
     arrive(book, "s", "m2")
@@ -255,7 +255,7 @@ def test_what_is_to_be_done_is_said_and_what_was_dropped_is_not_forgotten() -> N
     book = SessionQueues(Lanes({}))
     policy = QueuePolicy("followup", cap=1, drop="summarize")
     for ident in ("m1", "m2"):
-        row = queue.make_row(ident, inbound(ident), policy, 0.0)
+        row = running.make_row(ident, inbound(ident), policy, 0.0)
         effects = book.step("s", "main", queue.ArrivalEvent(row, policy))
     assert effects == (queue.SweepEffect(),) and book.state("s").dropped == 1
     book.step("s", "main", queue.RecountEvent(frozenset()))
@@ -270,7 +270,7 @@ def test_what_changes_nothing_asks_for_nothing() -> None:
 
 def test_doomed_messages_are_listed_until_their_end_is_on_disk() -> None:
     book = SessionQueues(Lanes({}))
-    book.step("s", "main", queue.ClaimEvent("m1", queue.get_place(inbound())))
+    book.step("s", "main", queue.ClaimEvent("m1", running.get_place(inbound())))
     arrive(book, "s", "m2", "main")
     arrive(book, "s", "m3", "main")
     book.step("s", "main", queue.QueueStopEvent(("m2",)))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from palinurus.agent.mailbox import Mailbox
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.messages import UserMessage
-from palinurus.inbox import queue
+from palinurus.inbox import queue, running
 from palinurus.inbox.policy import QueuePolicy
 from palinurus.inbox.queue import (
     IDLE,
@@ -31,9 +31,9 @@ from palinurus.inbox.queue import (
 )
 from support import inbound
 
-HERE = queue.get_place(inbound())
-THERE = queue.get_place(inbound(target=Target("fake", "other")))
-STRANGER = queue.get_place(inbound(sender=Sender("human", allowed=True)))
+HERE = running.get_place(inbound())
+THERE = running.get_place(inbound(target=Target("fake", "other")))
+STRANGER = running.get_place(inbound(sender=Sender("human", allowed=True)))
 
 
 def busy(*rows: queue.QueueRow) -> SessionQueue:
@@ -44,7 +44,7 @@ def arrive(
     state: SessionQueue, ident: str, mode: Any = "steer", place: QueuePlace = HERE, now: float = 0.0, **rules: Any
 ) -> Any:
     policy = QueuePolicy(mode, **rules)
-    row = replace(queue.make_row(ident, inbound(f"text of {ident}"), policy, now), place=place)
+    row = replace(running.make_row(ident, inbound(f"text of {ident}"), policy, now), place=place)
     return step_queue(state, ArrivalEvent(row, policy))
 
 
@@ -133,6 +133,30 @@ def test_a_message_that_was_tried_before_is_not_put_together_again() -> None:
     assert step_queue(state, ClaimEvent("a", HERE, alone=True))[1] == (BeginEffect(),)
 
 
+def test_what_waits_changes_places_and_what_is_not_named_stays() -> None:
+    state = busy()
+    for ident in "abcd":
+        state, _ = arrive(state, ident, "followup")
+    state, effects = step_queue(state, queue.MoveEvent(("d", "gone", "b", "a")))
+    assert effects == () and ids(state, "waiting") == ["d", "b", "c", "a"]
+    state, effects = step_queue(state, queue.RunEndEvent("run"))
+    assert effects == (HoldEffect(0.0),)
+    assert step_queue(state, ClaimEvent("d", HERE))[1] == (BeginEffect(),)
+
+
+def test_what_was_to_wait_for_the_end_can_be_read_by_the_run() -> None:
+    state, _ = arrive(busy(), "a", "followup")
+    state, _ = arrive(state, "b", "collect")
+    state, effects = step_queue(state, queue.HurryEvent("b"))
+    assert effects == (SteerEffect("b"),) and ids(state, "handed") == ["b"] and ids(state, "waiting") == ["a"]
+    assert step_queue(state, queue.HurryEvent("b")) == (state, ())  # once
+    assert step_queue(state, queue.HurryEvent("gone")) == (state, ())
+    closed, _ = step_queue(state, queue.MailboxCloseEvent())
+    assert step_queue(closed, queue.HurryEvent("a")) == (closed, ())
+    other, _ = arrive(busy(), "c", "followup", THERE)
+    assert step_queue(other, queue.HurryEvent("c")) == (other, ())
+
+
 @pytest.mark.seed(382)
 def test_interrupt_aborts_the_run_and_only_the_newest_runs() -> None:
     state, _ = arrive(busy(), "old")
@@ -211,8 +235,8 @@ def test_a_stop_clears_what_waits_and_what_comes_after_it_runs() -> None:
 
 
 def test_a_summary_is_one_short_line() -> None:
-    assert queue.shorten_line("a\n b\t c ") == "a b c"
-    assert len(queue.shorten_line("x" * 10_000)) == 160 and queue.shorten_line("x" * 161).endswith("…")
+    assert running.shorten_line("a\n b\t c ") == "a b c"
+    assert len(running.shorten_line("x" * 10_000)) == 160 and running.shorten_line("x" * 161).endswith("…")
 
 
 class World:
@@ -257,7 +281,7 @@ class World:
         self.disk[ident] = "queued"
         before = queue.count_live(self.queue)
         policy = QueuePolicy(mode, 0.5, cap, drop)
-        self.step(ArrivalEvent(replace(queue.make_row(ident, inbound(ident), policy, 0.0), place=place), policy))
+        self.step(ArrivalEvent(replace(running.make_row(ident, inbound(ident), policy, 0.0), place=place), policy))
         assert queue.count_live(self.queue) <= max(cap, before)
 
     def claim(self) -> None:
@@ -295,6 +319,13 @@ class World:
 
     def poll(self) -> None:
         self.read += [ident for _, ident in self.mailbox.take()]
+
+    def move(self, chance: random.Random) -> None:
+        """Some that wait take each other's places; the dispatcher hears of it at once."""
+        waits = [ident for ident, state in self.disk.items() if state == "queued"]
+        moved = iter(chance.sample(waits, len(waits)))
+        self.disk = {(ident if state != "queued" else next(moved)): state for ident, state in self.disk.items()}
+        self.step(queue.MoveEvent(tuple(ident for ident, state in self.disk.items() if state == "queued")))
 
     def flush(self) -> None:
         """What was read is on disk as part of the run."""
@@ -334,7 +365,7 @@ class World:
             if self.disk[ident] == "queued":
                 self.step(
                     queue.RestoreEvent(
-                        replace(queue.make_row(ident, inbound(ident), QueuePolicy("steer"), 0.0), place=HERE)
+                        replace(running.make_row(ident, inbound(ident), QueuePolicy("steer"), 0.0), place=HERE)
                     )
                 )
 
@@ -399,6 +430,16 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def claim(self) -> None:
         self.world.claim()
+
+    @precondition(lambda self: self.world.queue.rows)
+    @rule(chance=st.randoms(use_true_random=False))
+    def move(self, chance: random.Random) -> None:
+        self.world.move(chance)
+
+    @precondition(lambda self: self.world.queue.rows)
+    @rule(data=st.data())
+    def hurry(self, data: Any) -> None:
+        self.world.step(queue.HurryEvent(data.draw(st.sampled_from(self.world.queue.rows)).id))
 
     @precondition(lambda self: self.world.refusing)
     @rule()

@@ -16,8 +16,8 @@ from palinurus.errors import DiskFull
 from palinurus.inbox import running
 from palinurus.inbox.message import MessageReader
 from palinurus.inbox.policy import QueuePolicy
-from palinurus.inbox.queue import BeginEffect, QueueRow, make_row
-from palinurus.inbox.running import ActiveRun, ClaimFinisher, StrayRuns, keep_deadline, make_refused_end
+from palinurus.inbox.queue import BeginEffect, QueueRow
+from palinurus.inbox.running import ActiveRun, ClaimFinisher, StrayRuns, keep_deadline, make_refused_end, make_row
 from palinurus.store.port import InboxRow, RunClaim, Settlement, StaleClaim, Store
 from palinurus.testing.clock import FakeClock
 from support import inbound, read

@@ -1,5 +1,5 @@
-"""Every finding of the red team of 16 November 2026 and every attack that knew the gate, with the tests that prove it
-held now. The names are checked; where one is renamed, so it must be here.
+"""Every finding of the red team of 16 November 2026, of a second look at what was added since, and every attack that
+knew the gate, with the tests that prove it held now. The names are checked; where one is renamed, so it must be here.
 """
 
 from __future__ import annotations
@@ -69,6 +69,16 @@ FINDINGS: dict[str, str] = {
     "suspected: a process as a relay": "security/test_steps.py: test_a_shell_from_before_is_not_typed_into;"
     "security/test_steps.py: test_a_commands_own_question_is_answered_unasked",
     "suspected: new files in /etc": "tools/sandbox/test_system.py: test_a_private_file_that_comes_later_is_as_private",
+    # a second look at what was added since, 18 November 2026
+    "a channel read as a thread": "security/test_elsewhere.py: test_a_thread_on_discord_is_one_of_its_channel;"
+    "security/test_elsewhere.py: test_a_search_on_discord_stays_in_its_channel",
+    "posts of other chats, paths in ids": "security/test_elsewhere.py: "
+    "test_a_post_on_mattermost_is_one_of_its_channel;"
+    "security/test_elsewhere.py: test_a_message_in_google_chat_is_one_of_its_space;"
+    "security/test_elsewhere.py: test_a_message_in_feishu_is_one_of_its_chat",
+    "an empty secret": "security/test_elsewhere.py: test_an_empty_secret_opens_nothing",
+    "bytes that are no text": "gateway/test_http.py: test_bytes_that_are_no_text_are_no_fault_of_ours;"
+    "channels/web/test_hook.py: test_bytes_that_are_no_text_are_a_wrong_signature",
     # attacks that know the gate
     "file_makefile": "security/test_steps.py: test_a_readme_has_a_makefile_written_and_run",
     "file_git_push, planted_hook, planted_claude_settings": "security/test_steps.py: "

@@ -154,25 +154,54 @@ async def test_a_broken_stream_is_told_once_and_a_retry_as_it_happens(page: Any,
     await page.wait_for_selector(".md >> text=whole")
 
 
-async def test_what_waits_can_be_taken_back_and_changed(page: Any, visit: Visit) -> None:
+async def test_what_waits_can_be_taken_back_changed_moved_and_sent_now(page: Any, visit: Visit) -> None:
     gate = StreamGate()
-    await visit(ScriptedModel([hold_at(say("first second third"), gate, 1), say("second answer")]))
-    await write(page, "/queue followup")
+    model = ScriptedModel([hold_at(say("first second third"), gate, 1), *(say(f"answer {n}") for n in range(2, 6))])
+    await visit(model)
+    await write(page, "/queue followup")  # what Enter means here, unless somebody chooses
     await page.wait_for_selector(".row.note")
     await write(page, "one")
     await page.wait_for_selector(".md.streaming")
-    for text in ("not this", "but that"):
-        await write(page, text)
-        await page.locator(".wait >> text=Waiting").last.wait_for()
-    await page.locator(".row.user", has_text="not this").locator("[aria-label='Take back']").click()
+    after = page.locator(".wait >> text=After this reply")
+    file = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}
+    for count, text in enumerate(("not this", "but that", "later", "with a file", "sooner", "at once"), 1):
+        if text == "with a file":
+            await page.set_input_files("input[type=file]", [file])
+        await page.fill(BOX, text)
+        if text == "later":
+            await page.click("[aria-label='Send after this reply']")
+        else:
+            await page.press(BOX, "Enter" if text == "not this" else "Alt+Enter")
+        await after.nth(count - 1).wait_for()
+    await page.reload()  # what waits is the gateway's, and its files too
+    await page.locator(".row.user .file-chip", has_text="notes.txt").wait_for()
+
+    def row(text: str) -> Any:
+        return page.locator(".row.user", has_text=text)
+
+    await row("not this").locator("[aria-label='Take back']").click()
     await page.locator(".bubble", has_text="not this").wait_for(state="detached")
-    await page.locator(".row.user", has_text="but that").locator("[aria-label='Take back and edit']").click()
+    await row("but that").locator("[aria-label='Take back and edit']").click()
     await page.locator(".bubble", has_text="but that").wait_for(state="detached")
     assert await page.input_value(BOX) == "but that"
-    await write(page, "but this")
+    await page.fill(BOX, "")
+    await row("with a file").locator("[aria-label='Take back and edit']").click()
+    await page.wait_for_selector(".composer .files >> text=notes.txt")
+    assert await page.input_value(BOX) == "with a file"
+    await page.press(BOX, "Alt+Enter")
+    await row("with a file").locator("[aria-label='Move up']").wait_for()
+    assert (
+        await row("with a file").locator("[aria-label='Send now, into this reply'], [aria-label='Move down']").count()
+        == 0
+    )
+    await row("sooner").locator("[aria-label='Move up']").click()
+    await row("sooner").locator("[aria-label='Move up']").wait_for(state="detached")
+    await row("at once").locator("[aria-label='Send now, into this reply']").click()
+    await row("at once").locator(".wait >> text=Waiting").wait_for()
     gate.open()
-    await page.wait_for_selector(".md >> text=second answer")
-    assert (await texts(page, ".bubble"))[-2:] == ["one", "but this"]
+    await page.wait_for_selector(".md >> text=answer 5")
+    asked = [text.splitlines()[-1] for text in await texts(page, ".bubble")][-5:]
+    assert asked == ["one", "at once", "sooner", "later", "with a file"]
 
 
 async def test_keyboard_alone_reaches_everything(page: Any, visit: Visit) -> None:
@@ -382,25 +411,6 @@ async def test_any_step_of_the_timeline_can_be_branched_from(page: Any, visit: V
     await page.wait_for_selector(".facts >> text=fake/plain")
     assert str(model.requests[-1].model.ref) == "fake/plain"
     assert "old end" not in "".join(m.text for m in model.requests[-1].messages)
-
-
-async def test_messages_that_wait_are_shown_again_after_a_reload(page: Any, visit: Visit) -> None:
-    gate = StreamGate()
-    model = ScriptedModel([hold_at(say("one two three four five"), gate, 2), say("second answer")], repeat=True)
-    await visit(model)
-    await page.click(".more-picks")
-    await write(page, "/queue followup")
-    await page.wait_for_selector(".note")
-    await write(page, "first")
-    await page.wait_for_selector(".md.streaming >> text=one")
-    await write(page, "and then")
-    await page.wait_for_selector(".wait >> text=Waiting")
-    await page.reload()
-    await page.wait_for_selector(".bubble.waiting >> text=and then")
-    gate.open()
-    await page.wait_for_selector(".md >> text=second answer")
-    await page.wait_for_selector(".wait", state="detached")
-    assert [t for t in await texts(page, ".bubble") if not t.startswith("/")] == ["first", "and then"]
 
 
 async def test_sub_agents_are_cards_in_cards_and_can_be_stopped(page: Any, tmp_path: Path) -> None:

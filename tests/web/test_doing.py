@@ -41,8 +41,8 @@ async def test_nodes_are_approved_named_and_removed(page: Any, visit: Visit) -> 
     await page.click("[aria-label='Rename shed']")
     await page.fill("#form-displayName", "attic")
     await submit(page)
-    page.once("dialog", lambda dialog: dialog.accept())
     await page.click("[aria-label='Remove attic']")
+    await page.click(".sure [value=yes]")
     await page.wait_for_selector(".empty-small >> text=No nodes yet")
     await page.click(".tools button >> text=Add a node")
     await submit(page)
@@ -55,8 +55,8 @@ async def test_a_chat_app_has_all_its_fields_and_says_what_is_missing(page: Any,
     rows = {"fake": {"enabled": True}, "telegram": {"enabled": False, "botToken": "1:x"}}
     async with served(home, ANSWER, chat=channel, channels=rows, gateway=QUIET) as site:
         channel.set_status("ready", me="@pal")
-        gone = ChannelEntry("palinurus.channels.telegram.channel:x", "no_such_library", "telegram")
-        site.app.receivers.table = {"telegram": gone}
+        gone = ChannelEntry("palinurus.channels.slack.channel:x", "no_such_library", "slack")
+        site.app.receivers.table = {"slack": gone}
         await page.goto(site.at("channels"))
         await page.wait_for_selector(".rows >> text=@pal")
         await page.click("[aria-label='Test Fake']")
@@ -65,8 +65,8 @@ async def test_a_chat_app_has_all_its_fields_and_says_what_is_missing(page: Any,
         await page.wait_for_selector(".toasts >> text=Sent")
         assert [(one.to, one.text) for one in channel.seen] == [("7", "Hello from Palinurus")]
         await page.click(".tools button >> text=Add a chat app")
-        await page.select_option("#form-channel", "telegram")
-        await page.wait_for_selector(".form-dialog .banner code >> text=pal extras add telegram")
+        await page.select_option("#form-channel", "slack")
+        await page.wait_for_selector(".form-dialog .banner code >> text=pal extras add slack")
         await page.select_option("#form-channel", "irc")
         await page.fill("[id='form-irc.host']", "irc.example.org")
         await page.fill("[id='form-irc.nick']", "pal")
@@ -120,8 +120,8 @@ async def test_a_provider_a_plugin_a_rule_and_a_binding(page: Any, tmp_path: Pat
             await page.fill("#form-baseUrl", server.url)
             await submit(page)
             await turn(page, "integrations")
-            page.once("dialog", lambda dialog: dialog.accept())
             await page.locator("[aria-label='Use clock']").dispatch_event("click")
+            await page.click(".sure [value=yes]")
             await page.wait_for_selector(".toasts >> text=Saved")
             await turn(page, "agents")
             await page.click("button >> text=New rule")

@@ -69,6 +69,9 @@ async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: P
         await page.click("[role=option] >> text=zoo")
         await page.wait_for_selector(f"{NAMES} >> text=cedars", state="detached")
         assert await names(page) == ["Brown bears"]
+        await page.click("button.new")  # what is begun in a tag has it
+        await page.locator(NAMES, has_text="New conversation").wait_for()
+        assert sorted(await names(page)) == ["Brown bears", "New conversation"]
         await page.click(".filter button")
         await page.click("[role=option] >> text=All conversations")
         await page.wait_for_selector(f"{NAMES} >> text=apples")
@@ -76,6 +79,16 @@ async def test_pin_tag_archive_and_delete_with_a_way_back(page: Any, tmp_path: P
         await page.click(".pages a >> text=Sessions")
         await page.check("[aria-label='Choose Brown bears']")
         await page.check("[aria-label='Choose apples']")
+        await page.click(".bulk >> text=Tags")
+        await page.fill(".keeping input[type=text]", "wood")
+        await page.check(".keeping .gone >> text=big")
+        await page.click(".keeping .primary")
+        rows = page.locator(".sessions-list li")
+        await rows.filter(has_text="apples").locator(".tag >> text=wood").wait_for()
+        tags = [
+            await rows.filter(has_text=name).locator(".tag").all_inner_texts() for name in ("apples", "Brown bears")
+        ]
+        assert tags == [["wood"], ["zoo", "wood"]]  # each keeps what it had
         await page.click(".bulk >> text=Delete")
         await page.wait_for_selector(".sessions-list >> text=apples", state="detached")
         await page.locator(".toasts p", has_text="deleted").locator("button").click()

@@ -51,8 +51,8 @@ async def test_a_job_is_made_changed_and_looked_back_at(page: Any, visit: Visit)
     jobs = await page.evaluate("window.palinurus.request('cron.list', {})")
     (job,) = [one for one in jobs["jobs"] if one["name"] == "tea"]
     assert job["schedule"]["everyMs"] == 90 * 60_000 and job["payload"]["message"] == "remind me of tea"
-    page.once("dialog", lambda dialog: dialog.accept())
     await page.click("[aria-label='Delete tea']")
+    await page.click(".sure [value=yes] >> text=Delete")
     await page.wait_for_selector("[aria-label='Edit tea']", state="detached")
 
 

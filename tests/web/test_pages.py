@@ -117,8 +117,8 @@ async def test_what_a_run_changed_is_shown_undone_and_done_again(page: Any, tmp_
         await page.click("text=Do it again")
         await page.wait_for_selector("text=Undo these changes")
         made.write_text("mine")
-        page.once("dialog", lambda dialog: dialog.accept())
         await page.click("text=Undo these changes")
+        await page.click(".sure [value=yes]")
         await page.wait_for_selector("text=Do it again")
         assert not made.exists()
 
@@ -183,16 +183,15 @@ async def test_workspace_files_are_edited(page: Any, visit: Visit) -> None:
     await page.wait_for_selector(".toasts >> text=SOUL.md saved")
     assert (Path(site.app.settings.agents["main"].workspace) / "SOUL.md").read_text() == "Be brief."
     # What is not saved is not lost by a click elsewhere.
-    asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.message), asyncio.ensure_future(dialog.dismiss())))
     await page.fill(".editor textarea", "Be long.")
     await page.click(".pages a >> text=Logs")
-    assert asked == ["Leave without saving?"] and await page.input_value(".editor textarea") == "Be long."
+    await page.wait_for_selector(".sure >> text=Leave without saving?")
+    await page.click(".sure [value=no]")
+    assert await page.input_value(".editor textarea") == "Be long."
     await page.press(".editor textarea", "Control+s")
     await page.wait_for_selector(".editor button[disabled]")
     await page.click(".pages a >> text=Logs")
     await page.wait_for_selector("h1 >> text=Logs")
-    assert len(asked) == 1
 
 
 async def test_the_log_has_columns_levels_and_one_time_a_line(page: Any, tmp_path: Path) -> None:

@@ -83,15 +83,19 @@ async def test_labels_come_from_the_provider_and_follow_the_model(page: Any, vis
 async def test_fast_verbose_and_reasoning_are_kept(page: Any, visit: Visit) -> None:
     await visit(ScriptedModel([say("fine")], repeat=True))
     await page.click(".more-picks")
-    for name, word, text in (("fast", "Auto", "Fast: auto"), ("verbose", "Full", "Verbose: full")):
+    await shown(page, ".pick-verbose", "Verbose: Off")  # what applies is told, also where nobody chose
+    for name, word, text in (("fast", "Auto", "Fast: Auto"), ("verbose", "Full", "Verbose: Full")):
         await page.wait_for_selector(f".pick-{name}")
         await choose(page, f".pick-{name}", word)
         await shown(page, f".pick-{name}", text)
+    await choose(page, ".pick-fast", "Inherited: Off")
+    await shown(page, ".pick-fast", "Fast: Off")
+    await choose(page, ".pick-fast", "Auto")
     await choose(page, ".pick-reasoning", "Stream")
     await page.reload()
     await page.click(".more-picks")
-    await shown(page, ".pick-reasoning", "Reasoning: stream")
-    await shown(page, ".pick-fast", "Fast: auto")
+    await shown(page, ".pick-reasoning", "Reasoning: Stream")
+    await shown(page, ".pick-fast", "Fast: Auto")
 
 
 @pytest.mark.seed(134)

@@ -150,7 +150,8 @@ class Composer extends Part {
     this.cancel();
   }
 
-  private send(): void {
+  /** `after`: it waits for the end of the run, whatever is usual here. */
+  private send(after = false): void {
     if (this.recorder) {
       void this.finish(true);
       return;
@@ -158,7 +159,7 @@ class Composer extends Part {
     voice.interrupt();
     const text = this.area.value.trim();
     if ((!text && !this.files.length) || this.picking) return;
-    void store.send(text, this.files);
+    void store.send(text, this.files, after ? { queue: "followup" } : {});
     this.files = [];
     this.area.value = "";
     this.typed();
@@ -180,7 +181,7 @@ class Composer extends Part {
       void this.updateComplete.then(() => this.querySelector(".slash .at")?.scrollIntoView({ block: "nearest" }));
     } else if (event.key === "Enter" && !event.shiftKey && !matchMedia("(hover: none) and (pointer: coarse)").matches) { // a phone has no Shift
       event.preventDefault();
-      this.send();
+      this.send(event.altKey && store.talk.running);
     } else if (event.key === "ArrowUp" && !this.area.value) {
       const last = store.talk.all().findLast((item) => item.kind === "user");
       if (last) this.write(last.text);
@@ -254,6 +255,7 @@ class Composer extends Part {
         ${this.recorder ? this.recording(this.recorder) : pickers(this.wide, () => (this.wide = !this.wide))}
         <span class="grow"></span>
         ${running ? html`<button type="button" class="stop" aria-label=${tr`Stop`} title=${tr`Stop (Esc)`} @click=${() => store.stop()}>${icon("stop")}</button>` : nothing}
+        ${running && store.client.has("chat.queue") ? html`<button type="button" class="ghost icon-only after" aria-label=${tr`Send after this reply`} title=${tr`Send after this reply (Alt Enter)`} @click=${() => this.send(true)}>${icon("clock")}</button>` : nothing}
         <button type="submit" class="send" aria-label=${running ? tr`Steer: send while it works` : tr`Send`} title=${gone ? tr`Sent as soon as the connection is back` : tr`Send (Enter)`}>${icon("send")}</button>
       </div>
       ${this.over ? html`<div class="drop" aria-hidden="true">${tr`Drop files here`}</div>` : nothing}

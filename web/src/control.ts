@@ -1,6 +1,7 @@
 // <pal-control>: which page of the control part is in view. Each page is a file in control/, loaded when it is first opened.
 import { html, LitElement, skeleton } from "./base";
 import { icon } from "./icons";
+import { BASE } from "./place";
 import { tr } from "./words";
 
 const views: Record<string, [() => Promise<unknown>, () => unknown]> = {
@@ -49,7 +50,7 @@ class Control extends LitElement {
   }
 
   private page(): unknown {
-    if (!Object.hasOwn(views, this.view)) return html`<main class="page"><h1>${tr`There is no such page`}</h1></main>`;
+    if (!Object.hasOwn(views, this.view)) return html`<main class="page"><div class="empty"><h1>${tr`There is no such page`}</h1><p><code>${location.pathname}</code></p><p><a href="${BASE}/">${tr`To the conversations`}</a></p></div></main>`;
     if (this.loaded.has(this.view)) return views[this.view]![1]();
     return html`<main class="page">${this.problem ? html`<p class="banner error" role="alert">${this.problem}</p>` : skeleton()}</main>`;
   }

@@ -143,8 +143,9 @@ customElements.define("pal-file", FileCard);
 
 /** <pal-said>: what a person wrote, with the files that came along. */
 class Said extends LitElement {
-  static properties = { text: {}, item: {}, files: { attribute: false }, found: { state: true }, whole: { state: true } };
+  static properties = { text: {}, item: {}, files: { attribute: false }, carries: { attribute: false }, found: { state: true }, whole: { state: true } };
   whole = false; // a long one, shown to its end
+  carries = 0; // files of a message that waits
   text = "";
   item = "";
   files: FileRef[] = [];
@@ -157,7 +158,7 @@ class Said extends LitElement {
   willUpdate(changed: Map<string, unknown>): void {
     if (!changed.has("text") && !changed.has("item")) return;
     this.found = known.get(this.item) ?? [];
-    if (!this.found.length && this.item && hints(this.text)) void this.look();
+    if (!this.found.length && this.item && (hints(this.text) || this.carries)) void this.look();
   }
 
   private async look(): Promise<void> {
@@ -167,7 +168,7 @@ class Said extends LitElement {
   }
 
   render(): unknown {
-    const files = this.files.length ? this.files : this.hinted ? this.found : [];
+    const files = this.files.length ? this.files : this.hinted || this.carries ? this.found : [];
     const confirmed = this.hinted && this.found.length > 0;
     const lines = confirmed ? spoken(this.text).split("\n") : [];
     const notes = lines.filter((line) => line.startsWith(UNHEARD));

@@ -15,7 +15,13 @@ async function patch(keys: string[], change: Payload): Promise<void> {
 }
 
 export const pin = (row: Payload): Promise<void> => patch([row.key], { pinned: !row.pinned });
-export const tag = (keys: string[], tags: string[]): Promise<void> => patch(keys, { tags: tags.length ? tags : null });
+
+/** Give the conversations their tags: each keeps those it has, but for the ones taken away. */
+export async function tag(rows: Payload[], added: string[], removed: string[]): Promise<void> {
+  const made = (row: Payload): string[] => [...new Set([...(row.tags ?? []), ...added])].filter((one) => added.includes(one) || !removed.includes(one));
+  await Promise.all(rows.map((row) => store.ask("sessions.patch", { key: row.key, tags: made(row).length ? made(row) : null })));
+  await store.list();
+}
 
 /** Put away, or bring back; either can be taken back. */
 export async function archive(keys: string[], away = true): Promise<void> {

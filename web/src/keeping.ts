@@ -94,16 +94,20 @@ class Keeping extends Part {
 
   private tagging(): unknown {
     const all = Object.keys(store.tags);
-    const now = this.rows.length === 1 ? (this.rows[0]!.tags ?? []) : [];
+    const several = this.rows.length > 1;
+    const has: string[] = [...new Set<string>(this.rows.flatMap((row) => row.tags ?? []))];
+    const now = several ? [] : has;
     const done = (event: Event) => {
       event.preventDefault();
       const text = this.querySelector<HTMLInputElement>("dialog input[type=text]")!.value;
+      const gone = [...this.querySelectorAll<HTMLInputElement>("dialog input[name=gone]:checked")].map((box) => box.value);
       this.close();
-      void tag(this.rows.map((row) => row.key), text.split(",").map((one) => one.trim()).filter(Boolean));
+      void tag(this.rows, text.split(",").map((one) => one.trim()).filter(Boolean), several ? gone : has);
     };
-    return html`<form @submit=${done}><label>${tr`Tags, with commas between them`}<input type="text" list="known-tags" .value=${now.join(", ")} maxlength="400"></label>
+    return html`<form @submit=${done}><label>${several ? tr`Tags to add, with commas between them` : tr`Tags, with commas between them`}<input type="text" list="known-tags" .value=${now.join(", ")} maxlength="400"></label>
       <datalist id="known-tags">${all.map((one) => html`<option value=${one}></option>`)}</datalist>
       ${all.length ? html`<p class="tag-row">${all.map((one) => html`<button type="button" class="tag" @click=${() => this.add(one)}>${one}</button>`)}</p>` : nothing}
+      ${several && has.length ? html`<fieldset class="gone"><legend>${tr`Tags to take away`}</legend>${has.map((one) => html`<label><input type="checkbox" name="gone" value=${one}> ${one}</label>`)}</fieldset>` : nothing}
       <div class="actions"><button type="submit" class="primary">${tr`Save`}</button></div></form>`;
   }
 

@@ -13,9 +13,9 @@ import "./aloud";
 import { mark, read } from "./trust";
 import { tr } from "./words";
 
-const waits = { sending: tr`Sending…`, waiting: tr`Waiting`, taken: tr`Added to this reply`, failed: tr`Not sent` };
+const waits = { sending: tr`Sending…`, waiting: tr`Waiting`, after: tr`After this reply`, taken: tr`Added to this reply`, failed: tr`Not sent` };
 const details: Record<string, string> = {
-  sending: "", waiting: tr`will be answered after the current reply`, taken: tr`the agent has read it`, failed: tr`try again`,
+  sending: "", waiting: tr`the agent reads it with its next step`, after: tr`will be answered after the current reply`, taken: tr`the agent has read it`, failed: tr`try again`,
 };
 
 const thought = (text: string, live: boolean): unknown =>
@@ -113,21 +113,34 @@ function pressed(item: Item): unknown {
 }
 
 async function back(item: Item, write = false): Promise<void> {
+  if (write && item.carries && !item.given) item.given = await again(item.item, []); // it is asked for while it is there
   if (!(await store.takeBack(item.id.slice("sent:".length)))) store.toast(tr`It is being answered already.`);
   else if (write) (document.querySelector("pal-composer") as any)?.restore(item.text, item.given ?? []);
 }
 
+/** What can be done with a message that waits for the end of the run. */
+function moves(item: Item): unknown {
+  const run = item.id.slice("sent:".length);
+  const line = store.talk.line;
+  const at = line.indexOf(run);
+  if (at < 0 || !store.client.has("chat.queue")) return nothing;
+  return html`${store.talk.running && !item.carries && !item.files?.length ? act("bolt", tr`Send now, into this reply`, () => void store.arrange(run, "steer")) : nothing}
+    ${at > 0 ? act("up", tr`Move up`, () => void store.arrange(run, "up")) : nothing}${at < line.length - 1 ? act("down", tr`Move down`, () => void store.arrange(run, "down")) : nothing}`;
+}
+
 function user(item: Item, edit: (item: Item) => void): unknown {
   if (item.text.startsWith("[Canvas] The person used ")) return pressed(item);
+  const wait = item.wait === "waiting" && item.after ? "after" : item.wait;
   return html`<div class="bubble ${item.wait ?? ""}">
       ${item.images.length ? html`<div class="pictures">${item.images.map((src) => html`<img class="zooms" tabindex="0" role="button" src=${src} alt=${tr`attached picture`}>`)}</div>` : nothing}
       ${mark(item.source, tr`Not written by you:`)}
-      <pal-said .text=${item.text} .item=${item.item ?? ""} .files=${item.files ?? []}></pal-said>
+      <pal-said .text=${item.text} .item=${item.item ?? ""} .files=${item.files ?? []} .carries=${item.carries ?? 0}></pal-said>
     </div>
     <footer class="bar">
-      ${item.wait ? html`<span class="wait" title=${details[item.wait] ?? ""} role="status">${item.wait === "failed" || item.wait === "taken" ? nothing : html`<i class="spin" aria-hidden="true"></i>`}${waits[item.wait]}</span>` : nothing}
+      ${wait ? html`<span class="wait" title=${details[wait] ?? ""} role="status">${wait === "failed" || wait === "taken" ? nothing : wait === "after" ? icon("clock") : html`<i class="spin" aria-hidden="true"></i>`}${waits[wait]}</span>` : nothing}
+      ${moves(item)}
       ${item.wait === "failed" ? act("retry", tr`Send again`, () => void back(item).then(() => store.send(item.text, item.given))) : nothing}
-      ${item.wait === "waiting" || item.wait === "failed" ? html`${act("edit", tr`Take back and edit`, () => void back(item, true))}${act("close", tr`Take back`, () => void back(item))}` : nothing}
+      ${item.wait === "waiting" || item.wait === "failed" ? html`${item.bound && !item.given ? nothing : act("edit", tr`Take back and edit`, () => void back(item, true))}${act("close", tr`Take back`, () => void back(item))}` : nothing}
       ${item.entry && store.client.has("sessions.rewind") ? act("edit", tr`Edit`, () => edit(item)) : nothing}
       ${act("copy", tr`Copy`, () => void copy(item.text))}${versions(item)}
     </footer>`;

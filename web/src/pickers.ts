@@ -25,7 +25,7 @@ function thinking(row: Payload): unknown {
 function model(row: Payload): unknown {
   const current = row.model ? `${row.modelProvider}/${row.model}` : "";
   const choices: Choice[] = store.models.map((m) => ({
-    value: `${m.provider}/${m.id}`, label: m.name, group: m.provider, hint: [m.contextWindow ? tr`${count(m.contextWindow)} context` : "", m.reasoning ? "thinks" : "", m.input?.includes("image") ? "sees" : ""].filter(Boolean).join(" · "),
+    value: `${m.provider}/${m.id}`, label: m.name, group: m.provider, hint: [m.contextWindow ? tr`${count(m.contextWindow)} context` : "", m.reasoning ? tr`thinks` : "", m.input?.includes("image") ? tr`sees` : ""].filter(Boolean).join(" · "),
   }));
   const usual = row.defaults?.model ? `${row.defaults.modelProvider}/${row.defaults.model}` : "";
   choices.unshift({ value: NONE, label: tr`Default`, hint: usual });
@@ -33,13 +33,16 @@ function model(row: Payload): unknown {
   return html`<pal-menu class="pick-model" label=${tr`Model`} glyph="spark" .shown=${known?.name ?? row.model ?? tr`Model`} .choices=${choices} .value=${row.modelOverride || row.providerOverride ? current : current === usual ? NONE : current} @choose=${choose("model")}></pal-menu>`;
 }
 
-const words = (...names: string[]): Choice[] => names.map((name) => ({ value: name, label: upper(name) }));
+const NAMES: Record<string, string> = { on: tr`On`, off: tr`Off`, auto: tr`Auto`, full: tr`Full`, stream: tr`Stream` };
+const named = (word: string): string => NAMES[word] ?? upper(word);
+const words = (...names: string[]): Choice[] => names.map((name) => ({ value: name, label: named(name) }));
 
 function simple(row: Payload, field: string, label: string, glyph: string, choices: Choice[]): unknown {
   const raw = row[field];
   const value = raw === undefined || raw === null ? NONE : raw === true ? "on" : raw === false ? "off" : String(raw);
-  const all = [{ value: NONE, label: tr`Default` }, ...choices];
-  const shown = value === NONE ? label : `${label}: ${value}`;
+  const usual = String(row.defaults?.[field] ?? "off");
+  const all = [{ value: NONE, label: tr`Inherited: ${named(usual)}` }, ...choices];
+  const shown = `${label}: ${named(value === NONE ? usual : value)}`;
   return html`<pal-menu class="pick-${field.replace(/(Mode|Level)$/, "")}" label=${label} glyph=${glyph} .shown=${shown} .choices=${all} .value=${value}
     @choose=${(e: CustomEvent) => void store.patch({ [field]: e.detail === NONE ? null : field === "fastMode" && e.detail !== "auto" ? e.detail === "on" : e.detail })}></pal-menu>`;
 }

@@ -85,7 +85,7 @@ export class Store {
   outgoing = new Map<string, Outgoing>();
   beside = new Map<string, Transcript>(); // conversations that are followed besides the open one, by key
   joins = 0;
-  guard: () => boolean = () => true; // whether the page in view may be left
+  guard: () => boolean | Promise<boolean> = () => true; // whether the page in view may be left
   demo = false; // nobody chose a model yet
   onready: () => void = () => {}; // the gateway is there, and may be another than before
   begin: () => Promise<boolean> = async () => false; // whether a first run is wanted
@@ -155,7 +155,12 @@ export class Store {
   }
 
   go(view: string, key = "", entry = ""): void {
-    if (!this.guard()) return;
+    const may = this.guard();
+    if (may instanceof Promise) void may.then((yes) => yes && this.move(view, key, entry));
+    else if (may) this.move(view, key, entry);
+  }
+
+  private move(view: string, key: string, entry: string): void {
     this.sought = entry;
     const path = `${BASE}/${view === "chat" ? `chat/${encodeURIComponent(key || this.key || this.main)}` : view}`;
     if (path !== location.pathname) history.pushState(null, "", path);
@@ -408,7 +413,7 @@ export class Store {
       this.looked(key);
     }
     if (payload.reason === "reset" && key === this.key) this.canvas = null;
-    if (["reset", "rewind"].includes(payload.reason) && key === this.key) void this.load();
+    if (["reset", "rewind", "queue"].includes(payload.reason) && key === this.key) void this.load();
     const edge = payload.phase === "end" || payload.phase === "error";
     if (!old?.derivedTitle || edge) setTimeout(() => void this.list(), 300);
   }
@@ -456,7 +461,7 @@ export class Store {
     try {
       const answer = await this.client.request<Payload>("chat.send", params, true);
       this.forget(out.run);
-      if (out.key === this.key) this.talk.mark(out.run, answer.aborted !== undefined || answer.status === "ok" ? null : "waiting");
+      if (out.key === this.key) this.talk.mark(out.run, answer.aborted !== undefined || answer.status === "ok" ? null : "waiting", answer.after);
     } catch (error) {
       out.failed = true;
       void put(OUTGOING + out.run, out);
@@ -479,6 +484,20 @@ export class Store {
     this.talk.mark(run, null);
     this.changed();
     return true;
+  }
+
+  /** Put a message that waits before or behind its neighbour; or have the run that goes on read it. */
+  async arrange(run: string, how: "up" | "down" | "steer"): Promise<void> {
+    const order = this.talk.line;
+    const at = order.indexOf(run);
+    const to = how === "up" ? at - 1 : at + 1;
+    if (how !== "steer") [order[at], order[to]] = [order[to]!, order[at]!];
+    const key = this.key;
+    const answer = await this.ask("chat.queue", { sessionKey: key, ...(how === "steer" ? { steer: run } : { order }) });
+    if (!answer || key !== this.key) return;
+    if (how === "steer" && !answer.steered) this.toast(tr`This reply reads nothing more; it is answered next.`);
+    this.talk.wait(answer.queued);
+    this.changed();
   }
 
   /** Say something in the place of an earlier message; what was said there before stays beside it. */
@@ -515,6 +534,10 @@ export class Store {
     // One that nobody wrote into yet is as good as a new one.
     const empty = agent ? undefined : this.sessions.find((row) => row.key !== this.main && /:(?:dashboard|web):[0-9a-f-]+$/.test(row.key) && !row.label && !row.lastMessagePreview && !row.hasActiveRun && (!row.derivedTitle || row.derivedTitle === row.key));
     const made = empty ?? (await this.ask("sessions.create", agent ? { agentId: agent } : {}));
+    if (made && this.wanted.tag) { // begun in a tag, it has it
+      await this.ask("sessions.patch", { key: made.key, tags: [this.wanted.tag] });
+      await this.list();
+    }
     if (made) this.go("chat", made.key);
   }
 

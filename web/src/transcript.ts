@@ -39,6 +39,9 @@ export interface Item {
   item?: string; // the message it answers, in the inbox
   seq?: number;
   wait?: Wait;
+  after?: boolean; // it waits for the end of the run, rather than being read by it
+  carries?: number; // files that came with it, to be asked for
+  bound?: boolean; // it has pictures that are not here: it cannot be written anew
   versions?: string[]; // what was said in its place, itself among it
   source?: string; // who wrote it, where that is not the owner
   last?: boolean; // the last of a turn: carries the buttons
@@ -135,13 +138,21 @@ export class Transcript {
     this.live = { run: flight.runId, blocks, over: false };
   }
 
-  /** Messages that wait on the gateway and were not sent from here, or before this page was loaded. */
-  private wait(queued: Payload[]): void {
+  /** Messages that wait on the gateway, in their order there: those sent from here, from elsewhere, or before this page was loaded. */
+  wait(queued: Payload[]): void {
+    this.touch();
     for (const one of queued) {
-      if (this.pending.some((p) => p.run === one.runId)) continue;
-      const text = one.files ? `${one.text}${one.text ? "\n" : ""}📎 ${one.files}` : one.text;
-      this.pending.push({ run: one.runId, said: one.text.trim(), item: { id: `sent:${one.runId}`, kind: "user", blocks: [], text, images: [], at: one.at, wait: "waiting" } });
+      const known = this.pending.find((p) => p.run === one.runId);
+      if (known) known.item = { ...known.item, after: one.after, item: one.item };
+      else this.pending.push({ run: one.runId, said: one.text.trim(), item: { id: `sent:${one.runId}`, kind: "user", blocks: [], text: one.text, images: [], at: one.at, wait: "waiting", after: one.after, item: one.item, carries: one.files, bound: one.images > 0 } });
     }
+    const place = (p: Pending) => queued.findIndex((one) => one.runId === p.run) + 1 || queued.length + 1;
+    this.pending.sort((a, b) => place(a) - place(b));
+  }
+
+  /** Those that wait for the end of the run and can be moved, in their order. */
+  get line(): string[] {
+    return this.pending.filter((p) => p.item.after && p.item.wait === "waiting").map((p) => p.run);
   }
 
   /** Older lines, put in front. */
@@ -302,6 +313,10 @@ export class Transcript {
       if (text) this.note(text, "info");
       return false;
     }
+    if (event.state === "aborted" && event.runId !== this.live?.run && this.pending.some((p) => p.run === event.runId && p.item.wait === "waiting")) {
+      this.mark(event.runId, null); // taken back, perhaps in another tab
+      return false;
+    }
     for (const notice of event.notices ?? []) this.note(String(notice), "info");
     if (event.state === "error") this.note(event.errorMessage ?? tr`The run failed.`, "error");
     const live = this.live;
@@ -332,11 +347,11 @@ export class Transcript {
   }
 
   /** A sent message changed its state; `null` takes it away. */
-  mark(run: string, wait: Wait | null): void {
+  mark(run: string, wait: Wait | null, after?: boolean): void {
     this.touch();
     const found = this.pending.find((p) => p.run === run);
     if (!found) return;
-    if (wait) found.item = { ...found.item, wait };
+    if (wait) found.item = { ...found.item, wait, after };
     else this.pending = this.pending.filter((p) => p !== found);
   }
 

@@ -168,7 +168,7 @@ class Why extends LitElement {
       await this.load();
     } catch (error) {
       const why = (error as Error).message;
-      if (!force && why.includes("--force") && confirm(tr`${why}\n\nDo it all the same?`)) await this.restore(verb, true);
+      if (!force && why.includes("--force") && (await (await import("./sure")).sure(tr`${why}\n\nDo it all the same?`, tr`Do it`))) await this.restore(verb, true);
       else this.problem = why;
     }
   }

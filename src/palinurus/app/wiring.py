@@ -115,6 +115,7 @@ class AppParts:
         self.drain_seconds = 0.0  # what running turns get to end by themselves
         self.closers: list[Callable[[], Awaitable[None]]] = []  # called from the last to the first
         self.wrap_model: Callable[[Model], Model] = lambda model: model  # tests put something around it
+        self._switched: dict[str, SessionRecord] = {}
         self.restart: Callable[[float], None] | None = None  # how a gateway around this begins again
 
     def wire(self) -> None:
@@ -263,6 +264,7 @@ class AppParts:
         """What goes on beside messages: commands, sub-agents, jobs and heartbeats, webhooks, promises, questions."""
         settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
         self.processes = make_command_table(settings, self._environ, store, clock, inbox=inbox, nodes=self.nodes.open)
+        preparer.editors.hold = self.processes.hold_still
         self.subagents = SubagentControl(
             SubagentParts(
                 settings=settings,
@@ -278,10 +280,7 @@ class AppParts:
             )
         )
         triggers = TriggerPort(
-            settings=settings,
-            store=store,
-            clock=clock,
-            inbox=inbox,
+            *(settings, store, clock, inbox),
             post=make_webhook_poster(self.web.egress),
             say=self.post.say,
             channels=self.channels,
@@ -294,14 +293,12 @@ class AppParts:
         self.promises = PromiseFollower(store, make_promise_check(self.processes, self.subagents, self.scheduler))
         for follower in (self.subagents.watch, self.promises, self.admission.guests, self.pipeline.drafts):
             inbox.feeds.follow(follower)
-        self.approvals = ApprovalBoard(
-            store, clock, os.path.join(settings.home, APPROVALS_FILE), lambda: inbox.draining
-        )
+        rules = os.path.join(settings.home, APPROVALS_FILE)
+        self.approvals = ApprovalBoard(store, clock, rules, lambda: inbox.draining)
 
     def _wire_turns(self, model: Model, preparer: RunPreparer, sources: PromptSources) -> None:
         """Who does a turn, and who does a command."""
         settings, agents, inbox = self.settings, self.settings.agents, self.dispatcher
-        self._switched: dict[str, SessionRecord] = {}
         self.tapes = parts.make_tapes(self.catalog, self.store, self.hooks, self.channels, look=self._watch.last)
         compactions = make_compactions(
             *(settings, model, self._models, self.catalog),
@@ -373,6 +370,7 @@ class AppParts:
             canvas=self.canvas,
             ears=self.ears,
             nodes=self.nodes,
+            editors=preparer.editors,
             fleet=getattr(self.store, "fleet", None),
             schedules=self.scheduler,
             keep=make_upload_saver(settings, self.web.egress, self.clock, self.store),
@@ -389,9 +387,9 @@ class AppParts:
         message = message or self.reader.read(inbound, self.reader.route(inbound))
         accepted = await self.dispatcher.submit(inbound, sink, message)
         if not accepted.duplicate and self.hooks.has("message_received"):
-            where = {"channel": inbound.target.channel, "sessionKey": str(message.route.key)}
+            where = {"channel": inbound.target.channel, "sessionKey": str(message.route.key), "messageId": accepted.id}
             told = {"from": inbound.sender.id, "content": inbound.text, "timestamp": inbound.at, **where}
-            self.hooks.observe("message_received", {**told, "messageId": accepted.id})
+            self.hooks.observe("message_received", told)
         return accepted
 
     async def _close_models(self) -> None:

@@ -27,7 +27,7 @@ class ChannelEntry(msgspec.Struct, frozen=True):
 CHANNELS: dict[str, ChannelEntry] = {
     "spool": ChannelEntry("palinurus.channels.spool:SpoolChannel", own=True),
     "discord": ChannelEntry("palinurus.channels.discord.channel:make_discord_channel", "discord", "discord"),
-    "telegram": ChannelEntry("palinurus.channels.telegram.channel:make_telegram_channel", "telegram", "telegram"),
+    "telegram": ChannelEntry("palinurus.channels.telegram.channel:make_telegram_channel"),
     "irc": ChannelEntry("palinurus.channels.irc.channel:make_irc_channel"),
     "signal": ChannelEntry("palinurus.channels.signal.channel:SignalChannel"),
     "slack": ChannelEntry("palinurus.channels.slack.channel:SlackChannel", "slack_sdk", "slack"),

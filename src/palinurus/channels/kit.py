@@ -103,7 +103,7 @@ class ChannelKit(msgspec.Struct, frozen=True):
     def secret(self, key: str) -> Secret:
         """A secret of the account. Raises ConfigError when it is not set."""
         found = read_secret(self.own.get(key))
-        if not found:
+        if not found.reveal().strip():  # what is signed with nothing, anybody can sign
             raise self.wrong(key, hint="set it, best as ${NAME} of the environment")
         return found
 
@@ -114,9 +114,12 @@ class ChannelKit(msgspec.Struct, frozen=True):
             return self.secret(key)
         try:
             with open(os.path.expanduser(path), encoding="utf-8") as source:
-                return Secret(source.read(20_000).strip())
+                found = source.read(20_000).strip()
         except (OSError, UnicodeDecodeError) as exc:
             raise self.wrong(file, what=f"cannot be read: {exc}") from exc
+        if not found:
+            raise self.wrong(file, what="names an empty file")
+        return Secret(found)
 
     def text(self, key: str, usual: str = "") -> str:
         """A text of the account's section, or the usual one."""

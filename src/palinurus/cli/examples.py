@@ -47,7 +47,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sandbox": ("pal sandbox explain", "pal sandbox test"),
     "security": ("pal security audit",),
     "backup": ("pal backup create", "pal backup verify FILE", "pal backup restore FILE"),
-    "extras": ("pal extras", "pal extras add telegram"),
+    "extras": ("pal extras", "pal extras add slack"),
     "profiles": ("pal profiles", "pal --profile work chat"),
     "config": (
         "pal config",

@@ -303,7 +303,7 @@ def _try(where: str, args: list[str], line: list[str]) -> int:
         return 141
     except OSError as exc:
         if exc.errno in _DISK:
-            where = exc.filename or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
+            where = exc.filename or _find_full() or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
             return _say(f"{where} cannot be written: {exc.strerror}", _DISK[exc.errno], 74)  # EX_IOERR
         if not exc.filename:  # not the machine's files, but a mistake of ours
             return _confess(exc)
@@ -312,6 +312,15 @@ def _try(where: str, args: list[str], line: list[str]) -> int:
         )
     except Exception as exc:  # noqa: BLE001 - a border: nobody above takes it
         return _confess(exc)
+
+
+def _find_full() -> str:
+    """The output, if that is what finds no room."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return "what is printed"
+    return ""
 
 
 def _confess(exc: Exception) -> int:

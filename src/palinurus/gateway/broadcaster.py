@@ -42,6 +42,7 @@ class RunBroadcaster:
         reader.shown = self.running
         self._runs: dict[str, RunView] = {}  # by inbox id
         self._names: dict[str, str] = {}  # run id -> inbox id
+        self._called: OrderedDict[str, str] = OrderedDict()  # inbox id -> run id, of those that were told of lately
         self._aliases: dict[str, list[str]] = {}  # inbox id -> run ids of messages that were taken into its run
         self._ended: OrderedDict[str, tuple[RunView, AgentEnd]] = OrderedDict()
         self._starters: OrderedDict[str, str] = OrderedDict()  # run id -> connection
@@ -74,6 +75,11 @@ class RunBroadcaster:
         """A run by what its client calls it, or by its inbox id, if it is known and not over."""
         return self._runs.get(self._names.get(ident, ident))
 
+    def name_run(self, item: str) -> str:
+        """What clients call the run of an inbox id, if it was lately; else "". A page knows by it which lines of the
+        history it has seen live."""
+        return self._called.get(item, "")
+
     def end(self, ident: str) -> tuple[RunView, AgentEnd] | None:
         """How a run ended, if that was lately."""
         return self._ended.get(ident)
@@ -100,6 +106,9 @@ class RunBroadcaster:
         run.conn = self._starters.pop(ident, "")
         self._runs[item] = run
         self._names[ident] = item
+        self._called[item] = ident
+        while len(self._called) > ENDED:
+            self._called.popitem(last=False)
 
     on_started = on_accepted
 
@@ -204,8 +213,8 @@ class RunBroadcaster:
         row = await self._reader.find_row(session) if told < len(shown) else None
         for number, entry in enumerate(shown[told:], told + 1):
             message = project_entry(entry, number)
-            if (run := self._runs.get(entry.item)) is not None:
-                mark_run(message, run.id)
+            if run := self.name_run(entry.item):
+                mark_run(message, run)
             payload = {
                 "sessionKey": session,
                 "message": message,

@@ -224,6 +224,8 @@ class GatewayClients(ClientHub):
         self.leave(member.conn)
         if self._nodes is not None:
             self._nodes.leave(member.conn)
+        if self.host.program is not None and self.host.program.editors is not None:
+            self.host.program.editors.leave(member.conn)
         self._stir()
 
     # --- what methods see -------------------------------------------------------------------------------------------

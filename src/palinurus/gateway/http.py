@@ -131,8 +131,10 @@ def decode_body(decoder: msgspec.json.Decoder[S], data: bytes, *, strict: bool =
 
 
 def join_headers(request: BaseRequest) -> dict[str, str]:
-    """Names in lower case; a header that came twice is one with a comma."""
-    return {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
+    """Names in lower case; a header that came twice is one with a comma. What is no UTF-8 is replaced: who signs or
+    compares a value need not know of half characters."""
+    joined = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
+    return {key: value.encode("utf-8", "replace").decode() for key, value in joined.items()}
 
 
 # Errors of the program. The first class that fits wins, so children stand before parents.

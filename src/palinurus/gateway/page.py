@@ -11,8 +11,10 @@ import hashlib
 import html
 import os
 import re
+from collections.abc import Mapping
 
 import msgspec
+from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import Response
 
 from palinurus import __version__
@@ -105,7 +107,8 @@ def read_workspace_media(source: str, settings: Settings) -> tuple[bytes, str] |
 
 
 VIEWS = (  # as in web/src/control.ts
-    "overview|usage|channels|sessions|agents|models|skills|integrations|memory|cron|access|config|logs|debug|setup|fleet"
+    "overview|usage|channels|sessions|agents|models|skills|integrations|memory|cron|nodes|fleet|access|config|logs|debug"
+    "|setup"
 )
 OTHER_FILES = r"favicon\.svg|icon-\d+\.png|manifest\.webmanifest|sw\.js|stage\.html"
 PAGE_PATHS = compile_late(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|{OTHER_FILES})")
@@ -162,7 +165,17 @@ class WebPage:
 
     async def answer(self, visit: RouteRequest) -> Response:
         """The `file` of the path, or the page itself; 304 to a browser that has it, 404 for what is not there."""
-        name, asked = visit.match["file"] or "index.html", visit.request.headers
+        return await self._reply(visit.match["file"] or "index.html", visit.request.headers)
+
+    async def answer_lost(self, request: BaseRequest) -> Response | None:
+        """To a browser at an address where nothing is: the page, which says so. None: whoever asks is none."""
+        if request.method != "GET" or "text/html" not in request.headers.get("Accept", ""):
+            return None
+        answer = await self._reply("index.html", {})
+        answer.set_status(404)
+        return answer
+
+    async def _reply(self, name: str, asked: Mapping[str, str]) -> Response:
         found, staged = self._files.get(name), name == "stage.html"
         if found is None:  # in a thread: packing what draws diagrams takes a while
             found = await asyncio.to_thread(self._find, name)

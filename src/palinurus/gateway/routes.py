@@ -96,6 +96,7 @@ _LATER: dict[str, RouteHandler] = {  # loaded when somebody asks
 CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
 SHARE_PATHS = compile_late(r"/share/(?P<token>[\w-]{32})")
+PROGRAMS = ("/v1/", "/mcp", "/hooks/", "/channels/", "/tools/", "/reach/", "/share/", "/push/", "/__openclaw__/")
 PAGE_ROUTES = frozenset(
     ("config", "avatar", "media", "canvas", "share", "docs", "page", "push")
 )  # also under the base path
@@ -142,3 +143,9 @@ def find_routes(path: str, gateway: GatewaySettings) -> list[tuple[HttpRoute, re
     inside = (path[len(base) :] or "/") if f"{path}/".startswith(f"{base}/") and gateway.page else ""
     found = ((row, row.pattern.fullmatch(inside if row.name in PAGE_ROUTES else path)) for row in ROUTES)
     return [(row, match) for row, match in found if match]
+
+
+def is_page_place(path: str, gateway: GatewaySettings) -> bool:
+    """Could people look for the page there? Not where only programs ask, nor beside the page's base path."""
+    inside = path.removeprefix(gateway.page_base)
+    return gateway.page and f"{path}/".startswith(f"{gateway.page_base}/") and not inside.startswith(PROGRAMS)

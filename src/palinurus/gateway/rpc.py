@@ -137,6 +137,7 @@ EVENTS: dict[str, GatewayEventKind] = {
     "node.invoke.request": GatewayEventKind(NODE, kept=False, nodes=True),
     "node.invoke.cancel": GatewayEventKind(NODE, kept=False, listed=False, nodes=True),
     "node.event": GatewayEventKind(READ, kept=False, listed=False),
+    "editor.request": GatewayEventKind(ADMIN, kept=False, listed=False),
     "exec.approval.requested": GatewayEventKind(APPROVALS),
     "exec.approval.resolved": GatewayEventKind(APPROVALS),
     "plugin.approval.requested": GatewayEventKind(APPROVALS),

@@ -29,7 +29,7 @@ from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.listener import OTHER_LOOPBACK, ConnectionListener, bind_sockets, explain_bind_failure
 from palinurus.gateway.page import WebPage
 from palinurus.gateway.port import GatewayHost
-from palinurus.gateway.routes import RouteAnswer, find_routes
+from palinurus.gateway.routes import RouteAnswer, find_routes, is_page_place
 from palinurus.gateway.tls import load_certificate
 from palinurus.gateway.token import PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
@@ -234,6 +234,9 @@ class GatewayServer:
         path = to_local_path(request.path, self.host.settings.webhooks)
         rows = find_routes(path, self.host.settings.gateway)
         if not rows:
+            lost = await self.page.answer_lost(request) if is_page_place(path, self.host.settings.gateway) else None
+            if lost is not None:
+                return "-", lost
             return "-", HttpFault(404, "there is nothing here", "not_found", code="not_found")
         wanted = "GET" if request.method == "HEAD" else request.method
         found = next(((row, match) for row, match in rows if row.method == wanted), None)

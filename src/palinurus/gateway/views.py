@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config.settings import AgentSettings
+from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode
 from palinurus.core.levels.thinking import ThinkingRow, make_thinking_row
 from palinurus.core.spoken import read_spoken
 from palinurus.core.stream.answer import read_answer
@@ -96,6 +97,9 @@ class SessionReader:
             "modelProvider": model.ref.provider,
             "model": model.ref.model,
             "contextTokens": agent.context_tokens or model.context_window,
+            "fastMode": resolve_fast_mode(model, LevelRequest(agent=agent.fast_default)).mode or "off",
+            "verboseLevel": agent.verbose_default,
+            "reasoningLevel": agent.reasoning_default,
             **msgspec.to_builtins(self.levels(model)),
         }
 

@@ -23,7 +23,7 @@ from palinurus.errors import Draining, NotFound, QueueFull, StateError
 from palinurus.inbox import control, queue, running
 from palinurus.inbox.dismiss import MessageDismisser
 from palinurus.inbox.feed import RunFeeds
-from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
+from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues, WaitingMessages
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader, QueueRules, check_room
 from palinurus.inbox.peers import PeerNews
 from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, find_burst_policy, resolve_policy
@@ -94,6 +94,7 @@ class Dispatcher:
             reread=self._rules.reread,
             step=self._step,
         )
+        self.waiting = WaitingMessages(store, self._book, reader, self._step)
         self.draining = False
 
     def attach(
@@ -179,7 +180,7 @@ class Dispatcher:
             inbound, settings = message.inbound, self._settings.queue
             rules = rules or resolve_policy(inbound, NO_OVERRIDES, settings, message.inline.queue)
             arrived = queue.ArrivalEvent(
-                queue.make_row(item.id, inbound, rules, asyncio.get_running_loop().time()), rules
+                running.make_row(item.id, inbound, rules, asyncio.get_running_loop().time()), rules
             )
             self._step(item.session, item.lane, arrived, message)
 
@@ -193,7 +194,7 @@ class Dispatcher:
     async def _restore(self, rows: list[InboxRow], *, first: bool = False) -> int:
         for row in rows:
             message, rules = await self._rules.reread(row)
-            made = queue.make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
+            made = running.make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
             self._step(row.session, row.lane, queue.RestoreEvent(made, first))
         return len(rows)
 
@@ -249,11 +250,10 @@ class Dispatcher:
 
     def _start(self, claim: RunClaim, message: InboxMessage | None = None) -> None:
         pass_crashpoint("claim.after")
-        session, lane = claim.session, claim.lane
-        message = message or self._reader.reopen(claim)
+        session, lane, message = claim.session, claim.lane, message or self._reader.reopen(claim)
         inbound = message.inbound
         self._pump.free(session)
-        started = queue.ClaimEvent(claim.id, queue.get_place(inbound), alone=claim.attempts > 1)
+        started = queue.ClaimEvent(claim.id, running.get_place(inbound), alone=claim.attempts > 1)
         (effect,) = self._step(session, lane, started)
         if isinstance(effect, queue.SettleEffect):
             self._tasks.start(self._unrun(claim, inbound, effect.verdict))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
-from palinurus.inbox.message import CONTROL_LANE
-from palinurus.inbox.queue import IDLE, Effect, QueueEvent, QueueRow, SessionQueue, step_queue
+from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader
+from palinurus.inbox.queue import IDLE, Effect, HurryEvent, MoveEvent, QueueEvent, QueueRow, SessionQueue, step_queue
 from palinurus.store.port import RunClaim, Store
 from palinurus.tasks import TaskSet
 
@@ -181,6 +182,46 @@ class SessionQueues:
     def list_doomed(self, session: str) -> list[QueueRow]:
         """Messages that shall not run, and whose end is not known to be on disk."""
         return [row for row in self.state(session).rows if row.state == "doomed"]
+
+
+# What waits, as whoever wrote it may still change it. An order is on disk before it is told. Being read by the run at
+# once is a wish: killed before the run has read it, the message waits again, as it was sent.
+
+
+class WaitingMessages:
+    """Implements `services.inbox.WaitingPort`. `step` is the dispatcher's."""
+
+    def __init__(
+        self,
+        store: Store,
+        book: SessionQueues,
+        reader: MessageReader,
+        step: Callable[[str, str, QueueEvent, InboxMessage | None], object],
+    ) -> None:
+        self._store = store
+        self._book = book
+        self._reader = reader
+        self._step = step
+
+    async def move(self, session: str, ids: Sequence[str]) -> list[str]:
+        """See the port."""
+        order = await self._store.rearrange(session, ids)
+        self._step(session, self._book.lane(session), MoveEvent(tuple(order)), None)
+        return order
+
+    async def hurry(self, item: str) -> bool:
+        """See the port."""
+        row = await self._store.item(item)
+        message = self._reader.reopen(row) if row is not None and row.state == "queued" else None
+        if row is None or message is None or message.control or message.inbound.files:
+            return False  # files are looked at before a turn begins
+        self._step(row.session, row.lane, HurryEvent(row.id), message)
+        return self.get_place(row.session, row.id) == "run"
+
+    def get_place(self, session: str, item: str) -> Literal["", "run", "line"]:
+        """See the port."""
+        known = self._book.row(session, item)
+        return "" if known is None else "run" if known.state in ("handed", "taken") else "line"
 
 
 class Lanes:

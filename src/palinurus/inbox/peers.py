@@ -21,7 +21,7 @@ from palinurus.inbox.lanes import SessionQueues
 from palinurus.inbox.message import InboxMessage
 from palinurus.inbox.policy import QueuePolicy
 from palinurus.inbox.queue import QueueEvent
-from palinurus.inbox.running import ActiveRun, make_refused_end
+from palinurus.inbox.running import ActiveRun, make_refused_end, make_row
 from palinurus.store.news import StoreNews
 from palinurus.store.port import InboxRow, Store
 from palinurus.tasks import TaskSet
@@ -80,7 +80,7 @@ class PeerNews:
         run = self._running.get(news.session)
         if row is None or row.state != "queued" or self._book.row(row.session, row.id) is not None:
             return
-        made = queue.make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
+        made = make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
         arrived = queue.ArrivalEvent(made, rules) if run is not None else queue.RestoreEvent(made)
         self._step(row.session, row.lane, arrived, message)
 
@@ -90,6 +90,11 @@ class PeerNews:
     async def _absorbed(self, news: StoreNews) -> None:
         await self._taken(news)
         self._feeds.merge(news.key, news.detail)
+
+    async def _moved(self, news: StoreNews) -> None:
+        waits = await self._store.list_waiting(news.session)
+        order = queue.MoveEvent(tuple(row.id for row in waits))
+        self._step(news.session, self._book.lane(news.session), order, None)
 
     async def _ended(self, news: StoreNews) -> None:
         """Its session is free: what waits there may begin."""
@@ -116,6 +121,7 @@ _HEARD: dict[str, Callable[[PeerNews, StoreNews], Awaitable[None]]] = {
     "queued": PeerNews._queued,
     "taken": PeerNews._taken,
     "absorbed": PeerNews._absorbed,
+    "moved": PeerNews._moved,
     "ended": PeerNews._ended,
 }
 

@@ -15,10 +15,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.inbound import Target
 from palinurus.inbox.policy import Mode, QueuePolicy
-
-MAX_LINE = 160
 
 INTERRUPTED = "not answered: a newer message interrupted it"
 STOPPED = "not answered: stopped"
@@ -67,9 +65,6 @@ IDLE = SessionQueue()
 TOGETHER = ("collect", "steer")  # modes in which messages that wait make one turn
 
 
-# events
-
-
 class ArrivalEvent(msgspec.Struct, frozen=True):
     """On disk and not claimed."""
 
@@ -110,6 +105,18 @@ class RunEndEvent(msgspec.Struct, frozen=True):
     id: str
 
 
+class HurryEvent(msgspec.Struct, frozen=True):
+    """A message that was to wait for the end of the run shall be read by it, if it still reads any."""
+
+    id: str
+
+
+class MoveEvent(msgspec.Struct, frozen=True):
+    """They wait in this order on disk now."""
+
+    ids: tuple[str, ...]
+
+
 class QueueStopEvent(msgspec.Struct, frozen=True):
     """Somebody said stop: the run is being aborted, and nothing that waits shall run. `only`: just these."""
 
@@ -136,6 +143,8 @@ QueueEvent: TypeAlias = (
     | AbsorbEvent
     | MailboxCloseEvent
     | RunEndEvent
+    | HurryEvent
+    | MoveEvent
     | QueueStopEvent
     | VerdictEvent
     | RecountEvent
@@ -192,23 +201,6 @@ Effect: TypeAlias = SteerEffect | UnsteerEffect | AbortEffect | BeginEffect | Se
 Stepped: TypeAlias = tuple[SessionQueue, tuple[Effect, ...]]
 
 
-def make_row(ident: str, inbound: Inbound, policy: QueuePolicy, now: float) -> QueueRow:
-    """What the queue needs to know of a message."""
-    until = now + policy.hold if policy.hold else 0.0
-    return QueueRow(ident, get_place(inbound), policy.mode, until, full=policy.cap, line=shorten_line(inbound.text))
-
-
-def get_place(inbound: Inbound) -> QueuePlace:
-    sender = inbound.sender
-    return QueuePlace(inbound.target, inbound.push, (sender.owner, sender.allowed, sender.scopes, inbound.outsider))
-
-
-def shorten_line(text: str) -> str:
-    """One line of at most 160 characters."""
-    line = " ".join(text[: MAX_LINE * 4].split())
-    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1].rstrip() + "…"
-
-
 def count_live(queue: SessionQueue) -> int:
     """Messages that wait and will be run: what the cap counts."""
     return sum(r.state in ("waiting", "handed") for r in queue.rows)
@@ -234,10 +226,28 @@ def _arrived(queue: SessionQueue, event: ArrivalEvent) -> Stepped:
     queue, dropped = _overflow(queue, new, policy)
     effects += dropped
     if same and queue.open and new.mode == "steer" and _next(queue, new):
-        effects.append(SteerEffect(new.id, queue.dropped, queue.lines))
-        handed = replace(new, state="handed", dropped=queue.dropped, lines=queue.lines)
-        queue = replace(queue, rows=(*queue.rows[:-1], handed), dropped=0, lines=())
+        queue, handed = _hand(queue, new)
+        effects += handed
     return queue, (*effects, *_ready(queue))
+
+
+def _hand(queue: SessionQueue, row: QueueRow) -> Stepped:
+    """It goes into the run's mailbox, with what the run is to be told of."""
+    handed = replace(row, mode="steer", state="handed", dropped=queue.dropped, lines=queue.lines)
+    rows = tuple(handed if r.id == row.id else r for r in queue.rows)
+    return replace(queue, rows=rows, dropped=0, lines=()), (SteerEffect(row.id, queue.dropped, queue.lines),)
+
+
+def _hurried(queue: SessionQueue, event: HurryEvent) -> Stepped:
+    able = (r for r in queue.rows if queue.open and (r.id, r.state, r.place) == (event.id, "waiting", queue.place))
+    return _hand(queue, row) if (row := next(able, None)) is not None else (queue, ())
+
+
+def _moved(queue: SessionQueue, event: MoveEvent) -> Stepped:
+    known = {r.id: r for r in queue.rows}
+    order = iter([known[ident] for ident in event.ids if ident in known])
+    queue = replace(queue, rows=tuple(next(order) if r.id in event.ids else r for r in queue.rows))
+    return queue, _ready(queue)
 
 
 def _restored(queue: SessionQueue, event: RestoreEvent) -> Stepped:
@@ -381,6 +391,8 @@ _STEPS: dict[type, Callable[[SessionQueue, Any], Stepped]] = {
     AbsorbEvent: _absorbed,
     MailboxCloseEvent: _closed,
     RunEndEvent: _ended,
+    HurryEvent: _hurried,
+    MoveEvent: _moved,
     QueueStopEvent: _stopped,
     VerdictEvent: _settled,
     RecountEvent: _counted,

@@ -21,10 +21,31 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import SessionQueues
 from palinurus.inbox.message import InboxMessage, MessageReader
-from palinurus.inbox.queue import BeginEffect
+from palinurus.inbox.policy import QueuePolicy
+from palinurus.inbox.queue import BeginEffect, QueuePlace, QueueRow
 from palinurus.store.port import Dismissal, InboxRow, RunClaim, Settlement, Store, TurnOutcome
 
 log = logging.getLogger(__name__)
+
+MAX_LINE = 160
+
+
+def make_row(ident: str, inbound: Inbound, policy: QueuePolicy, now: float) -> QueueRow:
+    """What the queue needs to know of a message."""
+    until = now + policy.hold if policy.hold else 0.0
+    return QueueRow(ident, get_place(inbound), policy.mode, until, full=policy.cap, line=shorten_line(inbound.text))
+
+
+def get_place(inbound: Inbound) -> QueuePlace:
+    sender = inbound.sender
+    return QueuePlace(inbound.target, inbound.push, (sender.owner, sender.allowed, sender.scopes, inbound.outsider))
+
+
+def shorten_line(text: str) -> str:
+    """One line of at most 160 characters."""
+    line = " ".join(text[: MAX_LINE * 4].split())
+    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1].rstrip() + "…"
+
 
 # The words around messages that are put together, or were dropped. Pure.
 

@@ -5,8 +5,8 @@ hands a message over until it is on disk. No queue, no run and no decision is he
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from palinurus.clock import Clock
 from palinurus.core.types.events import RunEvent
@@ -28,12 +28,33 @@ class StopReport(NamedTuple):
     children: int = 0  # sub-agents
 
 
+class WaitingPort(Protocol):
+    """What becomes of messages that wait for their turn."""
+
+    async def move(self, session: str, ids: Sequence[str], /) -> list[str]:
+        """Have these take each other's places, in this order. Returns all that wait. Raises StateError kinds."""
+        ...
+
+    async def hurry(self, item: str, /) -> bool:
+        """Have the run that goes on read it with its next step. False: it cannot, and it waits as it did."""
+        ...
+
+    def get_place(self, session: str, item: str, /) -> Literal["", "run", "line"]:
+        """Whether the run that goes on will read it, or it stands in line for a turn of its own; "": neither, here."""
+        ...
+
+
 class InboxPort(Protocol):
     """Put messages in, wait for their ends, stop them."""
 
     @property
     def draining(self) -> bool:
         """Whether it takes no new messages, because the program is stopping."""
+        ...
+
+    @property
+    def waiting(self) -> WaitingPort:
+        """What waits, to be changed."""
         ...
 
     @property

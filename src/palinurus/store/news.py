@@ -20,6 +20,7 @@ NewsKind: TypeAlias = Literal[
     "waiting",  # key: a lane in which something waits; told again and again by a store that can lose news
     "taken",  # key: a message that waited and runs now
     "absorbed",  # key: a message that waited; detail: the one whose run it is part of now
+    "moved",  # key: a session whose waiting messages have changed places
     "stopped",  # key: a message that runs and shall not; detail: the note it ends with
     "unsaid",  # key: a message that was stopped, whose node is gone: who hears this, and nobody else, tells of it
     "ended",  # key: a message whose outcome is on disk; detail: its lane

@@ -224,7 +224,11 @@ class Store(SharedStore, Protocol):
         ...
 
     async def list_waiting(self, session: str) -> list[InboxRow]:
-        """Queued messages of a session, oldest first."""
+        """Queued messages of a session, in the order in which they are claimed: oldest first, unless rearranged."""
+        ...
+
+    async def rearrange(self, session: str, ids: Sequence[str]) -> list[str]:
+        """Those of `ids` that wait in the session take each other's places, in this order. Returns all that wait."""
         ...
 
     async def append(

@@ -22,6 +22,7 @@ from palinurus.crashpoints import pass_crashpoint
 from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools import sources, taint
+from palinurus.tools.files.buffers import save_buffers
 from palinurus.tools.results import fit_content, limit_details
 from palinurus.tools.schema import check_arguments
 
@@ -94,8 +95,11 @@ class _Work:
 
     async def run(self, ctx: ToolContext, **args: Any) -> ToolOutput:
         tool, settings = self._tool, ctx.settings
-        if tool.name in _WRITERS and not tool.origin and settings.changes.enabled and settings.protected:
-            paths = taint.list_written_paths(tool.name, args, ctx)
+        writes = tool.name in _WRITERS and not tool.origin
+        paths = taint.list_written_paths(tool.name, args, ctx) if writes else ()
+        if settings.editor is not None and paths:
+            await save_buffers(ctx, paths)
+        if writes and settings.changes.enabled and settings.protected:
             self._end = await load_part("changes")(ctx, tool.name, args, paths)
         return await _work(tool, ctx, **args)
 

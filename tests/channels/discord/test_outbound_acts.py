@@ -80,7 +80,11 @@ async def test_the_server_and_its_people_can_be_looked_up(tmp_path: Path) -> Non
             "roles": [{"id": "1", "name": "crew", "position": 2, "permissions": "8"}],
             "voice-states": {"channel_id": "7", "user_id": stranger["id"], "session_id": "secret"},
             "scheduled-events": [{"id": "3", "name": "regatta", "status": 1}],
-            "search": {"messages": [[{"id": "4", "content": "ahoy", "author": {"id": "9", "username": "ann"}}]]},
+            "search": {
+                "messages": [
+                    [{"id": "4", "channel_id": GROUP, "content": "ahoy", "author": {"id": "9", "username": "ann"}}]
+                ]
+            },
         }
         asked = {
             "channel-info": LookAction("channel-info"),
@@ -97,7 +101,9 @@ async def test_the_server_and_its_people_can_be_looked_up(tmp_path: Path) -> Non
         assert told["role-info"].data == [{"id": "1", "name": "crew", "position": 2}]
         assert told["voice-status"].data == {"channel_id": "7", "user_id": stranger["id"]}
         assert told["event-list"].data == [{"id": "3", "name": "regatta", "status": 1}]
-        assert told["search"].data == [{"id": "4", "content": "ahoy", "author": {"id": "9", "name": "ann"}}]
+        assert told["search"].data == [
+            {"id": "4", "channel_id": GROUP, "content": "ahoy", "author": {"id": "9", "name": "ann"}}
+        ]
         direct = Target("discord", f"user:{stranger['id']}")
         alone = await channel.act(direct, LookAction("role-info"))
         assert alone.data == {"note": "this chat belongs to no server"}

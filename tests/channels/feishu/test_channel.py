@@ -17,6 +17,7 @@ from palinurus.channels.feishu.channel import FeishuChannel, open_event
 from palinurus.channels.feishu.inbound import RECEIVED, FeishuContext, find_message, parse_message
 from palinurus.core.types.channel import (
     ChannelHttpRequest,
+    DeleteAction,
     EditAction,
     PinAction,
     ReactAction,
@@ -73,6 +74,8 @@ async def test_only_signed_requests_are_read(tmp_path: Path) -> None:
     right = fake.sign_request(json.dumps(event).encode())
     assert await status(made, right) == 200
     assert await status(made, ChannelHttpRequest("POST", {}, {}, right.body)) == 401
+    odd = {**right.headers, "x-lark-signature": "\udcff", "x-lark-request-nonce": "\udcff"}
+    assert await status(made, ChannelHttpRequest("POST", odd, {}, right.body)) == 401
     assert await status(made, ChannelHttpRequest("POST", right.headers, {}, right.body + b" ")) == 401
     assert await status(made, fake.sign_request(json.dumps(event).encode(), "another key")) == 401
     event["header"]["token"] = "other"
@@ -155,6 +158,7 @@ async def test_an_answer_in_a_topic_stays_there(world: FeishuHarness) -> None:
 async def test_what_was_recalled_is_answered_without_it(world: FeishuHarness) -> None:
     target = await world.target()
     world.platform.recalled.add("om_gone")
+    world.platform.places["om_gone"] = target.to
     assert isinstance(await world.channel.send(Reply(target, "so?", "c1", reply_to="om_gone")), SendReceipt)
     assert isinstance(await world.channel.send(Reply(target, "yes", "c2", reply_to="om_1001")), SendReceipt)
     assert [(how, root) for how, root, _ in world.platform.calls] == [("chat_id", ""), ("reply", "om_1001")]
@@ -213,17 +217,33 @@ async def test_a_file_comes_in(world: FeishuHarness) -> None:
     assert Path(world.heard[0].files[0].path).read_bytes() == b"north"
 
 
+@pytest.mark.parametrize("ident", ["om_else", "om_unknown", "om_1/../../../x", "../om_1", "om_1?x=", "om_é", ""])
+async def test_a_message_of_another_chat_is_not_touched(world: FeishuHarness, ident: str) -> None:
+    """Ids hold for the whole tenant, rights for one chat; and nothing leads out of the path."""
+    target = await world.target()
+    world.platform.places["om_else"] = GROUP
+    for act in (EditAction(ident, "x"), DeleteAction(ident), ReactAction(ident, "👀"), PinAction(ident)):
+        told = await world.channel.act(target, act)
+        assert isinstance(told, SendFailure) and told.trouble in ("refused", "gone")
+    assert isinstance(await world.channel.send(Reply(target, "x", "c1", reply_to=ident)), SendReceipt)
+    assert world.platform.calls[-1][:2] == ("chat_id", "")  # said without
+    away = await world.channel.send(Reply(Target("feishu", target.to, thread=ident or "?"), "x", "c2"))
+    assert isinstance(away, SendFailure) and away.trouble == "gone"
+    assert not world.platform.reactions and not world.platform.pins
+
+
 async def test_reactions_and_pins(world: FeishuHarness) -> None:
     target = await world.target()
+    mine = world.heard[-1].event
     for emoji in ("👀", ":DONE:"):
-        assert isinstance(await world.channel.act(target, ReactAction("om_1", emoji)), SendReceipt)
+        assert isinstance(await world.channel.act(target, ReactAction(mine, emoji)), SendReceipt)
     assert [one["reaction_type"]["emoji_type"] for one in world.platform.reactions] == ["GLANCE", "DONE"]
-    refused = await world.channel.act(target, ReactAction("om_1", "🦞"))
+    refused = await world.channel.act(target, ReactAction(mine, "🦞"))
     assert isinstance(refused, SendFailure) and "name" in refused.reason
-    assert isinstance(await world.channel.act(target, ReactAction("om_1", "", remove=True)), SendReceipt)
+    assert isinstance(await world.channel.act(target, ReactAction(mine, "", remove=True)), SendReceipt)
     assert world.platform.reactions == []
     for remove in (False, True):
-        assert isinstance(await world.channel.act(target, PinAction("om_1", remove)), SendReceipt)
+        assert isinstance(await world.channel.act(target, PinAction(mine, remove)), SendReceipt)
     assert world.platform.pins == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,22 @@ async def test_a_token_goes_to_its_own_host_only_and_strange_places_are_not_fetc
             pass
     assert got == b"data" and server.seen[0] == ("/a", "Bearer tok")
     assert other.seen == [("/e", "Bearer tok")]  # this machine is closed to what only came in a message
+
+
+async def test_one_buys_a_token_for_all_who_wait() -> None:
+    bought = 0
+
+    async def grant() -> TokenGrant:
+        nonlocal bought
+        bought += 1
+        mine = bought
+        await asyncio.sleep(0)
+        return TokenGrant(Secret(f"t{mine}"), 3600.0)
+
+    token = RenewedToken(grant, FastClock())
+    first = await asyncio.gather(*(token() for _ in range(20)))
+    assert bought == 1 and first == [{"Authorization": "Bearer t1"}] * 20
+    for _ in range(20):  # all of them were refused
+        token.drop({"Authorization": "Bearer t1"})
+        assert await token() == {"Authorization": "Bearer t2"}
+    assert bought == 2

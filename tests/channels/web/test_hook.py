@@ -137,3 +137,18 @@ async def test_a_full_disk_costs_the_file_and_not_the_text(tmp_path: Path) -> No
 def test_a_blank_secret_never_fits() -> None:
     assert verify_base64_hmac("s", b"x", "S1GP2cAaLVSZAVB+qUn2y2LWrWW6Dz1pXAJNz3mmMW8=") is False
     assert verify_base64_hmac("", b"x", "") is False and verify_base64_hmac(" ", b"", "é") is False
+
+
+@every
+async def test_bytes_that_are_no_text_are_a_wrong_signature(
+    tmp_path: Path, make: Callable[[], HookedPlatform], owner: str
+) -> None:
+    """Headers reach us with half characters for what is no UTF-8: refused as any other, not a fault of ours."""
+    names = ("x-line-signature", "x-twilio-signature", "x-nextcloud-talk-random", "x-nextcloud-talk-signature")
+    headers = {**dict.fromkeys(names, "\udcff"), "authorization": "Bearer \udcff.\udcff.\udcff"}
+    own = {"publicWebhookUrl": "https://pal.example/channels/sms/default"}
+    async with make() as people, running(tmp_path / "h", ScriptedModel([]), people, owner, own) as app:
+        for query in ({}, {"password": "\udcff"}, {"guid": "\udcff"}):
+            request = ChannelHttpRequest("POST", headers, query, b"{}")
+            told = await app.channels[people.name].hook(request, app.submit)
+            assert told.status == 401

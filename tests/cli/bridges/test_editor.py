@@ -15,12 +15,14 @@ from flow.test_http import served
 from gateway.host import TOKEN
 from later import LaterModule
 from palinurus.cli.bridges.acp import LocalLeaves
-from palinurus.cli.bridges.editor import FolderLeaves, serve_acp
+from palinurus.cli.bridges.editor import AcpBridge, FolderLeaves, serve_acp
 from palinurus.clock import SystemClock
 from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import Model
 from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
 from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE
+from palinurus.services.changes import ChangeKeeper
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 
 acp = LaterModule("acp")
@@ -240,3 +242,179 @@ async def test_thoughts_are_shown(tmp_path: Path) -> None:
         await agent.prompt(session_id=session, prompt=[acp.text_block("hi")])
         await until(lambda: editor.said() == "Answer.")
     assert editor.said("agent_thought_chunk") == "hm, well"
+
+
+class Hands(Editor):
+    """An editor that lends its hands. `buffers`: what is on its screen; `saves`: does writing reach the disk?"""
+
+    def __init__(self, *, saves: bool = True, abilities: str = "read write terminal") -> None:
+        super().__init__("allow-always")
+        self.buffers: dict[str, str] = {}
+        self.saves = saves
+        self.log: list[tuple[str, str]] = []
+        self.commands: list[tuple[str, list[str], str, dict[str, str]]] = []
+        self.ended = asyncio.Event()
+        files = schema.FileSystemCapabilities(read_text_file="read" in abilities, write_text_file="write" in abilities)
+        self.capabilities = schema.ClientCapabilities(fs=files, terminal="terminal" in abilities)
+
+    async def read_text_file(self, session_id: str, path: str, **_: Any) -> Any:
+        self.log.append(("read", path))
+        text = self.buffers[path] if path in self.buffers else Path(path).read_text()
+        return schema.ReadTextFileResponse(content=text)
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> Any:
+        self.log.append(("write", content))
+        self.buffers[path] = content
+        if self.saves:
+            Path(path).write_text(content)
+        return schema.WriteTextFileResponse()
+
+    async def create_terminal(
+        self, session_id: str, command: str, args: Any = None, env: Any = None, cwd: str | None = None, **_: Any
+    ) -> Any:
+        self.commands.append((command, args, cwd or "", {one.name: one.value for one in env}))
+        return schema.CreateTerminalResponse(terminal_id="t1")
+
+    async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **_: Any) -> Any:
+        await self.ended.wait()
+        return schema.WaitForTerminalExitResponse(exit_code=3)
+
+    async def terminal_output(self, session_id: str, terminal_id: str, **_: Any) -> Any:
+        return schema.TerminalOutputResponse(output="seen by the person\n", truncated=False)
+
+    async def kill_terminal(self, session_id: str, terminal_id: str, **_: Any) -> Any:
+        self.log.append(("kill", terminal_id))
+        self.ended.set()
+        return schema.KillTerminalResponse()
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> Any:
+        self.log.append(("release", terminal_id))
+        return schema.ReleaseTerminalResponse()
+
+
+async def work(tmp_path: Path, folder: Path, editor: Hands, *calls: Any, **changes: Any) -> list[str]:
+    """What the model was told of its calls, made one after the other in the editor's project."""
+    model = ScriptedModel([*(call_tools(call) for call in calls), say("Done.")])
+    async with editing(tmp_path, model, editor, LocalLeaves(settings(tmp_path / "h"), {}), **changes) as agent:
+        await agent.initialize(protocol_version=1, client_capabilities=editor.capabilities)
+        session = (await agent.new_session(cwd=str(folder), mcp_servers=[])).session_id
+        await agent.prompt(session_id=session, prompt=[acp.text_block("go")])
+    return [one.text for one in model.requests[-1].messages if isinstance(one, ToolResult)]
+
+
+async def test_reading_shows_what_is_not_saved_yet(tmp_path: Path, project: Path) -> None:
+    editor = Hands()
+    editor.buffers[str(project / "notes.txt")] = "eggs and milk"
+    (project / "same.txt").write_bytes(b"a\r\nb\r\n")
+    editor.buffers[str(project / "same.txt")] = "a\nb\n"  # an editor's own ends of lines are no change
+    told = await work(tmp_path, project, editor, ("read", {"path": "notes.txt"}), ("read", {"path": "same.txt"}))
+    assert told[0].startswith("eggs and milk") and "not saved" in told[0]
+    assert told[1] == "a\nb\n"
+    assert (project / "notes.txt").read_text() == "eggs"
+
+
+async def test_what_leads_out_of_the_folder_is_not_asked_of_the_editor(tmp_path: Path, project: Path) -> None:
+    editor = Hands()
+    (tmp_path / "secret").write_text("s3cret")
+    (project / "link").symlink_to(tmp_path / "secret")
+    told = await work(
+        tmp_path, project, editor, ("read", {"path": "link"}), ("write", {"path": "link", "content": "x"})
+    )
+    assert all("link is outside the workspace" in one for one in told)
+    assert (tmp_path / "secret").read_text() == "s3cret"
+    assert editor.log == []
+
+
+async def test_changes_go_by_the_editors_buffer_and_can_be_undone(tmp_path: Path, project: Path) -> None:
+    editor, notes = Hands(), project / "notes.txt"
+    editor.buffers[str(notes)] = "eggs and milk"
+    calls = (
+        ("edit", {"path": "notes.txt", "edits": [{"oldText": "eggs", "newText": "tofu"}]}),
+        ("write", {"path": "new/a.txt", "content": "n"}),
+    )
+    told = await work(tmp_path, project, editor, *calls)
+    assert [one for one in editor.log if one[0] == "write"] == [
+        ("write", "eggs and milk"),  # what the person had typed is saved first
+        ("write", "tofu and milk"),
+        ("write", "n"),
+    ]
+    assert told[0] == "Changed notes.txt in 1 place, first at line 1." and told[1] == "Created new/a.txt (1 bytes)."
+    assert notes.read_text() == "tofu and milk" and (project / "new" / "a.txt").read_text() == "n"
+    async with running(tmp_path / "h", ScriptedModel([])) as app:
+        await ChangeKeeper(app.settings, app.store).undo()
+    assert notes.read_text() == "eggs and milk" and not (project / "new").exists()
+
+
+async def test_an_editor_that_does_not_write_is_written_for(tmp_path: Path, project: Path) -> None:
+    told = await work(tmp_path, project, Hands(saves=False), ("write", {"path": "notes.txt", "content": "x"}))
+    assert (project / "notes.txt").read_text() == "x" and "was written on disk" in told[0]
+
+
+async def test_a_form_of_the_editors_own_stays(tmp_path: Path, project: Path) -> None:
+    class Formats(Hands):
+        async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> Any:
+            return await super().write_text_file(session_id, path, content.rstrip() + "\n")
+
+    told = await work(tmp_path, project, Formats(), ("write", {"path": "a.py", "content": "x=1  "}))
+    assert (project / "a.py").read_text() == "x=1\n" and "read it again" in told[0]
+
+
+OUTSIDE = {"exec": {"ask": "off", "security": "full"}, "elevated": {"enabled": True, "allowFrom": {"*": ["*"]}}}
+
+
+async def test_commands_outside_run_where_the_person_sees_them(tmp_path: Path, project: Path) -> None:
+    editor = Hands()
+    editor.ended.set()
+    outside = {"tools": OUTSIDE, "agents": {"defaults": {"elevatedDefault": "full"}}}
+    (told,) = await work(tmp_path, project, editor, ("exec", {"command": "echo hi"}), **outside)
+    ((program, args, cwd, env),) = editor.commands
+    assert [program, *args][-2:] == ["-c", "echo hi"] and cwd == str(project) and env["OPENCLAW_SHELL"] == "exec"
+    assert "seen by the person" in told and "(exit code 3)" in told
+    assert ("release", "t1") in editor.log
+    shown = [u.content[0] for u in editor.updates if u.session_update == "tool_call_update" and u.content]
+    assert [(one.type, one.terminal_id) for one in shown] == [("terminal", "t1")] * 2  # it stays when the call is over
+
+
+async def test_contained_commands_are_ours(tmp_path: Path, project: Path) -> None:
+    editor = Hands()
+    assert await work(tmp_path, project, editor, ("exec", {"command": "echo held"})) == ["held"]
+    assert editor.commands == []
+
+
+async def test_stopping_ends_the_command_in_the_editor(tmp_path: Path, project: Path) -> None:
+    editor = Hands()
+    model = ScriptedModel([call_tools(("exec", {"command": "sleep 1000"}))])
+    outside = {"tools": OUTSIDE, "agents": {"defaults": {"elevatedDefault": "full"}}}
+    async with editing(tmp_path, model, editor, LocalLeaves(settings(tmp_path / "h"), {}), **outside) as agent:
+        await agent.initialize(protocol_version=1, client_capabilities=editor.capabilities)
+        session = (await agent.new_session(cwd=str(project), mcp_servers=[])).session_id
+        waiting = asyncio.ensure_future(agent.prompt(session_id=session, prompt=[acp.text_block("go")]))
+        await until(lambda: bool(editor.commands))
+        await agent.cancel(session_id=session)
+        assert (await asyncio.wait_for(waiting, 60)).stop_reason == "cancelled"
+        await until(lambda: editor.log == [("kill", "t1"), ("release", "t1")])
+
+
+async def test_a_turn_outlives_its_editor(tmp_path: Path, project: Path) -> None:
+    class Leaves(Hands):
+        async def read_text_file(self, session_id: str, path: str, **_: Any) -> Any:
+            asyncio.get_running_loop().call_soon(self.ended.set)
+            return await asyncio.Event().wait()
+
+    editor, model = Leaves(), ScriptedModel([call_tools(("read", {"path": "notes.txt"})), say("Done.")])
+    async with running(tmp_path / "h", model) as app, served(app) as gateway:
+        link = await connect_gateway(f"ws://127.0.0.1:{gateway.port}/", SystemClock(), OPTIONS)
+        LocalLeaves(app.settings, {}).allow(str(project))
+        bridge = AcpBridge(link, SessionKey("main", "main"), False, LocalLeaves(app.settings, {}))
+        bridge.on_connect(editor)
+        listening = asyncio.ensure_future(bridge.listen())
+        await bridge.initialize(1, editor.capabilities)
+        session = (await bridge.new_session(str(project))).session_id
+        asking = asyncio.ensure_future(bridge.prompt(session, [acp.text_block("go")]))
+        await editor.ended.wait()
+        for task in (asking, listening):
+            task.cancel()
+        await link.close()
+        await until(lambda: len(model.requests) == 2)
+    (told,) = [one.text for one in model.requests[-1].messages if isinstance(one, ToolResult)]
+    assert told.startswith("eggs") and "the editor was closed; this is the file on disk" in told

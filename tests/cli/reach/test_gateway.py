@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
+import signal
+import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from cli.reach.test_http import settle
+from nursery import Program
 from palinurus.testing.model import ScriptedModel, say
 from support import inbound
 from web.served import TOKEN, Served, served
@@ -61,32 +64,24 @@ async def run_all(home: Path, every: Mapping[str, tuple[Sequence[str], str, str]
 
 async def pal(home: Path, words: Sequence[str], sent: str, until: str = "") -> str:
     """What a command says, up to `until`: a bridge stays until its pipe is closed."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PALINURUS_HOME": str(home), "PYTHONPATH": "src"}
-    pipe = asyncio.subprocess.PIPE
-    ran = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "palinurus", *words),
-        env=environ,
-        stdin=pipe,
-        stdout=pipe,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    assert ran.stdin is not None and ran.stdout is not None
-    ran.stdin.write(sent.encode())
-    await ran.stdin.drain()
-    said = ""
-    if not until:
+    return await asyncio.to_thread(_talk, home, words, sent, until)
+
+
+def _talk(home: Path, words: Sequence[str], sent: str, until: str) -> str:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PALINURUS_HOME": str(home)}
+    pipe, said = subprocess.PIPE, ""
+    with Program(*words, env=environ, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT) as ran:
+        assert ran.stdin is not None and ran.stdout is not None
+        late = threading.Timer(60, ran.kill)
+        late.start()
+        ran.stdin.write(sent)
+        ran.stdin.flush()
+        while until and until not in said and (line := ran.stdout.readline()):
+            said += line
         ran.stdin.close()
-    try:
-        async with asyncio.timeout(60):
-            while (not until or until not in said) and (line := await ran.stdout.readline()):
-                said += line.decode()
-            ran.stdin.close()
-            said += (await ran.stdout.read()).decode()
-    except TimeoutError:
-        ran.kill()
-        said += "(it never came)"
-    await ran.wait()
-    return said
+        said += ran.stdout.read()
+        late.cancel()
+    return said if ran.returncode != -signal.SIGKILL else f"{said} (it never came)"
 
 
 def point(here: Path, site: Served, **changes: str) -> Path:

@@ -11,11 +11,11 @@ from palinurus.channels import CHANNELS, ChannelEntry
 
 async def test_chat_apps_say_what_they_need_what_else_they_take_and_what_is_secret(tmp_path: Path) -> None:
     async with place(tmp_path / "h") as here:
-        here.app.receivers.table = {"telegram": ChannelEntry("x:y", "no_such_library", "telegram")}
+        here.app.receivers.table = {"slack": ChannelEntry("x:y", "no_such_library", "slack")}
         rows = {one["id"]: one for one in (await here.call("channels.forms"))["channels"]}
     needed = {name: {f["key"]: f["secret"] for f in row["fields"] if f["required"]} for name, row in rows.items()}
     assert needed["telegram"] == {"botToken": True} and needed["irc"] == {"host": False, "nick": False}
-    assert rows["telegram"]["missing"] == "pal extras add telegram" and not rows["irc"]["missing"]
+    assert rows["slack"]["missing"] == "pal extras add slack" and not rows["irc"]["missing"]
     others = {one["key"]: one["kind"] for one in rows["irc"]["fields"] if not one["required"]}
     assert {"port": "number", "tls": "flag", "channels": "texts", "nickserv": "object"}.items() <= others.items()
     assert not needed["whatsapp"] and "spool" not in rows and not rows["irc"]["added"]

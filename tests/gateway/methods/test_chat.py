@@ -266,6 +266,32 @@ async def test_a_message_that_waits_can_be_taken_back(tmp_path: Path) -> None:
     assert [m["content"] for m in seen["messages"] if m["role"] == "user"] == ["first", "but this"]
 
 
+async def test_what_waits_can_be_put_in_another_order_and_be_read_by_the_run_after_all(tmp_path: Path) -> None:
+    gate, home = StreamGate(), tmp_path / "h"
+    model = ScriptedModel([hold_at(say(LONG), gate, 2), *(say(f"answer {n}") for n in range(4))])
+    async with place(home, model) as here:
+        await here.call("chat.send", sessionKey="main", message="first", idempotencyKey="k1")
+        await gathered(here.link, lambda f: f["event"] == "chat")
+        for n in (2, 3, 4):
+            text = {"message": f"number {n}", "idempotencyKey": f"k{n}", "queue": "followup"}
+            await here.call("chat.send", sessionKey="main", **text)
+        await here.call("chat.send", sessionKey="main", message="now", idempotencyKey="k5", queue="steer")
+        done = await here.call("chat.queue", sessionKey="main", order=["k4", "k2", "nobody"])
+        assert [(one["runId"], one["after"]) for one in done["queued"]] == [
+            ("k4", True), ("k3", True), ("k2", True), ("k5", False),
+        ]  # fmt: skip
+        assert done["steered"] is False
+        assert (await here.call("chat.queue", sessionKey="main", steer="nobody"))["steered"] is False
+        done = await here.call("chat.queue", sessionKey="main", steer="k2")
+        assert done["steered"] is True and [one["runId"] for one in done["queued"] if not one["after"]] == ["k2", "k5"]
+        gate.open()
+        await until_over(here.link, "k3")
+        seen = await here.call("chat.history", sessionKey="main")
+    said = [m["content"] for m in seen["messages"] if m["role"] == "user"]
+    assert said == ["first", "now", "number 2", "number 4", "number 3"]
+    assert [m["role"] for m in seen["messages"]].count("assistant") == 4  # two of them were read by the first run
+
+
 async def test_a_message_that_failed_says_so_for_as_long_as_it_stands_there(tmp_path: Path) -> None:
     model = ScriptedModel([fail("auth", "the key was refused"), say("now it works")])
     async with place(tmp_path / "h", model) as here:
@@ -310,4 +336,6 @@ async def test_a_sender_knows_its_message_again(tmp_path: Path) -> None:
         told = await here.call("chat.history", sessionKey="main", inputRunIds=["run-1", "never"], maxBytes=262144)
         assert [one.get("idempotencyKey") for one in told["messages"]] == ["run-1:user", None]
         assert told["inputReceipts"] == []
-        assert "idempotencyKey" not in (await here.call("chat.history", sessionKey="main"))["messages"][0]
+        # it also knows again what it saw live: without the run's name the answer would stand there twice
+        plain = (await here.call("chat.history", sessionKey="main"))["messages"]
+        assert [one["__openclaw"]["runId"] for one in plain] == ["run-1", "run-1"]

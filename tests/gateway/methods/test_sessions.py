@@ -137,3 +137,61 @@ async def test_keeping_a_conversation_moves_nothing_and_outlives_the_gateway(tmp
         assert await listed(here) == ["b", "c", "a"] and await listed(here, archived="only") == []
         await here.call("sessions.patch", key=keys[0], pinned=False, tags=None, label=None)
         assert await listed(here, pinnedFirst=True) == ["b", "c", "a"] and await listed(here, tag="work") == []
+
+
+async def test_a_session_is_found_by_the_end_of_its_address(tmp_path: Path) -> None:
+    """Addresses of OpenClaw 2026.9's page end with the id of a key, or its beginning."""
+    async with place(tmp_path / "h", ScriptedModel([])) as here:
+        key = (await here.call("sessions.create", label="den"))["key"]
+        short = key.rpartition(":")[2].replace("-", "")
+        for end in (short, short[:8].upper()):
+            assert await here.call("sessions.resolve", shortId=end, agentId="main", allowMissing=True) == {
+                "ok": True, "key": key, "agentId": "main",
+            }  # fmt: skip
+        assert (await here.call("sessions.resolve", reference={"key": key, "slug": "den"}))["key"] == key
+        assert await here.call("sessions.resolve", shortId="0" * 32, allowMissing=True) == {"ok": False}
+        assert "No session found" in (await here.refused("sessions.resolve", shortId="0" * 32)).message
+        assert "invalid sessions.resolve params" in (await here.refused("sessions.resolve", shortId="xyz")).message
+
+
+async def test_a_page_changes_the_session_that_it_shows_and_no_other(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([say("one")])) as here:
+        made = await here.call("sessions.create", label="den")
+        name = {"key": made["key"], "expectedSessionId": made["sessionId"]}
+        assert (await here.call("sessions.patch", **name, thinkingLevel="low"))["entry"]["thinkingLevel"] == "low"
+        old = {"key": made["key"], "expectedSessionId": "another"}
+        for method in ("sessions.patch", "sessions.reset", "sessions.delete"):
+            assert "another session has begun" in (await here.refused(method, **old)).message
+        assert "not put away" in (await here.refused("sessions.delete", **name, archivedOnly=True)).message
+        await here.call("sessions.patch", **name, archived=True)
+        assert (await here.call("sessions.delete", **name, archivedOnly=True))["deleted"]
+
+
+async def test_a_new_session_takes_what_was_chosen_for_it(tmp_path: Path) -> None:
+    model = ScriptedModel([say("one"), say("two")])
+    async with place(tmp_path / "h", model) as here:
+        await here.say("first", "k1")
+        chosen = {"thinkingLevel": "low", "permissionMode": "plan", "succeedsParent": False}
+        made = await here.call("sessions.create", **chosen)
+        assert (made["entry"]["thinkingLevel"], made["entry"]["permissionMode"]) == ("low", "plan")
+        forked = await here.call("sessions.create", parentSessionKey="main", fork=True)
+        told = (await here.call("chat.history", sessionKey=forked["key"]))["messages"]
+        assert [one["role"] for one in told] == ["user", "assistant"] and not forked["runStarted"]
+        assert "parentSessionKey" in (await here.refused("sessions.create", fork=True)).message
+
+
+async def test_what_was_said_is_written_anew_as_openclaws_buttons_mean_it(tmp_path: Path) -> None:
+    """Rewind and fork there: to what stands before a message of the person's, whose words come back to be edited."""
+    async with place(tmp_path / "h", ScriptedModel([say("one"), say("two")])) as here:
+        await here.say("first", "k1")
+        await here.say("second", "k2")
+        told = (await here.call("chat.history", sessionKey="main"))["messages"]
+        mine, answer = told[2]["__openclaw"]["id"], told[3]["__openclaw"]["id"]
+        forked = await here.call("sessions.fork", sessionKey="main", agentId="main", entryId=mine)
+        rest = (await here.call("chat.history", sessionKey=forked["sessionKey"]))["messages"]
+        assert (forked["editorText"], len(rest)) == ("second", 2)
+        assert "message of yours" in (await here.refused("sessions.rewind", sessionKey="main", entryId=answer)).message
+        assert (await here.call("sessions.rewind", sessionKey="main", entryId=mine))["editorText"] == "second"
+        assert len((await here.call("chat.history", sessionKey="main"))["messages"]) == 2
+        assert "required property 'entry'" in (await here.refused("sessions.rewind", sessionKey="main")).message
+        assert "required property 'key'" in (await here.refused("sessions.fork", entryId=mine)).message

@@ -45,6 +45,13 @@ def test_what_is_open_comes_with_a_way_out(found: SandboxSupport, kind: SandboxK
     assert any(says in gap.what + gap.fix for gap in told) and all(gap.fix for gap in told)
 
 
+@pytest.mark.parametrize("kind", ["bubblewrap", "namespaces"])
+def test_no_way_out_is_named_that_is_none(kind: SandboxKind) -> None:
+    """bubblewrap holds no ports: it was named as the way out, to who had it, too."""
+    (gap,) = list_gaps(SandboxSupport(0, True, True, True, "", namespaces=True), kind)
+    assert "TCP" in gap.what and "bubblewrap" not in gap.fix and "connect: none" in gap.fix
+
+
 def test_a_whole_machine_has_no_gaps() -> None:
     assert list_gaps(SandboxSupport(7, True, True, True, "", root=False), "bubblewrap") == []
     assert list_gaps(SandboxSupport(7, True, root=True, namespaces=True), "namespaces") == []

@@ -5,6 +5,7 @@ import { approvalCard } from "../cards";
 import { fill } from "../form";
 import { icon } from "../icons";
 import { ago, moment, told } from "../text";
+import { sure } from "../sure";
 import { tr } from "../words";
 
 class Access extends Page {
@@ -58,7 +59,7 @@ class Access extends Page {
     const here = (d.connected ?? []).includes(one.deviceId);
     return html`<li><div class="grow"><b>${one.displayName ?? one.clientId}</b>${own ? html` <span class="tag good">${tr`this one`}</span>` : here ? html` <span class="tag good">${tr`connected`}</span>` : nothing}${one.push ? html` <span class="tag">${tr`notified`}</span>` : nothing} <span class="dim">${one.displayName ? "" : (one.platform ?? "")}</span><p class="dim">${(one.scopes ?? []).map((s: string) => s.replace("operator.", "")).join(", ")}</p><small class="dim">${tr`since ${moment(one.approvedAtMs ?? one.createdAtMs)}`}${one.lastSeenAtMs && !here ? ` · ${tr`last seen ${ago(one.lastSeenAtMs)}`}` : ""} · ${String(one.deviceId).slice(0, 12)}…</small></div>
       ${store.client.has("device.pair.rename") ? html`<button type="button" class="plain" aria-label=${tr`Rename ${one.displayName ?? one.clientId}`} @click=${() => this.rename(one)}>${tr`Rename`}</button>` : nothing}
-      <button type="button" class="danger" @click=${() => confirm(own ? tr`This is the device you are using. Remove its access?` : tr`Remove this device's access?`) && void this.act("device.pair.remove", { deviceId: one.deviceId })}>${tr`Remove`}</button></li>`;
+      <button type="button" class="danger" @click=${async () => { if (await sure(own ? tr`This is the device you are using. Remove its access?` : tr`Remove this device's access?`, tr`Remove`)) void this.act("device.pair.remove", { deviceId: one.deviceId }); }}>${tr`Remove`}</button></li>`;
   }
 
   private async act(method: string, params: Payload): Promise<void> {

@@ -4,6 +4,7 @@ import { fill } from "../form";
 import { icon } from "../icons";
 import { readConfig, writeConfig } from "../settings";
 import { ago, size, upper } from "../text";
+import { sure } from "../sure";
 import { tr } from "../words";
 
 class Agents extends Page {
@@ -16,7 +17,7 @@ class Agents extends Page {
 
   connectedCallback(): void {
     super.connectedCallback();
-    store.guard = () => !this.dirty || confirm(tr`Leave without saving?`);
+    store.guard = () => !this.dirty || sure(tr`Leave without saving?`, tr`Leave`);
     addEventListener("beforeunload", this.unload);
   }
 
@@ -36,7 +37,7 @@ class Agents extends Page {
   }
 
   private async open(name: string): Promise<void> {
-    if (this.dirty && !confirm(tr`Leave without saving?`)) return;
+    if (this.dirty && !(await sure(tr`Leave without saving?`, tr`Leave`))) return;
     const answer = await store.ask("agents.files.get", { agentId: this.agent, name });
     if (answer) this.file = { content: "", ...answer.file };
     this.dirty = false;
@@ -81,7 +82,7 @@ class Agents extends Page {
   }
 
   private async dismiss(one: Payload): Promise<void> {
-    if (!confirm(tr`Delete the agent ${one.name}? Its files stay.`)) return;
+    if (!(await sure(tr`Delete the agent ${one.name}? Its files stay.`, tr`Delete`))) return;
     if (await store.ask("agents.delete", { agentId: one.id, deleteFiles: false })) store.toast(tr`Deleted`);
     this.agent = "";
     await this.load();

@@ -4,6 +4,7 @@ import { fill, type Field } from "../form";
 import { icon } from "../icons";
 import { writeConfig } from "../settings";
 import { ago, moment, told, upper, uuid } from "../text";
+import { sure } from "../sure";
 import { tr } from "../words";
 import { health } from "./health";
 
@@ -112,7 +113,7 @@ class Channels extends Page {
   private account(channel: string, label: string, one: Payload): unknown {
     const out = one.healthState === "signed_out";
     const verb = one.running ? tr`Stop` : tr`Start`;
-    const remove = () => confirm(tr`Remove ${label}? Its settings are deleted.`) && void writeConfig({ channels: { [channel]: null } }).then(() => this.load(), (error) => store.toast(error.message, "error"));
+    const remove = async () => (await sure(tr`Remove ${label}? Its settings are deleted.`, tr`Remove`)) && void writeConfig({ channels: { [channel]: null } }).then(() => this.load(), (error) => store.toast(error.message, "error"));
     return html`<li>${icon("plug")}<div class="grow"><b>${label}</b>${one.accountId === "default" ? nothing : html` <span class="dim">${one.accountId}</span>`} ${health(one)}
         <p>${[one.name, one.dmPolicy ? tr`direct messages: ${one.dmPolicy}` : ""].filter(Boolean).join(" · ")}</p>
         ${one.lastError ? html`<p class="warn">${told(one.lastError)}</p>` : nothing}
@@ -131,7 +132,7 @@ class Channels extends Page {
           <button type="button" class="primary" @click=${() => void this.act("pairing.approve", { code: one.code }, tr`Approved`)}>${tr`Approve`}</button><button type="button" class="danger" @click=${() => void this.act("pairing.reject", { code: one.code }, tr`Declined`)}>${tr`Decline`}</button></li>`)}</ul></section>` : nothing}
       <section>${d.requests.length ? html`<h2>${tr`Accounts`}</h2>` : nothing}${d.lacking.map((one: Payload) => html`<p class="banner"><b>${named(one.id)}</b> ${told(lacks(one.missing))}</p>`)}${rows.length ? html`<ul class="rows big">${rows}</ul>` : empty(tr`No chat apps yet`, tr`Here in the browser everything works already. Add Telegram, Discord, Slack and others to be reached there.`)}</section>
       ${d.paired.length ? html`<section><h2>${tr`People with access`}</h2><ul class="rows big">${d.paired.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${named(one.channel)}</span>${one.owner ? html` <span class="tag good">${tr`owner`}</span>` : nothing}<p>${tr`since ${moment(one.approvedAtMs)}`}</p></div>
-          <button type="button" class="danger" @click=${() => confirm(tr`Remove access for ${one.name || one.id}?`) && void this.act("pairing.revoke", { who: `${one.channel}:${one.id}` }, tr`Access removed`)}>${tr`Remove`}</button></li>`)}</ul></section>` : nothing}`;
+          <button type="button" class="danger" @click=${async () => { if (await sure(tr`Remove access for ${one.name || one.id}?`, tr`Remove`)) void this.act("pairing.revoke", { who: `${one.channel}:${one.id}` }, tr`Access removed`); }}>${tr`Remove`}</button></li>`)}</ul></section>` : nothing}`;
   }
 }
 customElements.define("pal-channels", Channels);

@@ -3,6 +3,7 @@ import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { fill, type Field } from "../form";
 import { icon } from "../icons";
 import { moment, took } from "../text";
+import { sure } from "../sure";
 import { tr } from "../words";
 
 const MINUTE = 60_000;
@@ -88,7 +89,7 @@ class Cron extends Page {
       <button type="button" class="plain" @click=${() => this.write(job)} aria-label=${tr`Edit ${job.name}`}>${tr`Edit`}</button>
       <button type="button" class="plain" @click=${() => void this.act("cron.update", { id: job.id, patch: { enabled: !job.enabled } }, tr`Saved`)}>${job.enabled ? tr`Pause` : tr`Resume`}</button>
       <button type="button" class="ghost icon-only" aria-label=${tr`History of ${job.name}`} title=${tr`History`} aria-expanded=${this.history?.id === job.id} @click=${() => void this.look(job)}>${icon("clock")}</button>
-      <button type="button" class="ghost icon-only" aria-label=${tr`Delete ${job.name}`} title=${tr`Delete`} @click=${() => confirm(tr`Delete “${job.name}”?`) && void this.act("cron.remove", { id: job.id }, tr`Deleted`)}>${icon("trash")}</button></li>`;
+      <button type="button" class="ghost icon-only" aria-label=${tr`Delete ${job.name}`} title=${tr`Delete`} @click=${async () => { if (await sure(tr`Delete “${job.name}”?`, tr`Delete`)) void this.act("cron.remove", { id: job.id }, tr`Deleted`); }}>${icon("trash")}</button></li>`;
   }
 
   private runs(runs: Payload[]): unknown {

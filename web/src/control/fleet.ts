@@ -2,6 +2,7 @@
 import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { icon } from "../icons";
 import { took } from "../text";
+import { sure } from "../sure";
 import { plural, rich, tr } from "../words";
 
 const seconds = (value: number): string => took(Math.max(0, value) * 1000);
@@ -35,7 +36,7 @@ class Fleet extends Page {
   }
 
   private async order(method: string, node: string, question: string, done: string): Promise<void> {
-    if (!confirm(question)) return;
+    if (!(await sure(question, method === "fleet.drain" ? tr`Drain` : tr`Evict`))) return;
     if (await store.ask(method, { node })) store.toast(done);
     await this.load();
   }

@@ -5,6 +5,7 @@ import { icon } from "../icons";
 import { readConfig, writeConfig } from "../settings";
 import { signIn } from "../signin";
 import { told } from "../text";
+import { sure } from "../sure";
 import { rich, tr } from "../words";
 
 const states: Record<string, [string, string]> = { connected: [tr`connected`, "good"], starting: [tr`starting`, ""], stopped: [tr`stopped`, ""], off: [tr`off`, ""] };
@@ -69,7 +70,7 @@ class Integrations extends Page {
       ${one.signedIn ? html`<button type="button" class="plain" @click=${() => void leave()}>${tr`Sign out`}</button>` : nothing}
       <button type="button" class="plain" aria-expanded=${this.open?.name === one.name} aria-label=${tr`Tools of ${one.name}`} @click=${() => void this.look(one.name)}>${tr`Tools`}${one.tools ? ` (${one.tools})` : ""}</button>
       <button type="button" class="plain" aria-label="${one.enabled ? tr`Turn off` : tr`Turn on`} ${one.name}" @click=${() => void this.write({ mcp: { servers: { [one.name]: { enabled: !one.enabled } } } })}>${one.enabled ? tr`Turn off` : tr`Turn on`}</button>
-      <button type="button" class="ghost icon-only" aria-label=${tr`Remove ${one.name}`} title=${tr`Remove`} @click=${() => confirm(tr`Remove ${one.name}?`) && void this.write({ mcp: { servers: { [one.name]: null } } })}>${icon("trash")}</button></li>`;
+      <button type="button" class="ghost icon-only" aria-label=${tr`Remove ${one.name}`} title=${tr`Remove`} @click=${async () => { if (await sure(tr`Remove ${one.name}?`, tr`Remove`)) void this.write({ mcp: { servers: { [one.name]: null } } }); }}>${icon("trash")}</button></li>`;
   }
 
   /** A plugin's settings, from the form that it declares. */
@@ -90,7 +91,7 @@ class Integrations extends Page {
   private plugin(one: Payload): unknown {
     return html`<li>${icon("tool")}<div class="grow"><b>${one.name || one.id}</b> <span class="tag ${one.broken ? "bad" : one.enabled ? "good" : ""}">${one.broken ? tr`broken` : one.enabled ? tr`on` : tr`off`}</span><p>${one.description}</p>${one.capabilities?.length ? html`<p class="dim">${tr`May bring: ${one.capabilities.join(", ")}`}</p>` : nothing}${one.reason ? html`<small class="dim">${told(one.reason)}</small>` : nothing}</div>
       ${one.schema?.properties ? html`<button type="button" class="plain" aria-label=${tr`Settings of ${one.name || one.id}`} @click=${() => void this.settings(one)}>${tr`Settings`}</button>` : nothing}
-      ${one.broken ? nothing : html`<label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Use ${one.id}`} .checked=${one.enabled} @change=${() => (one.enabled || confirm(tr`Plugins run inside the program. Use ${one.id}?`) ? void this.write({ plugins: { entries: { [one.id]: { enabled: !one.enabled } } } }) : void this.load())}><i></i></label>`}</li>`;
+      ${one.broken ? nothing : html`<label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Use ${one.id}`} .checked=${one.enabled} @change=${async () => (one.enabled || (await sure(tr`Plugins run inside the program. Use ${one.id}?`, tr`Use ${one.id}`, false)) ? void this.write({ plugins: { entries: { [one.id]: { enabled: !one.enabled } } } }) : void this.load())}><i></i></label>`}</li>`;
   }
 
   protected tools(): unknown {

@@ -5,6 +5,7 @@ import { icon } from "../icons";
 import { readConfig, writeConfig } from "../settings";
 import { signIn } from "../signin";
 import { count, moment, told } from "../text";
+import { sure } from "../sure";
 import { tr } from "../words";
 
 class Models extends Page {
@@ -61,7 +62,7 @@ class Models extends Page {
   }
 
   private async leave(provider: string): Promise<void> {
-    if (!confirm(tr`Sign out of ${provider}?`)) return;
+    if (!(await sure(tr`Sign out of ${provider}?`, tr`Sign out`))) return;
     const done = await store.ask("models.logout", { provider });
     if (done) store.toast(done.done.join("; "));
     await this.load();

@@ -4,6 +4,7 @@ import { fill } from "../form";
 import { icon } from "../icons";
 import { drawn } from "../signin";
 import { ago, moment } from "../text";
+import { sure } from "../sure";
 import { rich, tr } from "../words";
 
 const named = (one: Payload): string => one.displayName || String(one.nodeId).slice(0, 12);
@@ -78,7 +79,7 @@ class Nodes extends Page {
     return html`<li>${icon("plug")}<div class="grow"><b>${named(one)}</b> ${state}
         <p>${[one.platform, one.version, one.remoteIp, one.approvedAtMs ? tr`since ${moment(one.approvedAtMs)}` : ""].filter(Boolean).join(" · ")}</p><p class="dim">${abilities(one)}</p></div>
       ${one.paired ? html`<button type="button" class="plain" aria-label=${tr`Rename ${named(one)}`} @click=${() => this.rename(one)}>${tr`Rename`}</button>
-        <button type="button" class="danger" aria-label=${tr`Remove ${named(one)}`} @click=${() => confirm(tr`Remove ${named(one)}? It stays out until somebody approves it again.`) && void this.act("node.pair.remove", { nodeId: one.nodeId }, tr`Access removed`)}>${tr`Remove`}</button>` : nothing}</li>`;
+        <button type="button" class="danger" aria-label=${tr`Remove ${named(one)}`} @click=${async () => { if (await sure(tr`Remove ${named(one)}? It stays out until somebody approves it again.`, tr`Remove`)) void this.act("node.pair.remove", { nodeId: one.nodeId }, tr`Access removed`); }}>${tr`Remove`}</button>` : nothing}</li>`;
   }
 
   protected body(d: Payload): unknown {

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from palinurus.agent import hookcalls
+from palinurus.agent.editors import EditorDesk
 from palinurus.agent.marks import TaintMarks
 from palinurus.agent.plan.folder import FolderPlace, get_folder, name_paths, place_occasion, settle_folder
 from palinurus.agent.plan.levels import (
@@ -137,7 +138,9 @@ class RunPreparer:
     def __init__(self, parts: PreparerParts) -> None:
         self._parts, settings = parts, parts.settings
         hidden = HiddenTexts(list_known_secrets(settings, parts.catalog.environ), parts.catalog.vault.list_secrets)
-        self._bases = {ident: make_agent_base(a, settings, parts.env, hidden) for ident, a in settings.agents.items()}
+        self.editors = EditorDesk()
+        make = partial(make_agent_base, settings=settings, env=parts.env, hidden=hidden, editor=self.editors)
+        self._bases = {ident: make(agent) for ident, agent in settings.agents.items()}
         self.offers = ToolOffers(settings, parts.catalog, parts.tools)
         self.sandboxes = ToolSandboxes(settings, parts.env, make=parts.calibration is not None)
         self.marks = TaintMarks(parts.store)

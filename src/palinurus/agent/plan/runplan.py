@@ -12,6 +12,7 @@ from palinurus.config.sections.credentials import AuthSettings
 from palinurus.config.sections.tools import LoopSettings
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.levels.resolve import FastMode, ThinkingDecision
+from palinurus.core.types.editor import EditorPort
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelSpec, Prompt
@@ -41,7 +42,13 @@ class AgentBase(msgspec.Struct, frozen=True):
     limits: RunLimits
 
 
-def make_agent_base(agent: AgentSettings, settings: Settings, env: dict[str, str], hidden: HiddenTexts) -> AgentBase:
+def make_agent_base(
+    agent: AgentSettings,
+    settings: Settings,
+    env: dict[str, str],
+    hidden: HiddenTexts,
+    editor: EditorPort | None = None,
+) -> AgentBase:
     """`env`: of the children of tools; `hidden`: what no tool may say."""
     tools, home = agent.tools, settings.home
     limits = RunLimits(timeout=agent.timeout, max_turns=agent.max_turns, loops=tools.loops, retries=agent.retries)
@@ -54,6 +61,7 @@ def make_agent_base(agent: AgentSettings, settings: Settings, env: dict[str, str
         secrets=hidden,
         taint=tools.taint,
         changes=tools.changes,
+        editor=editor,
         readable=(os.path.join(home, "skills"), locate_bundled_skills()),
     )
     return AgentBase(agent, used, msgspec.structs.replace(limits, auth=settings.auth, evidence=agent.evidence))

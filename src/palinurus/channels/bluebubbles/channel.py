@@ -6,7 +6,6 @@ Without its Private API it only sends; with it there are typing, edits, tapbacks
 
 from __future__ import annotations
 
-import hmac
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
@@ -16,8 +15,8 @@ import aiohttp
 
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.channels.kit import ChannelKit, RecentDict, decode_object, load_reply_files
-from palinurus.channels.web.api import ApiFacts, HttpApi, read_mapping, read_rows
-from palinurus.channels.web.hook import REFUSED, HookBatch
+from palinurus.channels.web.api import ApiFacts, HttpApi, make_upload_form, read_mapping, read_rows
+from palinurus.channels.web.hook import REFUSED, HookBatch, is_same_secret
 from palinurus.channels.web.readback import ReadBackChannel, SentMessage, write_plain
 from palinurus.core.types import channel
 from palinurus.core.types.channel import (
@@ -86,7 +85,7 @@ class BlueBubblesChannel(ReadBackChannel):
 
     async def accept(self, request: ChannelHttpRequest) -> HookBatch | ChannelHttpResponse:
         given = request.query.get("password") or request.query.get("guid") or ""
-        if not hmac.compare_digest(given.encode(), self._password.reveal().encode()):
+        if not is_same_secret(self._password.reveal().encode(), given):
             return REFUSED
         told = decode_object(request.body)
         data = read_mapping(told.get("data")) if told.get("type") == "new-message" else {}
@@ -147,8 +146,7 @@ class BlueBubblesChannel(ReadBackChannel):
             piece = f"{reply.client_id}.file{number}"
             if piece in await self._sending.rows():
                 continue
-            form = aiohttp.FormData({**self._head(reply, piece), "name": file.name})
-            form.add_field("attachment", file.data, filename=file.name, content_type=file.mime)
+            form = make_upload_form({**self._head(reply, piece), "name": file.name}, "attachment", file)
             last = self._shown(await self._call("POST", "/message/attachment", form, seconds=300.0))
             if isinstance(last, SendFailure):
                 return last

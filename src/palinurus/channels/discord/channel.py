@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -63,6 +63,10 @@ def make_discord_channel(kit: ChannelKit) -> DiscordChannel:
 _ENDS = (ReconnectWebSocket, ConnectionClosed, HTTPException, DiscordRateLimit, aiohttp.ClientError, OSError)
 
 
+class _Elsewhere(Exception):
+    """A thread that is not in the chat it was named with."""
+
+
 class DiscordPendingReply(msgspec.Struct, frozen=True):
     """A message on its way out: its client id, the id of what came before it, and what it says, digested."""
 
@@ -98,6 +102,7 @@ class DiscordChannel(AccountChannel):
         self._tries = 0
         self._content = True  # may we read what people write?
         self._people: dict[str, str] = {}  # whom we wrote to -> the chat with them
+        self._parents: RecentDict[str, str] = RecentDict(CHATS)  # threads -> the channels they are in
         self._said: RecentDict[str, int] = RecentDict(CHATS)  # our last message in a chat
 
     # --- the connection
@@ -272,6 +277,8 @@ class DiscordChannel(AccountChannel):
             return SendFailure(SIGNED_OUT, "signed_out") if out else SendFailure("the channel is stopped")
         try:
             return await call(self._opened())
+        except _Elsewhere as exc:
+            return SendFailure(str(exc), "refused")
         except Exception as exc:  # border: the port promises that nothing is raised
             result = outbound.explain_discord_error(exc)
             if result.reason.startswith("unexpected"):
@@ -279,8 +286,18 @@ class DiscordChannel(AccountChannel):
             return result
 
     async def _chat(self, rest: DiscordRest, target: Target) -> str:
-        """The id Discord knows the chat by. "user:<id>" is the chat with a person. Raises what a request raises."""
-        to = target.thread or target.to.removeprefix("channel:")
+        """The id Discord knows the chat by. "user:<id>" is the chat with a person. Raises what a request raises, and
+        _Elsewhere for a thread of another channel: who may be here may not be everywhere."""
+        to = target.to.removeprefix("channel:")
+        if target.thread and target.thread != to:
+            if not target.thread.isdecimal():
+                raise _Elsewhere("this is no id of a thread")
+            if target.thread not in self._parents:
+                raw: Mapping[str, Any] = dict(await rest.get_channel(target.thread))
+                self._parents[target.thread] = inbound.parse_chat(raw).parent
+            if self._parents[target.thread] != to:
+                raise _Elsewhere("there is no such thread in this chat")
+            return target.thread
         person = to.removeprefix("user:")
         if person == to:
             return to

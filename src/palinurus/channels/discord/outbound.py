@@ -109,10 +109,11 @@ async def _look(rest: DiscordRest, chat: str, act: channel.LookAction) -> channe
     guild = str((await rest.get_channel(chat)).get("guild_id") or "") if "{guild}" in path else ""
     if "{guild}" in path and not guild:
         return channel.SendReceipt("", {"note": "this chat belongs to no server"})
-    params = {"content": act.text[:1024]} if act.text else None
+    # the bot sees more of the server than who asks: only this chat is searched
+    params = {"content": act.text[:1024], "channel_id": chat} if act.text else None
     raw: Any = await rest.request(Route("GET", path, chat=chat, guild=guild, user=act.user), params=params)
     if act.what == "search":
-        raw = [row for rows in raw.get("messages") or () for row in rows]
+        raw = [row for rows in raw.get("messages") or () for row in rows if str(row.get("channel_id")) == chat]
     if isinstance(raw, list):
         return channel.SendReceipt("", [_pick(one, words) for one in raw[:PAGE]])
     return channel.SendReceipt("", _pick(raw, words))

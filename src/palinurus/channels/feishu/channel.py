@@ -9,19 +9,33 @@ import asyncio
 import base64
 import binascii
 import hashlib
-import hmac
 import json
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
-
-import aiohttp
 
 from palinurus.channels.feishu.inbound import FeishuContext, FeishuMessage, find_message, parse_message
 from palinurus.channels.feishu.post import write_post
-from palinurus.channels.kit import ChannelFile, ChannelKit, RecentDict, decode_object, index_troubles, load_reply_files
-from palinurus.channels.web.api import ApiFacts, HttpApi, RenewedToken, TokenGrant, read_mapping, read_rows
-from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel
+from palinurus.channels.kit import (
+    PASSING,
+    ChannelFile,
+    ChannelKit,
+    RecentDict,
+    decode_object,
+    index_troubles,
+    load_reply_files,
+)
+from palinurus.channels.web.api import (
+    ApiFacts,
+    HttpApi,
+    RenewedToken,
+    TokenGrant,
+    make_upload_form,
+    read_mapping,
+    read_rows,
+)
+from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel, is_same_secret
 from palinurus.config.secrets import Secret
 from palinurus.core.aes import open_cbc
 from palinurus.core.policy.address import AddressRefusal, parse_url
@@ -37,11 +51,13 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
+from palinurus.patterns import compile_late
 
 DOMAINS = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
 TOKEN, IM = "/open-apis/auth/v3/tenant_access_token/internal", "/open-apis/im/v1"
 MEDIA, PICTURE = 30 * 1024 * 1024, 10 * 1024 * 1024
 LONGEST = 10_000  # bytes of a text; Feishu takes 30 KB with all marks, and says so when they are more
+NO_MESSAGE = SendFailure("there is no such message in this chat", "gone")
 UNSIGNED = 4096  # bytes of a request without a signature that are looked at: its question whether we are there
 LOOK = 1.5  # seconds for a name: Feishu wants its answer within three
 _LATER = ChannelHttpResponse(503, b"not yet\n")
@@ -78,6 +94,7 @@ EMOJI: dict[str, str] = {
     "👋": "WAVE", "👌": "OK", "💪": "MUSCLE", "💯": "Hundred", "⏳": "OneSecond", "💡": "StatusFlashOfInspiration",
     "✍": "Typing", "☕": "Coffee", "😱": "TERROR", "🥱": "YAWN", "😨": "SHOCKED", "⚡": "OnIt",
 }  # fmt: skip
+_MESSAGE = compile_late(r"om_[A-Za-z0-9_-]{1,100}")
 _UPLOADS = {"pdf": "pdf", "doc": "doc", "docx": "doc", "xls": "xls", "xlsx": "xls", "ppt": "ppt", "pptx": "ppt"}
 
 
@@ -113,6 +130,7 @@ class FeishuChannel(HookedChannel):
         self._sealed = kit.secret("encryptKey") if kit.own.get("encryptKey") else Secret()
         self._me = ""
         self._names: RecentDict[str, str] = RecentDict(2000)
+        self._places: RecentDict[str, str] = RecentDict(1000)  # messages -> their chats
         self.abilities = ChannelAbilities(
             "plain",
             LONGEST,
@@ -147,7 +165,9 @@ class FeishuChannel(HookedChannel):
             return HookBatch((), _TAKEN)
         if not self._me:  # nobody can tell yet whether we are meant
             return _LATER
-        return HookBatch((parse_message(message, await self._around(message)),), _TAKEN)
+        heard = parse_message(message, await self._around(message))
+        self._places[message.ident] = message.chat
+        return HookBatch((heard,), _TAKEN)
 
     async def _believed(self, request: ChannelHttpRequest) -> Mapping[str, Any] | None:
         """What a request of Feishu's says; None if it is none. With an encrypt key everything is sealed, and signed but
@@ -162,8 +182,7 @@ class FeishuChannel(HookedChannel):
             told = decode_object(opened) if opened is not None else {}
         asks = told.get("type") == "url_verification"
         given = str((told if asks else read_mapping(told.get("header"))).get("token") or "")
-        right = hmac.compare_digest(given.encode(), self._token.reveal().encode())
-        return told if right and (signed or asks) else None
+        return told if is_same_secret(self._token.reveal().encode(), given) and (signed or asks) else None
 
     async def _around(self, message: FeishuMessage) -> FeishuContext:
         """Names are for display: where the app may not ask for them, ids do."""
@@ -202,19 +221,35 @@ class FeishuChannel(HookedChannel):
             told = await self._post(reply, {"msg_type": kind, "content": content, "uuid": _uuid(reply, number)})
             if isinstance(told, SendFailure):
                 return told
-            first = first or str(read_mapping(told.get("data")).get("message_id") or "")
+            ident = str(read_mapping(told.get("data")).get("message_id") or "")
+            self._places[ident], first = reply.target.to, first or ident
         return SendReceipt(first)
 
     async def _post(self, reply: Reply, body: dict[str, Any]) -> dict[str, Any] | SendFailure:
         target = reply.target
         answered = target.thread or reply.reply_to
-        if answered.startswith("om_"):
+        away = await self._look_for(answered, target.to) if answered else NO_MESSAGE
+        if away is not None and (target.thread or away.trouble in PASSING):
+            return away
+        if away is None:
             given = {**body, "reply_in_thread": True} if target.thread else body
             told = await self._api.call("POST", f"{IM}/messages/{answered}/reply", given)
             if not isinstance(told, SendFailure) or not any(code in told.reason for code in UNANSWERABLE):
                 return told
         query = {"receive_id_type": _id_type(target.to)}
         return await self._api.call("POST", f"{IM}/messages", {**body, "receive_id": target.to}, query=query)
+
+    async def _look_for(self, ident: str, chat: str) -> SendFailure | None:
+        """Why a message cannot be touched from a chat: ids hold for the whole tenant, rights for one chat."""
+        if not _MESSAGE.fullmatch(ident):
+            return NO_MESSAGE
+        if ident not in self._places:
+            told = await self._api.call("GET", f"{IM}/messages/{ident}")
+            if isinstance(told, SendFailure):
+                return told if told.trouble in PASSING else NO_MESSAGE
+            for row in read_rows(read_mapping(told.get("data")).get("items")):
+                self._places[ident] = str(row.get("chat_id") or "")
+        return None if self._places.get(ident) == chat else NO_MESSAGE
 
     async def _uploaded(self, file: ChannelFile, *, spoken: bool) -> tuple[str, str] | SendFailure:
         """The type and the content of a message with this file."""
@@ -225,18 +260,16 @@ class FeishuChannel(HookedChannel):
             sort = "opus" if heard else "mp4" if file.mime == "video/mp4" else _UPLOADS.get(ending, "stream")
             rest = {"file_type": sort, "file_name": file.name}
             field, kind = "file", {"opus": "audio", "mp4": "media"}.get(sort, "file")
-
-        def make_form() -> aiohttp.FormData:
-            form = aiohttp.FormData(rest)
-            form.add_field(field, file.data, filename=file.name, content_type=file.mime or "application/octet-stream")
-            return form
-
-        told = await self._api.call("POST", f"{IM}/{field}s", make_form, seconds=120.0)
+        form = partial(make_upload_form, rest, field, file)
+        told = await self._api.call("POST", f"{IM}/{field}s", form, seconds=120.0)
         if isinstance(told, SendFailure):
             return told
         return kind, json.dumps({f"{field}_key": str(read_mapping(told.get("data")).get(f"{field}_key") or "")})
 
     async def act(self, target: Target, act: channel.ChannelAction) -> SendResult:
+        away = await self._look_for(getattr(act, "message_id", ""), target.to)
+        if away is not None:
+            return away
         match act:
             case channel.EditAction():
                 given = {"msg_type": "post", "content": write_post(act.text, plain=act.plain)}
@@ -290,8 +323,8 @@ def _grant(api: HttpApi, app: str, secret: Secret) -> Any:
 def verify_signature(key: str, request: ChannelHttpRequest) -> bool:
     """Was it signed with the encrypt key? In constant time."""
     parts = (request.headers.get(f"x-lark-request-{name}", "") for name in ("timestamp", "nonce"))
-    right = hashlib.sha256(("".join(parts) + key).encode() + request.body).hexdigest()
-    return hmac.compare_digest(right.encode(), request.headers.get("x-lark-signature", "").lower().encode())
+    right = hashlib.sha256(("".join(parts) + key).encode("utf-8", "replace") + request.body).hexdigest()
+    return is_same_secret(right.encode(), request.headers.get("x-lark-signature", "").lower())
 
 
 def open_event(key: str, sealed: str) -> bytes | None:

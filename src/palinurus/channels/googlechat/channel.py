@@ -29,6 +29,7 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
+from palinurus.patterns import compile_late
 
 API = "https://chat.googleapis.com"
 TOKEN_URL = "https://oauth2.googleapis.com/token"
@@ -41,6 +42,8 @@ AUDIENCES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 MEDIA = 20 * 1024 * 1024
 HOUR = 3600
+_SPACE = compile_late(r"spaces/[\w-]+")
+_MESSAGE = compile_late(r"[\w-]+(\.[\w-]+)?")
 _TAKEN = ChannelHttpResponse(200, b"{}", "application/json")
 _LATER = ChannelHttpResponse(503, b"the keys of Google cannot be had now\n")
 
@@ -123,6 +126,8 @@ class GoogleChatChannel(HookedChannel):
         if reply.target.thread:
             body["thread"] = {"name": reply.target.thread}
             query["messageReplyOption"] = "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"
+        if not _SPACE.fullmatch(reply.target.to):
+            return SendFailure("this is no id of a space", "gone")
         told = await self._api.call("POST", f"/v1/{reply.target.to}/messages", body, query=query)
         return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("name") or ""))
 
@@ -141,6 +146,9 @@ class GoogleChatChannel(HookedChannel):
         return None if isinstance(told, SendFailure) else SendReceipt(str(told.get("name") or ""))
 
     async def act(self, target: Target, act: channel.ChannelAction) -> SendResult:
+        space, _, name = getattr(act, "message_id", "").partition("/messages/")
+        if space != target.to or not _SPACE.fullmatch(space) or not _MESSAGE.fullmatch(name):
+            return SendFailure("this is no message of this space", "refused")  # ids hold for all spaces, rights for one
         match act:
             case channel.EditAction():
                 given = {"text": write_text(act.text, plain=act.plain)}

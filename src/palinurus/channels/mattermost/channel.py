@@ -185,6 +185,7 @@ class MattermostChannel(AccountChannel):
         heard = parse_post(post, room, around)
         if heard is not None and workers.give(room.id, heard):
             self._given[ident] = None
+            self._posts.remember_place(ident, room.id)
 
     async def _person(self, who: str) -> tuple[str, bool]:
         """Names are for display: where they cannot be had, ids do."""

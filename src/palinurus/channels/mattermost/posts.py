@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-import aiohttp
+from urllib.parse import quote
 
 from palinurus.channels.emoji import find_emoji_name
 from palinurus.channels.kit import PASSING, ChannelKit, MemoTable, RecentDict, load_reply_files
 from palinurus.channels.mattermost.inbound import CLIENT_ID_PROP
-from palinurus.channels.web.api import HttpApi, read_mapping, read_rows
+from palinurus.channels.web.api import HttpApi, make_upload_form, read_mapping, read_rows
 from palinurus.channels.web.markdown import write_text
 from palinurus.core.types import channel
 from palinurus.core.types.channel import SendFailure, SendReceipt, SendResult
@@ -24,6 +23,8 @@ MEDIA = 50 * 1024 * 1024  # the server's usual limit is 100 MB; this is held in 
 FILES_AT_ONCE = 5
 PAGE, PAGES = 200, 3  # how far back `find` reads
 THREADS = 300  # threads in which we spoke
+CHANGES = (channel.EditAction, channel.DeleteAction, channel.PinAction, channel.ReactAction)
+NO_POST = SendFailure("there is no such post in this chat", "refused")
 
 
 class MattermostPoster:
@@ -35,6 +36,7 @@ class MattermostPoster:
         self._direct: dict[str, str] = {}  # chats with people, by what they were called
         self._unsure: RecentDict[str, None] = RecentDict(1000)  # client ids that were posted, or not
         self._threads = MemoTable(kit.memo, "threads", THREADS)
+        self._places: RecentDict[str, str] = RecentDict(1000)  # posts -> their channels
         self.me = ""
         self.username = ""
 
@@ -66,7 +68,23 @@ class MattermostPoster:
             return told
         if not await self.has_spoken(reply.target.thread):
             await self._threads.put(reply.target.thread, 1)
+        self.remember_place(str(told.get("id") or ""), chat)
         return SendReceipt(str(told.get("id") or ""))
+
+    def remember_place(self, post: str, chat: str) -> None:
+        """A post lies in that channel."""
+        self._places[post] = chat
+
+    async def _look_for(self, post: str, chat: str) -> SendFailure | None:
+        """Why a post cannot be changed from a channel: ids hold for the whole server, rights for a channel."""
+        if not _is_id(post):
+            return NO_POST
+        if post not in self._places:
+            told = await self._api.call("GET", f"{V4}/posts/{post}")
+            if isinstance(told, SendFailure):
+                return told
+            self.remember_place(post, str(told.get("channel_id") or ""))
+        return None if self._places[post] == chat else NO_POST
 
     async def has_spoken(self, thread: str) -> bool:
         """Have we spoken in this thread? Outside of threads there is nothing to remember."""
@@ -74,12 +92,14 @@ class MattermostPoster:
 
     async def _chat(self, to: str) -> str | SendFailure:
         """The channel's id. With a person (`user:ID`, `@name`) one is opened."""
+        ident = to.removeprefix("channel:").removeprefix("user:")
+        if not _is_id(ident) and not to.startswith("@"):
+            return SendFailure("this is no id of a chat", "gone")
         if not to.startswith(("user:", "@")):
-            return to.removeprefix("channel:")
+            return ident
         if to not in self._direct:
-            ident = to.removeprefix("user:")
             if to.startswith("@"):
-                found = await self._api.call("GET", f"{V4}/users/username/{to[1:]}")
+                found = await self._api.call("GET", f"{V4}/users/username/{quote(to[1:], safe='')}")
                 if isinstance(found, SendFailure):
                     return found
                 ident = str(found.get("id"))
@@ -98,8 +118,7 @@ class MattermostPoster:
             return files
         idents = []
         for file in files:
-            form = aiohttp.FormData({"channel_id": chat})
-            form.add_field("files", file.data, filename=file.name, content_type=file.mime)
+            form = make_upload_form({"channel_id": chat}, "files", file)
             told = await self._api.call("POST", f"{V4}/files", form, seconds=300.0)
             if isinstance(told, SendFailure):
                 return told if told.trouble in ("down", "limited", "signed_out") else SendFailure(told.reason, "media")
@@ -131,6 +150,8 @@ class MattermostPoster:
 
     async def _listed(self, chat: str, thread: str, query: Mapping[str, str]) -> list[Mapping[str, Any]] | SendFailure:
         """Newest first."""
+        if thread and not _is_id(thread):
+            return NO_POST
         if thread:
             told = await self._api.call("GET", f"{V4}/posts/{thread}/thread")
         else:
@@ -138,7 +159,7 @@ class MattermostPoster:
         if isinstance(told, SendFailure):
             return told
         posts = [one for one in read_mapping(told.get("posts")).values() if isinstance(one, Mapping)]
-        return sorted(posts, key=_born, reverse=True)
+        return sorted((one for one in posts if one.get("channel_id") == chat), key=_born, reverse=True)
 
     async def read_since(self, chat: str, since: int) -> list[Mapping[str, Any]] | SendFailure:
         """Posts that were made in a channel after `since` (milliseconds), oldest first."""
@@ -151,6 +172,8 @@ class MattermostPoster:
         chat = await self._chat(target.to)
         if isinstance(chat, SendFailure):
             return chat
+        if isinstance(act, CHANGES) and (away := await self._look_for(act.message_id, chat)) is not None:
+            return away
         match act:
             case channel.TypingAction():
                 given = {"channel_id": chat, "parent_id": target.thread}
@@ -212,6 +235,10 @@ class MattermostPoster:
             for one in posts[: max(1, limit)][::-1]
         ]
         return SendReceipt("", rows)
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.replace("-", "").isalnum()
 
 
 def _born(post: Mapping[str, Any]) -> int:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from palinurus.channels.intake import InboundWithFiles
 from palinurus.channels.kit import ChannelKit, RecentDict, decode_object
 from palinurus.channels.web.api import ApiFacts, HttpApi, make_basic_header, read_mapping, read_rows
-from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel
+from palinurus.channels.web.hook import REFUSED, HookBatch, HookedChannel, is_same_secret
 from palinurus.channels.web.markdown import write_text
 from palinurus.config.secrets import Secret
 from palinurus.core.types import channel
@@ -46,7 +46,7 @@ FACTS = ApiFacts("Nextcloud", _read_error, statuses={400: "refused"})
 
 def sign_talk(secret: Secret, random: str, signed: str) -> str:
     """The HMAC of both, as hexadecimal digits."""
-    return hmac.new(secret.reveal().encode(), (random + signed).encode(), hashlib.sha256).hexdigest()
+    return hmac.new(secret.reveal().encode(), (random + signed).encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 class NextcloudTalkChannel(HookedChannel):
@@ -81,7 +81,7 @@ class NextcloudTalkChannel(HookedChannel):
             right = sign_talk(self._secret, random, request.body.decode())
         except UnicodeDecodeError:
             return REFUSED
-        if not random or not hmac.compare_digest(right.encode(), given.lower().encode()):
+        if not random or not is_same_secret(right.encode(), given.lower()):
             return REFUSED
         heard = await self._parse(decode_object(request.body))
         return HookBatch((heard,) if heard is not None else ())

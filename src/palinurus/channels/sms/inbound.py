@@ -29,7 +29,7 @@ def verify_twilio(token: str, url: str, form: list[tuple[str, str]], given: str)
     fits = False
     for address in _spellings(url):
         right = base64.b64encode(hmac.new(token.encode(), (address + tail).encode(), hashlib.sha1).digest())
-        fits |= hmac.compare_digest(right, given.encode())
+        fits |= hmac.compare_digest(right, given.encode("utf-8", "replace"))
     return fits and bool(token.strip())
 
 

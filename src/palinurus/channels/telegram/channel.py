@@ -11,24 +11,19 @@ import hashlib
 import hmac
 import json
 import logging
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import cache, partial
-from typing import Any, TypeVar, cast
-from urllib.parse import urlencode
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
 
-import httpx
 import msgspec
-from telegram import Bot, BotCommand, Update
-from telegram import error as errors
-from telegram.request import HTTPXRequest
 
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message_files, hand_in_once
 from palinurus.channels.kit import AccountChannel, ChannelKit
 from palinurus.channels.telegram import inbound
-from palinurus.channels.telegram.outbound import ABILITIES, TelegramPoster, explain_telegram_error
+from palinurus.channels.telegram.api import BotApi, TelegramFault
+from palinurus.channels.telegram.outbound import ABILITIES, TelegramPoster
+from palinurus.channels.web.api import read_mapping, read_rows
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import (
     ChannelAction,
@@ -46,33 +41,24 @@ log = logging.getLogger(__name__)
 
 API = "https://api.telegram.org"
 POLL = 30  # seconds Telegram may hold a request for updates
-POOL = 32  # connections
 BATCH = 100  # updates of one request, the most there can be
 FIRST, LONGEST = 0.1, 30.0  # seconds before another try
 WATCH = 300.0  # seconds between looks at how Telegram gets on with our address
-AT_ONCE = 3  # files that are fetched at the same time: each is held in memory
+AT_ONCE = 3  # files that are fetched at the same time
 BUSY = "⚠️ This message and those right after it could not be taken. Please send them again later."
 
+_PROXY = compile_late(r"https?://\S")
 _COMMAND = compile_late(r"[a-z0-9_]{1,32}")
 T = TypeVar("T")
 
 
 def make_telegram_channel(kit: ChannelKit) -> TelegramChannel:
     """Raises ConfigError without a token, or with a webhook that has no secret."""
-    for name in ("httpx", "telegram"):  # they log addresses, and the token is part of every address
-        logging.getLogger(name).setLevel(logging.WARNING)
     url = kit.own.get("webhookUrl")  # the configuration takes addresses of webhooks for secrets
     token = kit.secret_or_file("botToken", "tokenFile")
     if not url:
         return TelegramChannel(kit, token)
     return TelegramChannel(kit, token, kit.secret("webhookUrl").reveal(), kit.secret("webhookSecret"))
-
-
-class TelegramClient(Bot):
-    """The library's, whose own way to show itself would show the token."""
-
-    def __repr__(self) -> str:
-        return "<Telegram bot>"
 
 
 class TelegramChannel(AccountChannel):
@@ -85,60 +71,38 @@ class TelegramChannel(AccountChannel):
         super().__init__(kit)
         self._url = url
         self._secret = secret
-        root = kit.text("apiRoot", API).rstrip("/")
         # One pool for everything; a poll holds one of its connections.
-        self._request = HTTPXRequest(
-            POOL,
-            read_timeout=20,
-            write_timeout=20,
-            connect_timeout=10,
-            pool_timeout=10,
-            proxy=kit.text("proxy") or None,
-            httpx_kwargs={"verify": _authorities()},
-        )
-        self._bot = TelegramClient(
-            token.reveal(), f"{root}/bot", f"{root}/file/bot", self._request, get_updates_request=self._request
-        )
-        self._out = TelegramPoster(self._bot, kit, self._chat, self._migrated)
+        root, proxy = kit.address("apiRoot") if kit.text("apiRoot") else API, kit.text("proxy")
+        if proxy and not _PROXY.match(proxy):
+            raise kit.wrong("proxy", what="must be the address of an HTTP proxy, http://…")
+        self._api = BotApi(token, root, proxy)
+        self._out = TelegramPoster(self._api, kit, self._chat, self._migrated)
         self._names = {_listed(name): name for name, _ in kit.commands}
         self._me: inbound.TelegramIdentity | None = None
         self._hint = ""  # what a person should know although all is well
-        self._users = 0
         self._fetching = asyncio.Semaphore(AT_ONCE)
         self._moved: dict[str, str] = {}  # groups that became supergroups: old id -> new id
         self._albums: set[str] = set()  # albums whose rest is waited for
         self._taken: set[int] = set()  # updates taken that are not acknowledged, because one before them is not taken
 
     async def run(self, submit: SubmitInbound) -> None:
-        async with self._connected():
+        async with self._api.connected():
             if await self._signed_in():
                 await (self._answering() if self._url else self._polling(submit))
 
     async def send(self, reply: Reply) -> SendResult:
-        async with self._connected():
+        async with self._api.connected():
             return await self._out.send(reply)
 
     async def act(self, target: Target, act: ChannelAction) -> SendResult:
-        async with self._connected():
+        async with self._api.connected():
             return await self._out.act(target, act)
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[None]:
-        """Connections live as long as somebody uses them: a reply on its way outlives the receiver."""
-        self._users += 1
-        try:
-            await self._request.initialize()
-            yield
-        finally:
-            self._users -= 1
-            if not self._users:
-                await self._request.shutdown()
 
     async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         if self._secret is None:
             return ChannelHttpResponse(404, b"this account polls\n")
         given = request.headers.get("x-telegram-bot-api-secret-token", "")
-        if not hmac.compare_digest(given.encode(), self._secret.reveal().encode()):
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self._secret.reveal().encode()):
             return ChannelHttpResponse(401, b"wrong secret\n")
         try:
             update = json.loads(request.body)
@@ -159,8 +123,8 @@ class TelegramChannel(AccountChannel):
         while True:
             try:
                 return await call()
-            except errors.TelegramError as exc:
-                trouble = explain_telegram_error(exc)
+            except TelegramFault as exc:
+                trouble = exc.failure
             if trouble.trouble == "signed_out":
                 self.set_status("signed_out", "Telegram refuses the token; get one from @BotFather and set botToken")
                 return None
@@ -168,56 +132,56 @@ class TelegramChannel(AccountChannel):
             await self._kit.clock.sleep(trouble.retry_after or backoff.next_delay())
 
     async def _signed_in(self) -> bool:
-        user = await self._tried(self._bot.get_me)
-        if user is None:
+        told = await self._tried(lambda: self._api.call("getMe"))
+        if told is None:
             return False
-        self._me = inbound.TelegramIdentity(user.id, user.username or "", self._kit.account, self._names)
+        user = read_mapping(told)
+        name = str(user.get("username") or "")
+        self._me = inbound.TelegramIdentity(int(user.get("id") or 0), name, self._kit.account, self._names)
         self._moved = json.loads(await self._kit.memo.get("moved") or b"{}")
         await self._menu()
         # Without this right Telegram shows a bot only what names it: groups that want no mention stay silent.
-        deaf = not user.can_read_all_group_messages and any(
+        deaf = user.get("can_read_all_group_messages") is not True and any(
             not group.require_mention for group in self._kit.settings.groups.values()
         )
         self._hint = "privacy mode hides what does not mention the bot; /setprivacy at @BotFather" if deaf else ""
-        self.set_status("starting", me=f"@{user.username}")
+        self.set_status("starting", me=f"@{name}")
         return True
 
     async def _menu(self) -> None:
         """Telegram's own list of commands, told when it changed."""
         rows = [
-            BotCommand(_listed(name), help[:256] or name)
+            {"command": _listed(name), "description": help[:256] or name}
             for name, help in (*self._kit.menu, *_custom(self._kit.own.get("customCommands")))
             if _COMMAND.fullmatch(_listed(name))
         ][:100]
-        mark = hashlib.sha256(repr([(row.command, row.description) for row in rows]).encode()).digest()
+        mark = hashlib.sha256(repr([tuple(row.values()) for row in rows]).encode()).digest()
         if mark == await self._kit.memo.get("menu"):
             return
         try:
-            await self._bot.set_my_commands(rows)
-        except errors.TelegramError as exc:
-            why = explain_telegram_error(exc).reason
-            log.warning("telegram %s: the menu of commands is not set: %s", self._kit.account, why)
+            await self._api.call("setMyCommands", commands=rows)
+        except TelegramFault as exc:
+            log.warning("telegram %s: the menu of commands is not set: %s", self._kit.account, exc)
         else:
             await self._kit.memo.put("menu", mark)
 
     async def _answering(self) -> None:
         """Have Telegram send updates to our address, and look now and then whether it can."""
         assert self._secret is not None
-        secret = self._secret.reveal()
-        set_up = await self._tried(
-            lambda: self._bot.set_webhook(self._url, allowed_updates=inbound.UPDATE_KINDS, secret_token=secret)
-        )
+        asked = {"url": self._url, "allowed_updates": inbound.UPDATE_KINDS, "secret_token": self._secret.reveal()}
+        set_up = await self._tried(lambda: self._api.call("setWebhook", **asked))
         while set_up is not None:
-            info = await self._tried(self._bot.get_webhook_info)
-            if info is None:
+            told = await self._tried(lambda: self._api.call("getWebhookInfo"))
+            if told is None:
                 return
-            late = info.pending_update_count > 0 and info.last_error_message
+            info = read_mapping(told)
+            late = info.get("last_error_message") if info.get("pending_update_count") else ""
             self.set_status("ready", f"Telegram cannot reach {self._url}: {late}" if late else self._hint)
             await self._kit.clock.sleep(WATCH)
 
     async def _polling(self, submit: SubmitInbound) -> None:
         offset, wait = 0, FIRST
-        batch: list[dict[str, Any]] | None = None if await self._tried(self._bot.delete_webhook) is None else []
+        batch: list[dict[str, Any]] | None = None if await self._tried(self._undo_hook) is None else []
         while batch is not None:
             # A whole batch that came again: nobody else would be heard while a chat waits for its place.
             stuck = await self._all(batch, submit, refuse=len(batch) == BATCH and wait > FIRST)
@@ -230,14 +194,17 @@ class TelegramChannel(AccountChannel):
             # What is said while we wait for a place is not waited for.
             batch = await self._tried(partial(self._updates, offset, 0 if stuck else POLL))
 
+    async def _undo_hook(self) -> Any:
+        return await self._api.call("deleteWebhook")
+
     async def _updates(self, offset: int, wait: int) -> list[dict[str, Any]]:
-        """Asking from `offset` on acknowledges all before it. Raw, so that one strange update spoils no other."""
+        """Asking from `offset` on acknowledges all before it."""
         if self._status.state != "ready":
             wait = 0  # the first answer comes at once and says that all is well
-        asked = {"offset": offset, "timeout": wait, "limit": BATCH, "allowed_updates": json.dumps(inbound.UPDATE_KINDS)}
-        found = await self._request.post(f"{self._bot.base_url}/getUpdates?{urlencode(asked)}", read_timeout=wait + 10)
+        asked = {"offset": offset, "timeout": wait, "limit": BATCH, "allowed_updates": inbound.UPDATE_KINDS}
+        found = await self._api.call("getUpdates", **asked)
         self.set_status("ready", self._hint)
-        return cast("list[dict[str, Any]]", found)
+        return [dict(one) for one in read_rows(found) if isinstance(one.get("update_id"), int)]
 
     # receiving
 
@@ -284,22 +251,16 @@ class TelegramChannel(AccountChannel):
             log.warning("telegram %s: message %s is not taken: %s", self._kit.account, message.event, exc.message)
         if heard.query:
             try:
-                await self._bot.answer_callback_query(heard.query)
-            except errors.TelegramError as exc:  # the button keeps its hourglass for a while, no more
-                why = explain_telegram_error(exc).reason
-                log.info("telegram %s: a press is not confirmed: %s", self._kit.account, why)
+                await self._api.call("answerCallbackQuery", callback_query_id=heard.query)
+            except TelegramFault as exc:  # the button keeps its hourglass for a while, no more
+                log.info("telegram %s: a press is not confirmed: %s", self._kit.account, exc)
 
     async def _read(self, update: dict[str, Any]) -> inbound.TelegramInbound | None:
         assert self._me is not None
-        try:
-            parsed = Update.de_json(update, self._bot)
-            went, heard = inbound.find_migration(parsed), inbound.parse_update(parsed, self._me)
-        except inbound.PARSE_ERRORS:
-            log.warning("telegram %s: an update that cannot be read is left out", self._kit.account, exc_info=True)
-            return None
+        went = inbound.find_migration(update)
         if went is not None:
             await self._migrated(*went)
-        return heard
+        return inbound.parse_update(update, self._me)
 
     async def _whole(self, heard: inbound.TelegramInbound) -> Inbound | None:
         """With its files, the words of its button, and the id under which we know the chat."""
@@ -318,13 +279,11 @@ class TelegramChannel(AccountChannel):
     async def _fetch(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
         try:
             async with self._fetching:
-                found = await self._bot.get_file(file.source)
-                data = bytes(await found.download_as_bytearray())
-        except errors.TelegramError as exc:
-            failed = explain_telegram_error(exc)
-            again = failed.trouble in ("down", "cut", "limited")
-            raise FileUnavailable(f"could not be fetched: {failed.reason}", again, failed.retry_after) from exc
-        yield data
+                async for piece in self._api.download(file.source):
+                    yield piece
+        except TelegramFault as exc:
+            again = exc.failure.trouble in ("down", "cut", "limited")
+            raise FileUnavailable(f"could not be fetched: {exc}", again, exc.failure.retry_after) from exc
 
     async def _refuse(self, update: dict[str, Any]) -> None:
         heard = await self._read(update)
@@ -352,12 +311,6 @@ class TelegramChannel(AccountChannel):
             log.info("telegram %s: the group %s is now the supergroup %s", self._kit.account, old, new)
             self._moved[old] = new
             await self._kit.memo.put("moved", json.dumps(self._moved).encode())
-
-
-@cache
-def _authorities() -> ssl.SSLContext:
-    """Whom we believe who Telegram is. Made once: reading all of them takes as long as a hundred messages."""
-    return httpx.create_ssl_context()
 
 
 def _listed(name: str) -> str:

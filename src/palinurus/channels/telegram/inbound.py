@@ -5,20 +5,19 @@ Ids are Telegram's numbers as texts, never @names. Edited messages, reactions an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
-from telegram import CallbackQuery, Chat, Message, MessageEntity, MessageOrigin, Update, User
 
 from palinurus.channels.intake import InboundWithFiles, RemoteFile
+from palinurus.channels.web.api import read_mapping, read_rows
 from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 
 UPDATE_KINDS = ("message", "channel_post", "callback_query")  # the kinds of updates we ask Telegram for
 QUOTED = 1000  # characters of a quoted message
-# Raised for what is no update of Telegram's.
-PARSE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
+Raw: TypeAlias = Mapping[str, Any]  # an object as Telegram writes it; {} where there is none
 _KINDS: dict[str, ChatKind] = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
 
 
@@ -40,12 +39,12 @@ class TelegramInbound(InboundWithFiles, frozen=True):
     bare: bool = False
 
 
-def parse_update(update: Update, me: TelegramIdentity) -> TelegramInbound | None:
-    """What a person said, or None if the update says nothing to us."""
-    if update.callback_query is not None:
-        return _pressed(update.callback_query, me)
-    message = update.message or update.channel_post
-    return _said(message, me) if message is not None else None
+def parse_update(update: Raw, me: TelegramIdentity) -> TelegramInbound | None:
+    """What a person said, or None if the update says nothing to us, or is none of Telegram's."""
+    if "callback_query" in update:
+        return _pressed(read_mapping(update["callback_query"]), me)
+    message = read_mapping(update.get("message") or update.get("channel_post"))
+    return _said(message, me) if _is_message(message) else None
 
 
 def join_album(album: Sequence[TelegramInbound]) -> TelegramInbound:
@@ -63,16 +62,14 @@ def join_album(album: Sequence[TelegramInbound]) -> TelegramInbound:
     return TelegramInbound(inbound, tuple(file for one in album for file in one.files))
 
 
-def find_migration(update: Update) -> tuple[str, str] | None:
+def find_migration(update: Raw) -> tuple[str, str] | None:
     """(old id, new id) of a group that became a supergroup."""
-    message = update.message
-    if message is None:
+    message = read_mapping(update.get("message"))
+    here = _number(read_mapping(message.get("chat")), "id")
+    new, old = _number(message, "migrate_to_chat_id"), _number(message, "migrate_from_chat_id")
+    if not here or not (new or old):
         return None
-    if message.migrate_to_chat_id:
-        return str(message.chat.id), str(message.migrate_to_chat_id)
-    if message.migrate_from_chat_id:
-        return str(message.migrate_from_chat_id), str(message.chat.id)
-    return None
+    return (str(here), str(new)) if new else (str(old), str(here))
 
 
 def read_message_number(ident: str) -> int:
@@ -102,26 +99,43 @@ def group_albums(updates: list[dict[str, Any]]) -> list[tuple[str, list[dict[str
     return found
 
 
-def _pressed(query: CallbackQuery, me: TelegramIdentity) -> TelegramInbound | None:
-    message = query.message
-    if message is None or not query.data:  # a button of an inline message or a game: none of ours
-        return None
-    thread = message.message_thread_id if isinstance(message, Message) and message.is_topic_message else None
+def _number(raw: Raw, key: str) -> int:
+    """A number of an object; 0 if there is none."""
+    found = raw.get(key)
+    return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 1 << 63 else 0
+
+
+def _word(raw: Raw, key: str) -> str:
+    """A text of an object; "" if there is none. Half a character is none."""
+    found = raw.get(key)
+    return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""
+
+
+def _is_message(message: Raw) -> bool:
+    return bool(_number(message, "message_id") and _number(read_mapping(message.get("chat")), "id"))
+
+
+def _pressed(query: Raw, me: TelegramIdentity) -> TelegramInbound | None:
+    message, who = read_mapping(query.get("message")), _person(read_mapping(query.get("from")))
+    data, ident = _word(query, "data"), _word(query, "id")
+    if not _is_message(message) or who is None or not data or not ident:
+        return None  # a button of an inline message or a game: none of ours
+    chat = read_mapping(message["chat"])
     inbound = Inbound(
-        _target(message.chat, me, thread),
-        _person(query.from_user),
-        f"press/{query.id}",
+        _target(message, me),
+        who,
+        f"press/{ident}",
         "",
-        at=int(message.date.timestamp() * 1000),
-        kind=_KINDS.get(message.chat.type, "group"),
+        at=_number(message, "date") * 1000,
+        kind=_KINDS.get(_word(chat, "type"), "group"),
         mentioned=True,
-        pressed=str(message.message_id),
-        title=message.chat.title or "",
+        pressed=str(message["message_id"]),
+        title=_word(chat, "title"),
     )
-    return TelegramInbound(inbound, data=query.data, query=query.id)
+    return TelegramInbound(inbound, data=data, query=ident)
 
 
-def _said(message: Message, me: TelegramIdentity) -> TelegramInbound | None:
+def _said(message: Raw, me: TelegramIdentity) -> TelegramInbound | None:
     sender = _sender(message)
     if sender is None or sender.id == str(me.id):
         return None
@@ -131,68 +145,73 @@ def _said(message: Message, me: TelegramIdentity) -> TelegramInbound | None:
         text = _described(message, files)
     if not text and not meant:
         return None
-    if message.forward_origin is not None:  # others' words: never a command of who passes them on
-        text = f"[forwarded from {_origin(message.forward_origin)}]\n{text}"
-    answered = _answered(message)
-    thread = message.message_thread_id if message.is_topic_message else None
+    origin = read_mapping(message.get("forward_origin"))
+    if origin:  # others' words: never a command of who passes them on
+        text = f"[forwarded from {_origin(origin)}]\n{text}"
+    answered, chat = _answered(message), read_mapping(message["chat"])
     inbound = Inbound(
-        _target(message.chat, me, thread),
+        _target(message, me),
         sender,
-        f"{message.chat.id}:{message.message_id}",
+        f"{chat['id']}:{message['message_id']}",
         text or "[mentioned you]",
-        at=int(message.date.timestamp() * 1000),
-        kind=_KINDS.get(message.chat.type, "group"),
-        reply_to=str(answered.message_id) if answered is not None else "",
-        mentioned=meant or _ours(answered, me),
-        title=message.chat.title or "",
+        at=_number(message, "date") * 1000,
+        kind=_KINDS.get(_word(chat, "type"), "group"),
+        reply_to=str(answered["message_id"]) if answered else "",
+        mentioned=meant or _number(read_mapping(answered.get("from")), "id") == me.id,
+        title=_word(chat, "title"),
         quote=_quote(message, answered),
-        source="forwarded" if message.forward_origin is not None else "",
+        source="forwarded" if origin else "",
     )
     return TelegramInbound(inbound, files, bare=bare)
 
 
-def _target(chat: Chat, me: TelegramIdentity, thread: int | None) -> Target:
-    return Target("telegram", str(chat.id), me.account, str(thread) if thread else "")
+def _target(message: Raw, me: TelegramIdentity) -> Target:
+    """A thread only where it is a topic: answers in other groups have its number too."""
+    thread = _number(message, "message_thread_id") if message.get("is_topic_message") is True else 0
+    return Target("telegram", str(message["chat"]["id"]), me.account, str(thread) if thread else "")
 
 
-def _person(user: User) -> Sender:
-    return Sender(str(user.id), user.full_name, bot=user.is_bot)
+def _full_name(user: Raw) -> str:
+    return " ".join(filter(None, (_word(user, "first_name"), _word(user, "last_name"))))
 
 
-def _sender(message: Message) -> Sender | None:
+def _person(user: Raw) -> Sender | None:
+    ident = _number(user, "id")
+    return Sender(str(ident), _full_name(user), bot=user.get("is_bot") is True) if ident else None
+
+
+def _sender(message: Raw) -> Sender | None:
     """Who wrote. Anonymous admins and channels write as a chat: the user beside it is one that all of them share."""
-    if message.sender_chat is not None:
-        return Sender(str(message.sender_chat.id), message.sender_chat.title or "")
-    return _person(message.from_user) if message.from_user is not None else None
+    chat = read_mapping(message.get("sender_chat"))
+    if chat:
+        return Sender(str(_number(chat, "id")), _word(chat, "title")) if _number(chat, "id") else None
+    return _person(read_mapping(message.get("from")))
 
 
-def _answered(message: Message) -> Message | None:
+def _answered(message: Raw) -> Raw:
     """The message that this one answers. In a topic Telegram names the topic's beginning when there is none."""
-    answered = message.reply_to_message
-    return None if answered is None or answered.forum_topic_created is not None else answered
+    answered = read_mapping(message.get("reply_to_message"))
+    return {} if "forum_topic_created" in answered or not _is_message(answered) else answered
 
 
-def _ours(answered: Message | None, me: TelegramIdentity) -> bool:
-    return answered is not None and answered.from_user is not None and answered.from_user.id == me.id
-
-
-def _text(message: Message, me: TelegramIdentity) -> tuple[str, bool]:
+def _text(message: Raw, me: TelegramIdentity) -> tuple[str, bool]:
     """The text without the mentions of ourselves, and whether there was one (or a command for us)."""
-    text = message.text or message.caption or ""
-    entities = message.entities or message.caption_entities
+    text = _word(message, "text") or _word(message, "caption")
+    entities = read_rows(message.get("entities")) or read_rows(message.get("caption_entities"))
     raw = text.encode("utf-16-le", "surrogatepass")  # Telegram counts in UTF-16 units
     name, meant = f"@{me.username}".lower(), False
-    for entity in sorted(entities, key=lambda e: e.offset, reverse=True):
-        start, end = entity.offset * 2, (entity.offset + entity.length) * 2
+    spots = ((max(_number(one, "offset"), 0), max(_number(one, "length"), 0), one) for one in entities)
+    for offset, length, entity in sorted(spots, key=lambda spot: spot[0], reverse=True):
+        start, end, kind = offset * 2, (offset + length) * 2, entity.get("type")
         part = raw[start:end].decode("utf-16-le", "replace")
-        if entity.type == MessageEntity.BOT_COMMAND and entity.offset == 0:
+        if kind == "bot_command" and offset == 0:
             command, at, whom = part.partition("@")
             if at and f"@{whom}".lower() != name:
                 continue  # for another bot
             ours = me.commands.get(command[1:].lower(), command[1:])
-            raw, meant = f"/{ours}".encode("utf-16-le") + raw[end:], True
-        elif (entity.type == MessageEntity.MENTION and part.lower() == name) or (
-            entity.type == MessageEntity.TEXT_MENTION and entity.user is not None and entity.user.id == me.id
+            raw, meant = f"/{ours}".encode("utf-16-le", "replace") + raw[end:], True
+        elif (kind == "mention" and part.lower() == name) or (
+            kind == "text_mention" and _number(read_mapping(entity.get("user")), "id") == me.id
         ):
             raw, meant = _without(raw, start, end), True
     return raw.decode("utf-16-le", "replace").strip(), meant
@@ -206,59 +225,70 @@ def _without(raw: bytes, start: int, end: int) -> bytes:
     return raw[:start] + raw[end:]
 
 
-def _files(message: Message) -> tuple[RemoteFile, ...]:
-    if message.photo:
-        largest = message.photo[-1]
-        return (RemoteFile("photo.jpg", "image/jpeg", largest.file_id, largest.file_size or 0),)
-    if message.voice:
-        told = message.voice
-        return (RemoteFile("voice.ogg", told.mime_type or "audio/ogg", told.file_id, told.file_size or 0, voice=True),)
-    if message.video_note:
-        note = message.video_note
-        return (RemoteFile("video-note.mp4", "video/mp4", note.file_id, note.file_size or 0),)
-    for found, name, mime in (
-        (message.animation, "animation.mp4", "video/mp4"),  # before documents: an animation is both
-        (message.document, "document", "application/octet-stream"),
-        (message.audio, "audio.mp3", "audio/mpeg"),
-        (message.video, "video.mp4", "video/mp4"),
-    ):
-        if found:
-            return (RemoteFile(found.file_name or name, found.mime_type or mime, found.file_id, found.file_size or 0),)
+# Kinds of files: their usual name and type. An animation is a document too, so it stands before it.
+_FILES: dict[str, tuple[str, str]] = {
+    "voice": ("voice.ogg", "audio/ogg"), "video_note": ("video-note.mp4", "video/mp4"),
+    "animation": ("animation.mp4", "video/mp4"), "document": ("document", "application/octet-stream"),
+    "audio": ("audio.mp3", "audio/mpeg"), "video": ("video.mp4", "video/mp4"),
+}  # fmt: skip
+
+
+def _files(message: Raw) -> tuple[RemoteFile, ...]:
+    sizes = read_rows(message.get("photo"))
+    if sizes and _word(sizes[-1], "file_id"):
+        largest = sizes[-1]
+        return (RemoteFile("photo.jpg", "image/jpeg", largest["file_id"], _number(largest, "file_size")),)
+    for kind, (name, mime) in _FILES.items():
+        found = read_mapping(message.get(kind))
+        if ident := _word(found, "file_id"):
+            shown, sort = _word(found, "file_name") or name, _word(found, "mime_type") or mime
+            return (RemoteFile(shown, sort, ident, _number(found, "file_size"), voice=kind == "voice"),)
     return ()
 
 
-def _described(message: Message, files: tuple[RemoteFile, ...]) -> str:
+def _described(message: Raw, files: tuple[RemoteFile, ...]) -> str:
     """Words for a message that has none."""
     if files:
         return "[voice note]" if files[0].voice else f"[file: {files[0].name}]"
-    if message.sticker:
-        return f"[sticker {message.sticker.emoji or ''}".rstrip() + "]"
-    if message.venue:
-        place = message.venue
-        return f"[place: {place.title}, {place.address} ({place.location.latitude}, {place.location.longitude})]"
-    if message.location:
-        return f"[location: {message.location.latitude}, {message.location.longitude}]"
-    if message.contact:
-        name = " ".join(filter(None, (message.contact.first_name, message.contact.last_name)))
-        return f"[contact: {name}, {message.contact.phone_number}]"
-    if message.poll:
-        return f"[poll: {message.poll.question} ({'; '.join(o.text for o in message.poll.options)})]"
-    if message.dice:
-        return f"[{message.dice.emoji} {message.dice.value}]"
+    for kind, describe in _DESCRIBED.items():
+        if found := read_mapping(message.get(kind)):
+            return describe(found)
     return ""
 
 
-def _quote(message: Message, answered: Message | None) -> MessageQuote | None:
-    if answered is None:
+def _place(venue: Raw) -> str:
+    where = read_mapping(venue.get("location"))
+    title = f"{_word(venue, 'title')}, {_word(venue, 'address')}"
+    return f"[place: {title} ({where.get('latitude')}, {where.get('longitude')})]"
+
+
+def _poll(poll: Raw) -> str:
+    options = "; ".join(_word(one, "text") for one in read_rows(poll.get("options")))
+    return f"[poll: {_word(poll, 'question')} ({options})]"
+
+
+# A place is a location too, so it stands before it.
+_DESCRIBED: dict[str, Callable[[Raw], str]] = {
+    "sticker": lambda one: f"[sticker {_word(one, 'emoji')}".rstrip() + "]",
+    "venue": _place,
+    "location": lambda one: f"[location: {one.get('latitude')}, {one.get('longitude')}]",
+    "contact": lambda one: f"[contact: {_full_name(one)}, {_word(one, 'phone_number')}]",
+    "poll": _poll,
+    "dice": lambda one: f"[{_word(one, 'emoji')} {_number(one, 'value')}]",
+}
+
+
+def _quote(message: Raw, answered: Raw) -> MessageQuote | None:
+    if not answered:
         return None
-    chosen = message.quote.text if message.quote is not None else answered.text or answered.caption
+    chosen = _word(read_mapping(message.get("quote")), "text")
+    chosen = chosen or _word(answered, "text") or _word(answered, "caption")
     who = _sender(answered)
     text = (chosen or _described(answered, _files(answered)))[:QUOTED]
-    return MessageQuote(str(answered.message_id), who.name if who is not None else "", text)
+    return MessageQuote(str(answered["message_id"]), who.name if who is not None else "", text)
 
 
-def _origin(origin: MessageOrigin) -> str:
-    user, chat = getattr(origin, "sender_user", None), getattr(origin, "sender_chat", None)
-    chat = chat or getattr(origin, "chat", None)
-    shown = user.full_name if user else chat.title if chat else getattr(origin, "sender_user_name", "")
-    return str(shown or "somebody").replace("\n", " ")[:80]
+def _origin(origin: Raw) -> str:
+    user, chat = read_mapping(origin.get("sender_user")), read_mapping(origin.get("sender_chat") or origin.get("chat"))
+    shown = _full_name(user) or _word(chat, "title") or _word(origin, "sender_user_name")
+    return (shown or "somebody").replace("\n", " ")[:80]

@@ -49,10 +49,15 @@ class HookBatch(msgspec.Struct, frozen=True):
     answer: ChannelHttpResponse = ChannelHttpResponse()
 
 
+def is_same_secret(right: bytes, given: str) -> bool:
+    """In constant time; whatever bytes a header brought."""
+    return hmac.compare_digest(right, given.encode("utf-8", "replace"))
+
+
 def verify_base64_hmac(secret: str, signed: bytes, given: str, algorithm: str = "sha256") -> bool:
     """Is `given` the base64 of the HMAC of `signed`? In constant time; a blank secret never fits."""
     right = base64.b64encode(hmac.new(secret.encode(), signed, algorithm).digest())
-    return bool(secret.strip()) and hmac.compare_digest(right, given.encode())
+    return bool(secret.strip()) and is_same_secret(right, given)
 
 
 class HookedChannel(AccountChannel):

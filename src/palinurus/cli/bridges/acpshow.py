@@ -22,6 +22,11 @@ KINDS = {  # what a tool does, in the editor's words
     "update_plan": "think",
 }
 STATES = {"completed": "completed", "in_progress": "in_progress"}
+DECISIONS = {
+    "allow-once": ("allow_once", "Allow once"),
+    "allow-always": ("allow_always", "Always allow"),
+    "deny": ("reject_once", "Deny"),
+}
 MODEL, THINKING = "model", "thought_level"  # ids of what can be chosen
 
 
@@ -44,8 +49,9 @@ def make_tool_start(data: Mapping[str, Any], folder: str) -> Any:
     )
 
 
-def make_tool_end(data: Mapping[str, Any], diffs: list[Any]) -> Any:
-    """A call that is over. What an edit changed stays to be seen: the editor shows it instead of our words."""
+def make_tool_end(data: Mapping[str, Any], diffs: list[Any], terminal: str = "") -> Any:
+    """A call that is over. What an edit changed stays to be seen, and the terminal it ran in: the editor shows them
+    instead of our words."""
     result = data.get("result") or {}
     blocks = result.get("content") or ()
     details = result.get("details")
@@ -53,7 +59,8 @@ def make_tool_end(data: Mapping[str, Any], diffs: list[Any]) -> Any:
     failed = bool(data.get("isError")) or bool(code)
     said = [helpers.tool_content(helpers.text_block(b["text"])) for b in blocks if b.get("type") == "text"]
     status: Any = "failed" if failed else "completed"
-    return helpers.update_tool_call(str(data["toolCallId"]), status=status, content=said if failed else diffs or said)
+    shown = [helpers.tool_terminal_ref(terminal)] if terminal else said if failed else diffs or said
+    return helpers.update_tool_call(str(data["toolCallId"]), status=status, content=shown)
 
 
 def make_diffs(name: str, args: Mapping[str, Any], path: str) -> list[Any]:
@@ -136,6 +143,15 @@ def _make_select(ident: Any, name: str, now: str, choices: list[tuple[str, str]]
     return schema.SessionConfigOptionSelect(
         id=ident, name=name, category=ident, type="select", current_value=now, options=offered
     )
+
+
+def make_choices(words: Iterable[str], *names: str) -> list[Any]:
+    """What a person may answer; `names` are shown instead of the usual ones."""
+    known = [word for word in words if word in DECISIONS]
+    shown = names or tuple(DECISIONS[word][1] for word in known)
+    kinds: list[Any] = [DECISIONS[word][0] for word in known]
+    rows = zip(known, shown, kinds, strict=True)
+    return [schema.PermissionOption(option_id=word, name=name, kind=kind) for word, name, kind in rows]
 
 
 def make_commands(rows: Iterable[Mapping[str, Any]]) -> Any:

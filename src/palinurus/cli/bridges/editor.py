@@ -9,30 +9,27 @@ places, plans, and questions to people as the editor's permission requests.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import uuid
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
 
 import acp
 from acp import helpers, schema
 
 from palinurus import __version__
 from palinurus.cli.bridges import acpshow
-from palinurus.core.folders import is_inside
+from palinurus.cli.bridges.hands import EditorHands, list_abilities, show_terminal
+from palinurus.core.types.editor import EditorAbility
 from palinurus.core.types.keys import SessionKey
+from palinurus.errors import GatewayUnreachable
 from palinurus.gateway.client import GatewayLink
 from palinurus.gateway.rpc import MethodError
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
-DECISIONS = {
-    "allow-once": ("allow_once", "Allow once"),
-    "allow-always": ("allow_always", "Always allow"),
-    "deny": ("reject_once", "Deny"),
-}
 STOPS = {"length": "max_tokens", "max_turns": "max_turn_requests", "aborted": "cancelled", "refused": "refusal"}
 UNKNOWN = -32002  # the protocol's "resource not found"
 FAILED = -32000
@@ -58,6 +55,7 @@ class _Turn:
         self.key = key
         self.spoken = ""
         self.diffs: dict[str, list[Any]] = {}  # of its calls
+        self.terminals: dict[str, str] = {}  # in which they run
         self.end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
 
@@ -71,12 +69,18 @@ class AcpBridge:
         self._fixed = fixed
         self._leaves = leaves
         self._editor: Any = None
-        self._reads = False  # the editor gives the text of files as its person sees it
+        self._abilities: tuple[EditorAbility, ...] = ()  # what the editor does for us
+        self._hands = EditorHands(lambda: self._editor)
         self._keys: dict[str, str] = {}  # the editor's session -> ours
         self._folders: dict[str, str] = {}  # … -> where it works
         self._places: dict[str, str] = {}  # … -> where the editor is open, until that is settled
         self._turns: dict[str, _Turn] = {}  # by run id
         self._tasks = TaskSet("what the editor is asked and told")
+
+    def close(self) -> None:
+        """The editor is gone: what it was asked for has no answer."""
+        self._tasks.cancel()
+        self._hands.tasks.cancel()
 
     def on_connect(self, conn: Any) -> None:
         """The editor's end."""
@@ -86,8 +90,7 @@ class AcpBridge:
         self, protocol_version: int, client_capabilities: Any = None, **_: Any
     ) -> schema.InitializeResponse:
         """What we can do."""
-        files = getattr(client_capabilities, "fs", None)
-        self._reads = bool(getattr(files, "read_text_file", False))
+        self._abilities = list_abilities(client_capabilities)
         return schema.InitializeResponse(
             protocol_version=min(protocol_version, acp.PROTOCOL_VERSION),
             agent_capabilities=schema.AgentCapabilities(
@@ -165,9 +168,10 @@ class AcpBridge:
         """One message and all its run shows; returns when the outcome is known, fails if that is a failure."""
         await self._find(session_id)
         place = await self._place(session_id)
+        await self._offer(session_id)
         run = str(uuid.uuid4())
         turn = self._turns[run] = _Turn(session_id, self._keys[session_id])
-        text, pictures = acpshow.read_prompt([await self._fill(session_id, block) for block in prompt])
+        text, pictures = acpshow.read_prompt(await self._fill(session_id, prompt))
         if place and not text.startswith("/"):
             text = f"[The editor is open in {place}]\n{text}"
         try:
@@ -242,10 +246,9 @@ class AcpBridge:
         return ""
 
     async def _ask_leave(self, session: str, folder: str) -> bool:
-        options = [
-            schema.PermissionOption(option_id="allow-always", name=f"Work in {folder}", kind="allow_always"),
-            schema.PermissionOption(option_id="deny", name="Stay in the agent's own workspace", kind="reject_once"),
-        ]
+        options = acpshow.make_choices(
+            ("allow-always", "deny"), f"Work in {folder}", "Stay in the agent's own workspace"
+        )
         title = f"Let the agent read and change files and run commands in {folder} (in its sandbox)?"
         return await self._choose(session, f"folder:{session}", title, options) == "allow-always"
 
@@ -259,20 +262,29 @@ class AcpBridge:
         await asyncio.sleep(0)  # the answer that names the session goes first
         await self._show(session, update)
 
-    async def _fill(self, session: str, block: Any) -> Any:
-        """A file of the folder that is only named, as the editor has it: perhaps not saved yet."""
+    async def _fill(self, session: str, prompt: list[Any]) -> list[Any]:
+        """A prompt with the files that it only names, as the editor has them: perhaps not saved yet."""
         folder = self._folders.get(session, "")
-        if not self._reads or not folder or block.type != "resource_link":
-            return block
-        parts = urlsplit(str(block.uri))
-        path = os.path.realpath(unquote(parts.path)) if parts.scheme == "file" else ""
-        if not path or not is_inside(path, folder):
-            return block
-        try:
-            text = (await self._editor.read_text_file(session_id=session, path=path)).content
-        except Exception:  # noqa: BLE001 - border to the editor: the agent can read what is on disk
-            return block
-        return helpers.resource_block(helpers.embedded_text_resource(str(block.uri), text))
+        if "read" not in self._abilities or not folder:
+            return prompt
+        return [await self._hands.fill(session, folder, block) for block in prompt]
+
+    async def _offer(self, session: str) -> None:
+        """Lend the editor's hands to a session that works in the folder it has open."""
+        if self._abilities and self._leaves is not None and self._folders.get(session):
+            await self._call("editor.offer", {"sessionKey": self._keys[session], "abilities": self._abilities})
+
+    async def _lend(self, asked: dict[str, Any]) -> None:
+        """Do what a tool asks of the editor, and say what came of it."""
+        session = self._name(str(asked["sessionKey"]))
+        told = await self._hands.answer(session, self._folders.get(session, ""), asked)
+        if ident := told.get("told", {}).get("terminal"):
+            call = str(asked["params"]["call"])
+            for turn in self._turns.values():
+                turn.terminals |= {call: str(ident)} if turn.session == session else {}
+            await self._show(session, show_terminal(call, str(ident)))
+        with contextlib.suppress(GatewayUnreachable, MethodError):  # nobody waits there any more
+            await self._link.call("editor.answer", told)
 
     # --- what runs show --------------------------------------------------------------------------------------
 
@@ -286,6 +298,9 @@ class AcpBridge:
                 log.exception("event %s was not passed on", frame.get("event"))
 
     async def _heard(self, event: str, payload: dict[str, Any]) -> None:
+        if event == "editor.request":
+            self._tasks.start(self._lend(payload))
+            return
         if event in ("exec.approval.requested", "plugin.approval.requested"):
             self._ask(event.partition(".")[0], payload)
             return
@@ -314,8 +329,9 @@ class AcpBridge:
             turn.diffs[update.tool_call_id] = update.content or []
             await self._show(turn.session, update)
         elif data["phase"] == "result":
-            diffs = turn.diffs.pop(str(data["toolCallId"]), [])
-            await self._show(turn.session, acpshow.make_tool_end(data, diffs))
+            call = str(data["toolCallId"])
+            diffs, terminal = turn.diffs.pop(call, []), turn.terminals.pop(call, "")
+            await self._show(turn.session, acpshow.make_tool_end(data, diffs, terminal))
 
     async def _ended(self, turn: _Turn, payload: dict[str, Any]) -> None:
         """Words that were not streamed (a command's answer) are said now; then the prompt is answered."""
@@ -339,12 +355,7 @@ class AcpBridge:
 
     async def _permit(self, family: str, session: str, ident: str, request: dict[str, Any]) -> None:
         """Have the editor ask, and hand the answer on."""
-        allowed = request.get("allowedDecisions") or tuple(DECISIONS)
-        options = [
-            schema.PermissionOption(option_id=word, name=DECISIONS[word][1], kind=DECISIONS[word][0])  # type: ignore[arg-type]
-            for word in allowed
-            if word in DECISIONS
-        ]
+        options = acpshow.make_choices(request.get("allowedDecisions") or acpshow.DECISIONS)
         title = str(request.get("command") or request.get("title") or "a question")
         decision = await self._choose(session, str(request.get("toolCallId") or ident), title, options)
         try:
@@ -357,7 +368,7 @@ class AcpBridge:
         about = schema.ToolCallUpdate(tool_call_id=call, title=title, kind="execute", status="pending")
         try:
             answer = await self._editor.request_permission(session_id=session, tool_call=about, options=options)
-            if answer.outcome.outcome == "selected" and answer.outcome.option_id in DECISIONS:
+            if answer.outcome.outcome == "selected" and answer.outcome.option_id in acpshow.DECISIONS:
                 return str(answer.outcome.option_id)
         except Exception:  # border to the editor: whatever went wrong there, nobody said yes
             log.warning("the editor could not be asked", exc_info=log.isEnabledFor(logging.DEBUG))
@@ -383,4 +394,5 @@ async def serve_acp(
         await acp.run_agent(bridge, writing, reading)  # type: ignore[arg-type]
     finally:
         passing.cancel()
+        bridge.close()
         await link.close()

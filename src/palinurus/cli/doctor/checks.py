@@ -346,7 +346,7 @@ def check_jobs(case: DoctorCase) -> Iterator[DoctorFinding]:
         ident: states[ident] for ident in found if ident in states and states[ident].consecutive_errors >= ERRORS
     }
     for ident, state in failing.items():
-        what = f"jobs: {found[ident].name} failed each of {state.consecutive_errors} times: {state.last_error}"
+        what = f"jobs: {found[ident].name} failed {state.consecutive_errors} times in a row: {state.last_error}"
         yield DoctorFinding("warn", what, f"`pal cron why {ident}`")
     enabled = sum(job.enabled for job in found.values())
     if enabled and not case.running:

@@ -133,7 +133,9 @@ def _tested(settings: Settings, where: ToolSandbox, env: Mapping[str, str], as_j
     try:
         results = run_trials(where.cell, scene, env)
     except OSError as exc:
-        raise StateError(f"nothing can be run in the cell: {exc}", fix="`pal sandbox explain`") from None
+        raise StateError(
+            f"nothing can be run in the cell: {exc.strerror or exc}", fix="`pal sandbox explain`"
+        ) from None
     failed = [one for one in results if one.held is False]
     if as_json:
         print(to_json([one._asdict() for one in results]))

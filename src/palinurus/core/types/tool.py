@@ -10,6 +10,7 @@ import msgspec
 from palinurus.core.text import blank_values
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, CallJudgement, ExecRules, TaintRules
 from palinurus.core.types.changes import ChangeRules
+from palinurus.core.types.editor import EditorPort
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.sandbox import SandboxSpec
@@ -227,6 +228,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     cell: SandboxSpec = SandboxSpec()  # what children of tools may do; handed to tools/sandbox/launch
     taint: TaintRules = TaintRules()  # what untrusted content in the turn is a reason to ask about
     changes: ChangeRules = ChangeRules()  # what is kept of files that calls change
+    editor: EditorPort | None = None  # where people look at the same files
 
 
 class Tool(msgspec.Struct, frozen=True):

@@ -170,7 +170,7 @@ class PushNotices:
 
 
 def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 async def serve_push_news(visit: RouteRequest) -> Response | HttpFault:

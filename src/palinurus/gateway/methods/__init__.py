@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palinurus.gateway.keep import prompts, shares
-from palinurus.gateway.manage import forms, push, skillstore
+from palinurus.gateway.manage import editors, forms, push, skillstore
 from palinurus.gateway.mcp import signins
 from palinurus.gateway.methods import (
     agent,
@@ -36,7 +36,7 @@ from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
     *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
-    *(forms, skillstore, push, host, names, wizard),
+    *(forms, skillstore, push, editors, host, names, wizard),
     *(menus, tools, skills, tasks, approvals, config, cron, channels, setup, speech, nodes, canvas, fleet, signins),
     *(shares, prompts),
 )

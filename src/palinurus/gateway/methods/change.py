@@ -31,7 +31,18 @@ Tag = Annotated[str, Meta(min_length=1, max_length=40)]
 _KEEPING = frozenset({"label", "pinned", "archived", "tags"})
 
 
-class SessionPatchParams(SessionKeyParams, frozen=True):
+class SameSessionParams(SessionKeyParams, frozen=True):
+    """For the session that a page shows, where it says so, and not for one that took its place."""
+
+    expected_session_id: NonEmpty | None = None
+
+    def check(self, record: SessionRecord | None) -> None:
+        """Raises MethodError if it is another by now."""
+        if self.expected_session_id not in (None, record.sessionId if record is not None else ""):
+            raise MethodError("nothing was changed: another session has begun here meanwhile; load the page again")
+
+
+class SessionPatchParams(SameSessionParams, frozen=True):
     label: Label | UnsetType | None = UNSET
     pinned: bool | UnsetType | None = UNSET  # ours, as the next two
     archived: bool | UnsetType | None = UNSET
@@ -54,12 +65,13 @@ class SessionPatchParams(SessionKeyParams, frozen=True):
     queue_mode: Text = UNSET  # ours
 
 
-class SessionResetParams(SessionKeyParams, frozen=True):
+class SessionResetParams(SameSessionParams, frozen=True):
     reason: str = "reset"
 
 
-class SessionDeleteParams(SessionKeyParams, frozen=True):
+class SessionDeleteParams(SameSessionParams, frozen=True):
     delete_transcript: bool | None = None
+    archived_only: bool = False
     emit_lifecycle_hooks: bool | None = None
 
 
@@ -72,7 +84,18 @@ class SessionCreateParams(MethodParams, frozen=True):
     emit_command_hooks: bool | None = None
     task: str | None = None
     message: str | None = None
+    attachments: list[Any] | None = None  # of the message
+    idempotency_key: NonEmpty | None = None  # of the message
+    thinking_level: str | None = None
+    fast_mode: bool | str | None = None
+    permission_mode: str | None = None
+    fork: bool = False  # with all that was said in the parent
     folder: NonEmpty | None = None  # ours: where it works; the owner's alone to say, and only where they gave leave
+
+    @property
+    def begins(self) -> bool:
+        """Does it say something at once?"""
+        return bool(self.message or self.task or self.attachments)
 
 
 class SessionSendParams(SessionKeyParams, frozen=True, kw_only=True):
@@ -102,13 +125,14 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
     here = call.context
     key = asked.resolve(call)
     seen = await here.reader.load(key)
+    asked.check(seen.record)
     now = here.program.clock.now()
     record = seen.record or SessionRecord.fresh(key, now, str(uuid.uuid4()))
     if isinstance(asked.label, str):
         for other in await here.reader.load_all():
             if other.key != key and other.record is not None and other.record.label == asked.label:
                 raise MethodError(f"label already in use: {asked.label}")
-    wanted = {n: v for n in asked.__struct_fields__[2:] if (v := getattr(asked, n)) is not UNSET}
+    wanted = {n: v for n in asked.__struct_fields__[3:] if (v := getattr(asked, n)) is not UNSET}
     made = make_record_changes(gather_facts(here.program, key, record), here.program, wanted)
     if made.get("archivedAt"):
         made["archivedAt"] = now
@@ -134,8 +158,10 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
 
 
 async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[str, Any]:
-    """A session that has said nothing yet, or one that begins with `message`."""
+    """A session that has said nothing yet, one that begins with `message`, or one that goes on from another."""
     here = call.context
+    if asked.fork:
+        return await _fork_whole(call, asked)
     agent = asked.agent_id or here.program.settings.default_agent
     key = here.reader.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
     seen = await here.reader.load(key)
@@ -156,16 +182,31 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
     elif asked.folder and seen.record.folder is None:
         data = msgspec.json.encode({"folder": asked.folder})
         await here.program.store.touch(SessionRow(str(key), key.agent, seen.record.sessionId, now, data=data))
-    if asked.label or asked.model:
-        await patch_session(
-            call, SessionPatchParams(key=str(key), label=asked.label or UNSET, model=asked.model or UNSET)
-        )
-    if text := asked.message or asked.task:
-        await chat.send_chat(
-            call, chat.ChatSendParams(session_key=str(key), message=text, idempotency_key=str(uuid.uuid4()))
-        )
+    await _begin(call, str(key), asked)
     row = await here.reader.find_row(str(key)) or {}
-    return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": bool(text)}
+    return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": asked.begins}
+
+
+async def _fork_whole(call: MethodCall, asked: SessionCreateParams) -> dict[str, Any]:
+    """A new session with what was said in another so far."""
+    if asked.parent_session_key is None:
+        raise MethodError("invalid sessions.create params: fork needs parentSessionKey")
+    parent = SessionBranchParams(key=asked.parent_session_key, agent_id=asked.agent_id)
+    made = await branch_session(call, parent)
+    await _begin(call, made["key"], asked)
+    row = await call.context.reader.find_row(made["key"]) or {}
+    return {"ok": True, "key": made["key"], "sessionId": made["sessionId"], "entry": row, "runStarted": asked.begins}
+
+
+async def _begin(call: MethodCall, key: str, asked: SessionCreateParams) -> None:
+    """What is chosen for a new session, and its first message."""
+    names = ("label", "model", "thinking_level", "fast_mode", "permission_mode")
+    if chosen := {name: value for name in names if (value := getattr(asked, name)) is not None}:
+        await patch_session(call, SessionPatchParams(key=key, **chosen))
+    if asked.begins:
+        ident, text = asked.idempotency_key or str(uuid.uuid4()), asked.message or asked.task or ""
+        sent = chat.ChatSendParams(session_key=key, message=text, idempotency_key=ident, attachments=asked.attachments)
+        await chat.send_chat(call, sent)
 
 
 async def _check_folder(call: MethodCall, seen: SessionSnapshot, folder: str | None) -> None:
@@ -184,6 +225,7 @@ async def _check_folder(call: MethodCall, seen: SessionSnapshot, folder: str | N
 async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str, Any]:
     """The next session of this key begins, as /new and /reset do it."""
     key = str(asked.resolve(call))
+    asked.check((await call.context.reader.load(asked.resolve(call))).record)
     await _command(call, key, "/new" if asked.reason == "new" else "/reset")
     call.context.broadcaster.announce_change(key, "reset")
     return {"ok": True, "key": key, "entry": await call.context.reader.find_row(key) or {}}
@@ -213,6 +255,9 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
     if key.kind == "main":
         raise MethodError(f"Cannot delete the main session ({key}).")
     seen = await here.reader.load(key)
+    asked.check(seen.record)
+    if asked.archived_only and seen.record is not None and not seen.record.archived:
+        raise MethodError("nothing was deleted: the session is not put away (archived) any more")
     if here.reader.is_running(str(key)):
         await here.program.inbox.stop(str(key), "rpc")
         for _ in range(100):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -48,10 +48,16 @@ class ChatSendParams(SessionParams, frozen=True, kw_only=True):
     system_provenance_receipt: str | None = None
     suppress_command_interpretation: bool | None = None
     model: str | None = None  # ours: retry with another model, for one turn
+    queue: Literal["steer", "followup"] | None = None  # ours: while a run goes on, read by it or answered after it
 
 
 class ChatAbortParams(SessionParams, frozen=True):
     run_id: NonEmpty | None = None
+
+
+class ChatQueueParams(SessionParams, frozen=True):
+    order: Annotated[tuple[NonEmpty, ...], Meta(max_length=200)] = ()  # names of runs
+    steer: NonEmpty | None = None
 
 
 class ChatHistoryParams(SessionParams, frozen=True):
@@ -92,7 +98,7 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
     fast = "" if asked.fast_mode is None else "on" if asked.fast_mode else "off"
-    options = TurnOptions(asked.model or "", asked.thinking or "", fast)
+    options = TurnOptions(asked.model or "", asked.thinking or "", fast, queue=asked.queue or "")
     inbound = await make_inbound(
         call, key, options, event=asked.idempotency_key, text=asked.message, attached=asked.attachments
     )
@@ -101,7 +107,8 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
         status = "ok" if accepted.state == "done" else "in_flight"
         return {"runId": asked.idempotency_key, "status": status}
     here.broadcaster.announce_change(str(key), "send")
-    return {"runId": asked.idempotency_key, "status": "started"}
+    after = here.program.inbox.waiting.get_place(str(key), accepted.id) == "line"
+    return {"runId": asked.idempotency_key, "status": "started", **({"after": True} if after else {})}
 
 
 def _halts(text: str) -> bool:
@@ -217,9 +224,28 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
     running = here.broadcaster.running(str(key))
     if running:
         answer["inFlightRun"] = {"runId": running[-1].id, "text": running[-1].text}
-    if queued := [shown for row in await here.program.store.list_waiting(str(key)) if (shown := _queued(row))]:
+    if queued := await _list_queued(here, key):
         answer["queued"] = queued
     return answer
+
+
+async def arrange_chat_queue(call: MethodCall, asked: ChatQueueParams) -> dict[str, Any]:
+    """What waits in a session: have it wait in this order, or have the run that goes on read one of them now. Ours."""
+    here, key = call.context, asked.resolve(call)
+    waiting = here.program.inbox.waiting
+    items = {one["runId"]: one["item"] for one in await _list_queued(here, key)}
+    if asked.order:
+        await waiting.move(str(key), [items[run] for run in asked.order if run in items])
+    steered = asked.steer is not None and await waiting.hurry(items.get(asked.steer, ""))
+    here.broadcaster.announce_change(str(key), "queue")
+    return {"queued": await _list_queued(here, key), "steered": steered}
+
+
+async def _list_queued(here: MethodContext, key: SessionKey) -> list[dict[str, Any]]:
+    found = await here.program.store.list_waiting(str(key))
+    waiting = here.program.inbox.waiting
+    shown = [(row.id, told) for row in found if (told := _queued(row))]
+    return [told | {"after": waiting.get_place(str(key), ident) != "run"} for ident, told in shown]
 
 
 async def _mark_inputs(call: MethodCall, messages: list[dict[str, Any]], runs: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -245,6 +271,8 @@ async def _describe_history(
     shown = project_history(transcript, asked.limit, asked.max_chars, asked.before)
     versions = list_versions(transcript)
     for at, message in enumerate(shown):
+        if run := here.broadcaster.name_run(message.get("item", "")):
+            mark_run(message, run)
         if message["__openclaw"]["id"] in versions:
             message["versions"] = versions[message["__openclaw"]["id"]]
         alone = message["role"] == "user" and "program" not in message and message["item"]
@@ -265,7 +293,8 @@ def _queued(row: InboxRow) -> dict[str, Any] | None:
         return None
     if found.system:
         return None
-    return {"runId": found.event, "text": found.text, "at": row.at, "files": len(found.files) + len(found.images)}
+    told = {"runId": found.event, "item": row.id, "text": found.text, "at": row.at}
+    return told | {"files": len(found.files) + len(found.images), "images": len(found.images)}
 
 
 async def load_chat_startup(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
@@ -345,6 +374,7 @@ async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[st
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("chat.send", WRITE, ChatSendParams, send_chat),
     GatewayMethod("chat.abort", WRITE, ChatAbortParams, abort_chat),
+    GatewayMethod("chat.queue", WRITE, ChatQueueParams, arrange_chat_queue),
     GatewayMethod("chat.history", READ, ChatHistoryParams, read_chat_history),
     GatewayMethod("chat.startup", READ, ChatHistoryParams, load_chat_startup),
     GatewayMethod("chat.metadata", READ, ChatMetadataParams, get_chat_metadata),

@@ -61,6 +61,11 @@ class SessionDescribeParams(MethodParams, frozen=True):
     include_last_message: bool | None = None
 
 
+class SessionReference(MethodParams, frozen=True):
+    key: NonEmpty
+    slug: str | None = None  # of the title: of two sessions never the same key
+
+
 class SessionResolveParams(MethodParams, frozen=True):
     key: NonEmpty | None = None
     session_id: NonEmpty | None = None
@@ -69,6 +74,10 @@ class SessionResolveParams(MethodParams, frozen=True):
     spawned_by: NonEmpty | None = None
     include_global: bool | None = None
     include_unknown: bool | None = None
+    short_id: Annotated[str, Meta(pattern="^[0-9a-fA-F]{8,32}$")] | None = None  # as addresses of 2026.9's page end
+    slug_hint: str | None = None
+    reference: SessionReference | None = None
+    allow_missing: bool = False
 
 
 class SessionGetParams(SessionKeyParams, frozen=True):
@@ -199,20 +208,29 @@ async def describe_session(call: MethodCall, asked: SessionDescribeParams) -> di
 
 
 async def resolve_session(call: MethodCall, asked: SessionResolveParams) -> dict[str, Any]:
-    """The key behind a key, a session id or a label."""
+    """The key behind a key, a session id, a label, or the beginning of the id that a key ends with."""
     here = call.context
-    if asked.key is not None:
-        seen = await here.reader.load(here.reader.key(asked.key, asked.agent_id))
-        if seen.record is not None:
-            return {"ok": True, "key": str(seen.key)}
-        raise MethodError(f"No session found: {asked.key}")
-    for seen in await here.reader.load_all(asked.agent_id):
-        record = seen.record
-        assert record is not None
-        by_id = asked.session_id is not None and record.sessionId == asked.session_id
-        if by_id or (asked.label is not None and record.label == asked.label):
-            return {"ok": True, "key": str(seen.key)}
-    raise MethodError(f"No session found: {asked.session_id or asked.label}")
+    named = asked.key or (asked.reference.key if asked.reference is not None else None)
+    if named is not None:
+        seen = await here.reader.load(here.reader.key(named, asked.agent_id))
+        found = [seen] if seen.record is not None else []
+    else:
+        found = [seen for seen in await here.reader.load_all(asked.agent_id) if _is_meant(seen, asked)]
+    if not found and not asked.allow_missing:
+        raise MethodError(f"No session found: {named or asked.session_id or asked.label or asked.short_id}")
+    rows = [{"key": str(seen.key), "agentId": seen.key.agent} for seen in found]
+    if asked.short_id is not None and len(rows) > 1:
+        return {"ok": False, "candidates": rows[:10]}
+    return {"ok": True, **rows[0]} if rows else {"ok": False}
+
+
+def _is_meant(seen: SessionSnapshot, asked: SessionResolveParams) -> bool:
+    assert seen.record is not None
+    if asked.short_id is not None:
+        ending = seen.key.rest.rpartition(":")[2].replace("-", "").lower()
+        return len(ending) == 32 and ending.startswith(asked.short_id.lower())
+    by_id = asked.session_id is not None and seen.record.sessionId == asked.session_id
+    return by_id or (asked.label is not None and seen.record.label == asked.label)
 
 
 async def get_session_messages(call: MethodCall, asked: SessionGetParams) -> dict[str, Any]:

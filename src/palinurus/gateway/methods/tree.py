@@ -9,14 +9,16 @@ from typing import Any
 
 import msgspec
 
+from palinurus.core.types.messages import UserMessage
 from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.gateway import views
 from palinurus.gateway.context import SessionKeyParams, refuse_busy
 from palinurus.gateway.methods.change import create_branch
-from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, NonEmpty, NoParams
+from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.services.facts import change_record
 from palinurus.sessions import tree
-from palinurus.sessions.entries import LabelEntry
+from palinurus.sessions.entries import LabelEntry, MessageEntry
 from palinurus.sessions.imports import import_transcript
 from palinurus.sessions.lifecycle import choose_branch_key
 from palinurus.sessions.transcript import Transcript
@@ -28,7 +30,45 @@ class SessionEntryParams(SessionKeyParams, frozen=True, kw_only=True):
     entry: NonEmpty
 
 
-class SessionRewindParams(SessionEntryParams, frozen=True, kw_only=True):
+class TreePlaceParams(MethodParams, frozen=True, kw_only=True):
+    """A place in a conversation: `key` and `entry`; or, as OpenClaw's page says it, `sessionKey` and the id of what a
+    person said (`entryId`), which is then written anew: what stands before it is meant."""
+
+    key: NonEmpty | None = None
+    session_key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
+    entry: NonEmpty | None = None
+    entry_id: NonEmpty | None = None
+
+    def name(self) -> SessionKeyParams:
+        """Raises MethodError if it names no session."""
+        if (named := self.key or self.session_key) is None:
+            raise MethodError("must have required property 'key'")
+        return SessionKeyParams(named, self.agent_id)
+
+    def find(self, transcript: Transcript) -> str | None:
+        """The entry; None for the root. Raises NotFound, BadRequest, MethodError."""
+        if self.entry is not None:
+            return tree.find_entry(transcript, self.entry)
+        if self.entry_id is None:
+            raise MethodError("must have required property 'entry'")
+        said = transcript.entry(self.entry_id)
+        if not isinstance(said, MessageEntry) or not isinstance(said.message, UserMessage):
+            raise MethodError("only what a person said can be written anew: choose a message of yours")
+        return tree.find_before(transcript, said.id)
+
+    def show_written(self, transcript: Transcript) -> dict[str, Any]:
+        """What was said there, for the page to put before its writer again."""
+        said = transcript.entry(self.entry_id) if self.entry_id is not None else None
+        if said is None:
+            return {}
+        shown = views.project_entry(said, 0)
+        blocks = shown["content"] if isinstance(shown["content"], list) else []
+        pictures = [{"mimeType": one["mimeType"], "data": one["data"]} for one in blocks if one["type"] == "image"]
+        return {"editorText": views.extract_text(shown), **({"editorAttachments": pictures} if pictures else {})}
+
+
+class SessionRewindParams(TreePlaceParams, frozen=True, kw_only=True):
     before: bool = False  # to what stands before the entry, so that it can be said anew
     newest: bool = False  # to the end of what was said after it
 
@@ -37,8 +77,8 @@ class SessionLabelParams(SessionEntryParams, frozen=True, kw_only=True):
     label: str | None = None  # None takes it away
 
 
-class SessionForkParams(SessionEntryParams, frozen=True, kw_only=True):
-    name: str | None = None  # the key of the new session
+class SessionForkParams(TreePlaceParams, frozen=True, kw_only=True):
+    new_key: str | None = msgspec.field(default=None, name="name")  # of the new session
 
 
 class SessionImportParams(SessionKeyParams, frozen=True, kw_only=True):
@@ -78,14 +118,15 @@ async def _open(call: MethodCall, asked: SessionKeyParams) -> tuple[SessionSnaps
 
 async def rewind_session(call: MethodCall, asked: SessionRewindParams) -> dict[str, Any]:
     """Go on from an earlier entry, or from another branch; what came after it stays in the tree."""
-    seen, transcript = await _open(call, asked)
-    target = tree.find_entry(transcript, asked.entry)
+    seen, transcript = await _open(call, asked.name())
+    target = asked.find(transcript)
     if target is not None and asked.before:
         target = tree.find_before(transcript, target)
     elif target is not None and asked.newest:
         target = tree.find_tip(transcript, target)
     await append_lines(call, seen, transcript, lambda now: transcript.branch_line(target, now), reason="rewind")
-    return {"ok": True, "key": str(seen.key), "entryId": target, "messages": len(transcript.messages())}
+    made = {"ok": True, "key": str(seen.key), "entryId": target, "messages": len(transcript.messages())}
+    return made | asked.show_written(transcript)
 
 
 async def label_entry(call: MethodCall, asked: SessionLabelParams) -> dict[str, Any]:
@@ -101,12 +142,13 @@ async def label_entry(call: MethodCall, asked: SessionLabelParams) -> dict[str, 
 
 async def fork_session(call: MethodCall, asked: SessionForkParams) -> dict[str, Any]:
     """A new session with what was said up to an entry, under a key that can be chosen."""
-    seen, transcript = await _open(call, asked)
-    target = tree.find_entry(transcript, asked.entry)
+    seen, transcript = await _open(call, asked.name())
+    target = asked.find(transcript)
     taken = {row.key for row in await call.program.store.sessions()}
-    key = choose_branch_key(seen.key.agent, asked.name, target, taken)
-    _, made = await create_branch(call, seen, transcript, target, key=key)
-    return {"ok": True, "key": str(key), "sessionId": made.sessionId, "from": str(seen.key), "entryId": target}
+    chosen = choose_branch_key(seen.key.agent, asked.new_key, target, taken) if asked.entry is not None else None
+    key, made = await create_branch(call, seen, transcript, target, key=chosen)
+    told = {"ok": True, "key": str(key), "sessionId": made.sessionId, "from": str(seen.key), "entryId": target}
+    return {**told, "sessionKey": str(key), **asked.show_written(transcript)}
 
 
 async def import_session(call: MethodCall, asked: SessionImportParams) -> dict[str, Any]:

@@ -144,6 +144,7 @@ HINTS: dict[str, str] = {
     "models.list": "agentId sessionKey includeDetails includeProviderCapabilities includeDefaultModels preparedOnly"
     " refresh",
     "sessions.abort": "clearQueued",
+    "sessions.create": "succeedsParent titleSource visibility",
     "sessions.describe": "agentId",
     "sessions.list": "sortBy includeActivitySummary includePeople ownerFirst requireLastInteraction excludeSystem",
     "sessions.messages.subscribe": "includeApprovals",  # who may approve is told of approvals anyway
@@ -152,6 +153,7 @@ HINTS: dict[str, str] = {
     "skills.status": "sessionKey",
     "talk.catalog": "provider model",
     "tasks.list": "sortBy",
+    "environments.list": "runtimeId projection includeDesktopSetup",
     "node.invoke": "sessionKey turnSourceChannel turnSourceTo turnSourceAccountId turnSourceThreadId",
 }
 

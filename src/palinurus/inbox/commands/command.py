@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.editors import EditorDesk
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import list_insiders
 from palinurus.agent.promptcache import CacheSnapshot
@@ -119,6 +120,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     voices: AgentVoices | None = None  # who reads aloud
     canvas: CanvasOffer | None = None  # pages that agents show
     nodes: NodesPart | None = None  # other machines that do something for the agent
+    editors: EditorDesk | None = None  # editors that lend their hands to sessions
     fleet: FleetPort | None = None  # the nodes that share our state
     ears: TranscriberPort | None = None  # who writes down what is spoken
     invoke: DirectToolCaller | None = None  # one tool, without a run

@@ -157,6 +157,19 @@ BEGIN
   RETURN give(NULL, '[]');
 END $$;
 
+-- Some of those that wait in a session take each other's places. A place is one message's alone: first all leave theirs.
+CREATE FUNCTION op_rearrange(op jsonb) RETURNS done LANGUAGE plpgsql AS $$
+DECLARE moved text[]; places bigint[];
+BEGIN
+  SELECT array_agg(q.id ORDER BY w.n), array_agg(q.seq ORDER BY q.seq) INTO moved, places
+  FROM jsonb_array_elements_text(op -> 'ids') WITH ORDINALITY AS w (id, n) JOIN inbox AS q ON q.id = w.id
+  WHERE q.session = op ->> 'session' AND q.state = 'queued';
+  UPDATE inbox SET seq = -seq WHERE id = ANY (moved);
+  UPDATE inbox AS q SET seq = p.seq FROM unnest(moved, places) AS p (id, seq) WHERE q.id = p.id;
+  RETURN give((SELECT coalesce(jsonb_agg(id ORDER BY seq), '[]') FROM inbox WHERE session = op ->> 'session' AND state = 'queued'),
+    say('moved', op ->> 'session', op ->> 'session'));
+END $$;
+
 CREATE FUNCTION op_claim(op jsonb, me text, mine bigint, now bigint) RETURNS done LANGUAGE plpgsql AS $$
 DECLARE r inbox; news jsonb := '[]'; got jsonb := '[]';
 BEGIN
@@ -422,6 +435,7 @@ BEGIN
   CASE op ->> 'op'
   WHEN 'accept' THEN RETURN op_accept(op, blobs, me, mine, now);
   WHEN 'hold' THEN RETURN op_hold(op, now);
+  WHEN 'rearrange' THEN RETURN op_rearrange(op);
   WHEN 'claim' THEN RETURN op_claim(op, me, mine, now);
   WHEN 'append' THEN RETURN op_append(op, blobs, now);
   WHEN 'replies' THEN RETURN op_queue_replies(op, blobs, now);

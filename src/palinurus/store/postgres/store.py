@@ -102,6 +102,10 @@ class PostgresStore:
     async def list_waiting(self, session: str) -> list[port.InboxRow]:
         return await self._read(rows.list_waiting, session)
 
+    async def rearrange(self, session: str, ids: Sequence[str]) -> list[str]:
+        got: list[str] = await self._change({"op": "rearrange", "session": session, "ids": list(dict.fromkeys(ids))})
+        return got
+
     async def append(
         self,
         claim: port.RunClaim,

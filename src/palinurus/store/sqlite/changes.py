@@ -214,6 +214,17 @@ def yield_back(tx: StoreTransaction, held: port.RunClaim) -> None:
     _requeue(tx, [held.id], "yielded")
 
 
+def rearrange_items(tx: StoreTransaction, session: str, ids: Sequence[str]) -> list[str]:
+    """See the port."""
+    seqs = dict(tx.conn.execute("SELECT id, seq FROM inbox WHERE session = ? AND state = 'queued'", (session,)))
+    moved = [ident for ident in dict.fromkeys(ids) if ident in seqs]
+    places = list(zip(sorted(seqs[ident] for ident in moved), moved, strict=True))
+    for sign in (-1, 1):  # a place is one message's alone: first all of them leave theirs
+        tx.conn.executemany("UPDATE inbox SET seq = ? WHERE id = ?", [(sign * seq, ident) for seq, ident in places])
+    tx.tell("moved", session, session)
+    return [row.id for row in rows.list_waiting(tx.conn, session)]
+
+
 def requeue_items(tx: StoreTransaction, ids: Sequence[str]) -> list[port.InboxRow]:
     """See the port."""
     _requeue(tx, ids, "nobody ran it")
@@ -314,22 +325,16 @@ def _stale(held: port.RunClaim) -> port.StaleClaim:
 # --- reply parts ---------------------------------------------------------------------------------------------------
 
 
-def queue_reply(tx: StoreTransaction, reply: port.OutboxRow) -> None:
-    """Put a part behind those already waiting for its target; one that was queued before is left as it is."""
-    made = tx.conn.execute(
-        "INSERT INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
-        " VALUES (?, ?, ?, ?, ?, ?, 0, 'pending', ?) ON CONFLICT (id) DO NOTHING",
-        (reply.id, reply.item, reply.channel, reply.target, reply.data, reply.at, reply.due),
-    )
-    if made.rowcount:
-        tx.step(reply.item, tx.now, "reply queued", _where(reply))
-        tx.tell("replies", reply.channel)
-
-
 def post_replies(tx: StoreTransaction, replies: Sequence[port.OutboxRow]) -> None:
-    """Parts that no run gives."""
-    for reply in replies:
-        queue_reply(tx, reply)
+    """Put parts behind those already waiting for their targets; one that was queued before is left as it is."""
+    sql = (
+        "INSERT INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
+        " VALUES (?, ?, ?, ?, ?, ?, 0, 'pending', ?) ON CONFLICT (id) DO NOTHING"
+    )
+    for r in replies:
+        if tx.conn.execute(sql, (r.id, r.item, r.channel, r.target, r.data, r.at, r.due)).rowcount:
+            tx.step(r.item, tx.now, "reply queued", _where(r))
+            tx.tell("replies", r.channel)
 
 
 def mark_sending(tx: StoreTransaction, ident: str, now: int, attempts: int | None = None) -> port.OutboxRow:

@@ -88,6 +88,9 @@ class SqliteStore:
     async def list_waiting(self, session: str) -> list[port.InboxRow]:
         return self._read(rows.list_waiting, session)
 
+    async def rearrange(self, session: str, ids: Sequence[str]) -> list[str]:
+        return await self._change(changes.rearrange_items, session, ids)
+
     async def append(
         self,
         claim: port.RunClaim,

@@ -276,11 +276,11 @@ class ChannelSuite:
     async def test_a_file_goes_out(self, world: ChannelHarness) -> None:
         if not world.channel.abilities.media:
             pytest.skip("no files here")
-        path = Path(world.folder) / "picture.png"
+        path = Path(world.folder) / "picture-ü.png"  # names are shown as they are
         path.write_bytes(PNG)
         sent = await world.channel.send(Reply(await world.target(), "look", "c1", media=(str(path),)))
         assert isinstance(sent, SendReceipt), sent
-        assert "picture.png" in [name for one in world.platform.visible_messages() for name in one.media]
+        assert "picture-ü.png" in [name for one in world.platform.visible_messages() for name in one.media]
         assert "look" in " ".join(one.text for one in world.platform.visible_messages())
 
     async def test_nothing_raises_when_the_platform_is_gone(self, world: ChannelHarness) -> None:

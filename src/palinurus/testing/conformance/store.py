@@ -250,6 +250,22 @@ class StoreSuite(NodesSuite):
         assert (await store.accept(make_item("w0"), claim=False, limit=1)).duplicate  # that is no news
         assert not (await store.accept(make_item("o", session="agent:main:o"), claim=True, limit=0)).duplicate
 
+    async def test_those_that_wait_can_change_places(self, store: Store) -> None:
+        for n in range(5):
+            await store.accept(make_item(f"m{n}"), claim=n == 0)
+        await store.accept(make_item("other", "agent:main:b"), claim=False)
+        # m0 runs and another session's is not touched; who is not named keeps its place
+        order = ["m4", "m2", "m3", "m1"]
+        assert await store.rearrange("agent:main:a", ["m4", "m0", "other", "m1", "gone", "m4"]) == order
+        assert [row.id for row in await store.list_waiting("agent:main:a")] == order
+        assert [row.id for row in await store.list_waiting("agent:main:b")] == ["other"]
+        held = await store.item("m0")
+        assert held is not None and held.state == "running"
+        assert await store.rearrange("agent:main:a", []) == order
+        await store.stop("agent:main:a", "off", waiting="off", only=["m2"])
+        left = [row.id for row in await store.recover() if row.id.startswith("m") and row.id != "m0"]
+        assert left == ["m4", "m3", "m1"]  # so it is after a crash, too
+
     async def test_several_are_claimed_at_once_but_one_of_each_session(self, store: Store) -> None:
         for name in ("a1", "a2", "b1", "c1", "b2"):
             await store.accept(make_item(name, session=f"agent:main:{name[0]}"), claim=False)

@@ -46,6 +46,7 @@ class FakeDiscord(FakePlatform):
         self.remaining: float | None = None  # every message uses its limit up for so many seconds
         self.refused = 0  # requests answered with 429
         self.looks: dict[str, Any] = {}  # answers about the server: roles, voice-states, scheduled-events, search
+        self.asked: list[dict[str, str]] = []  # the query of each look
         self.extra: dict[str, Any] = {}  # further keys of the account's section
 
     @property
@@ -177,6 +178,7 @@ class FakeDiscord(FakePlatform):
 
     async def _look(self, request: web.Request) -> web.Response:
         """What the test put there, by the last word of the path that is no id."""
+        self.asked.append(dict(request.query))
         name = next(part for part in reversed(request.path.split("/")) if not part.isdigit())
         return web.json_response(self.looks[name])
 

@@ -57,6 +57,7 @@ class FakeFeishu(HookedPlatform):
         self.reactions: list[dict[str, Any]] = []
         self.pins: list[str] = []
         self.recalled: set[str] = set()
+        self.places: dict[str, str] = {}  # messages of people, and their chats
         self.tokens = 0
         self.nameless = False
         self._uuids: dict[str, str] = {}
@@ -77,6 +78,7 @@ class FakeFeishu(HookedPlatform):
             "chat_id": GROUP if said.chat else DIRECT, "chat_type": "group" if said.chat else "p2p",
             "message_type": "text", "content": json.dumps({"text": text}), "mentions": mentions, **more,
         }  # fmt: skip
+        self.places[str(message["message_id"])] = str(message["chat_id"])
         sender = {"sender_id": {"open_id": said.sender or ANN, "user_id": "u1"}, "sender_type": "user"}
         header = {"event_id": f"ev-{ident}", "event_type": "im.message.receive_v1", "token": TOKEN, "app_id": APP}
         told = {"schema": "2.0", "header": header, "event": {"sender": sender, "message": message}}
@@ -171,6 +173,11 @@ class FakeFeishu(HookedPlatform):
             given = await request.json()
             return self._sent(given["receive_id"], given, request.query["receive_id_type"])
         what = rest[1] if len(rest) > 1 else request.method
+        where = self.places.get(rest[0]) or self.seen.get(rest[0], {}).get("to")
+        if where is None:
+            raise FeishuFault(400, 230001, "Your request contains an invalid request parameter.")
+        if what == "GET":
+            return {"data": {"items": [{"message_id": rest[0], "chat_id": where}]}}
         if what == "resources":
             return web.Response(body=self.files[rest[2]][1])
         if what == "reply":

@@ -126,16 +126,24 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
         output: ToolOutput = await load_part("nodes-exec")(await processes.nodes(), ctx, args, ctx.settings.rules.node)
         return output
     with contextlib.ExitStack() as still:
-        return await _run(processes, ctx, args, lambda roots: still.enter_context(processes.hold_still(roots)))
+        return await _run(processes, ctx, args, still)
 
 
 async def _run(
-    processes: CommandTable, ctx: ToolContext, args: ExecArguments, hold: Callable[[tuple[str, ...]], object]
+    processes: CommandTable, ctx: ToolContext, args: ExecArguments, still: contextlib.ExitStack
 ) -> ToolOutput:
     limit = _limit(ctx, args.timeout)
     place = _place(ctx, args)
-    given = await authorize_exec(ctx, args, place, hold)
+    given = await authorize_exec(ctx, args, place, lambda roots: still.enter_context(processes.hold_still(roots)))
     background = args.background and ctx.settings.background
+    editor = ctx.settings.editor
+    if not given.contained and not background and not args.pty and editor and editor.offers(ctx.session, "terminal"):
+        env = {**place.env, **given.env}
+        shown: ToolOutput | None = await load_part("editor-exec")(
+            editor, ctx, given, env, started=still.close, limit=limit
+        )
+        if shown is not None:
+            return shown
     pty = args.pty and terminal.has_terminals()
     source: ChildInput = "pty" if pty else "pipe" if background else "none"
     cell, env = (ctx.settings.cell if given.contained else SandboxSpec()), {**place.env, **given.env}

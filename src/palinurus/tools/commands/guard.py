@@ -283,6 +283,8 @@ def _ask(
     allowed: tuple[ApprovalDecision, ...] = ("allow-once", "allow-always", "deny") if rules else ("allow-once", "deny")
     outside = case.place == "host"
     facts = exposure.describe_exposure(case.programs, cwd, exposure.list_own_folders(ctx)) if outside else ()
+    if outside and ctx.settings.editor is not None and ctx.settings.editor.offers(ctx.session, "terminal"):
+        facts = (*facts, ("runs in", "the editor's terminal, with its environment"))
     if "large" in binding.values():
         facts = (*facts, ("not held still", "the folder has too many files to be compared when the command starts"))
     return make_approval_request(

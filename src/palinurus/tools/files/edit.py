@@ -12,7 +12,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,7 @@ from palinurus.patterns import compile_late
 from palinurus.tasks import finish_in_thread
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
+from palinurus.tools.files.buffers import put_file
 from palinurus.tools.files.hunks import LOOKALIKES
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 
@@ -62,12 +63,14 @@ async def edit_file(
         raise ToolFailure("edits is empty; give at least one {oldText, newText}")
     place = resolve_path(path, ctx)
     async with handles.lock_path(place):
-        if handles.stat_path(place).st_size < handles.SMALL_FILE:
-            return _edited(place, edits)
-        return await finish_in_thread(_edited, place, edits)
+        small = handles.stat_path(place).st_size < handles.SMALL_FILE
+        data, text, details = _edited(place, edits) if small else await finish_in_thread(_edited, place, edits)
+        put = await put_file(ctx, place, data)
+    return make_output(text + put.note, details)
 
 
-def _edited(place: ResolvedPath, wanted: list[TextEdit]) -> ToolOutput:
+def _edited(place: ResolvedPath, wanted: list[TextEdit]) -> tuple[bytes, str, dict[str, Any]]:
+    """The new file, and what is to be told of it."""
     data = handles.read_text(place, "edit")
     bom = _BOM if data.startswith(_BOM) else b""
     # surrogateescape keeps bytes that are no UTF-8 through the round trip
@@ -75,11 +78,11 @@ def _edited(place: ResolvedPath, wanted: list[TextEdit]) -> ToolOutput:
     done = splice_edits(original, wanted)
     if not isinstance(done, SpliceResult):
         raise ToolFailure(f"{shorten_path(place.given)}: {done}. Nothing was changed")
-    handles.replace_file(place, bom + done.text.encode("utf-8", "surrogateescape"))
     first = find_first_line(original, done.spans)
     diff = render_diff(original, done.spans).encode("utf-8", "replace").decode()
     places = "1 place" if len(wanted) == 1 else f"{len(wanted)} places"
-    return make_output(
+    return (
+        bom + done.text.encode("utf-8", "surrogateescape"),
         f"Changed {shorten_path(place.given)} in {places}, first at line {first}.",
         {"path": place.real, "diff": diff, "firstChangedLine": first},
     )

@@ -165,6 +165,18 @@ def stat_path(place: ResolvedPath) -> os.stat_result:
         raise to_failure(place, exc) from None
 
 
+def has_file(place: ResolvedPath) -> bool:
+    """Is anything there? Raises ToolFailure for what cannot be looked at."""
+    try:
+        with open_folder(place, place.parts[:-1]) as parent:
+            os.stat(place.parts[-1] if place.parts else ".", dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    except OSError as exc:
+        raise to_failure(place, exc) from None
+    return True
+
+
 def replace_file(place: ResolvedPath, data: bytes, like: os.stat_result | None = None) -> bool:
     """Put `data` there in one step: a reader sees the old file or the new one. True if the file is new.
 

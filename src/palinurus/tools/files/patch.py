@@ -14,6 +14,7 @@ from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make
 from palinurus.tasks import finish_in_thread
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles, hunks
+from palinurus.tools.files.buffers import put_in_buffer
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 
 MAX_PATCH = 2_000_000  # characters
@@ -48,7 +49,9 @@ async def apply_patch(ctx: ToolContext, input: Annotated[str, "The whole patch"]
     async with AsyncExitStack() as stack:
         for real in sorted({place.real for place in places.values()}):
             await stack.enter_async_context(handles.lock_path(ResolvedPath(real, real, "/")))
-        return await finish_in_thread(_done, changes, places)
+        state, output = await finish_in_thread(_done, changes, places)
+        notes = await state.write(ctx)
+    return make_output(output + notes, state.details)
 
 
 def _paths(change: hunks.FileChange) -> tuple[str, ...]:
@@ -75,6 +78,7 @@ class _Files:
     def __init__(self) -> None:
         self._new: dict[str, tuple[ResolvedPath, bytes | None]] = {}
         self._like: dict[str, os.stat_result] = {}  # moved files keep their mode
+        self.details: dict[str, Any] = {}
 
     def read(self, place: ResolvedPath) -> str:
         known = self._new.get(place.real)
@@ -105,19 +109,33 @@ class _Files:
             self._like[target.real] = known
         self.put(source, None)
 
-    def write(self) -> None:
-        """Writes first, removals last: what is moved is never nowhere."""
+    async def write(self, ctx: ToolContext) -> str:
+        """What the editor takes goes there, the rest to disk, to its end once begun. Returns what is to be told."""
         done: list[str] = []
+        notes = ""
         try:
-            for place, data in sorted(self._new.values(), key=lambda new: new[1] is None):
-                if data is None:
-                    handles.remove_file(place)
-                else:
-                    handles.replace_file(place, data, self._like.get(place.real))
-                done.append(place.given)
+            for place, data in list(self._new.values()) if ctx.settings.editor is not None else ():
+                put = None
+                if data is not None and place.real not in self._like:
+                    put = await put_in_buffer(ctx, place, data)
+                if put is not None:
+                    done.append(place.given)
+                    del self._new[place.real]
+                    notes += f"\n{shorten_path(place.given)}:{put.note}" if put.note else ""
+            await finish_in_thread(self._write, done)
         except ToolFailure as exc:
             already = f"; changed before that: {', '.join(done)}" if done else ". Nothing was changed"
             raise ToolFailure(f"{exc}{already}") from None
+        return notes
+
+    def _write(self, done: list[str]) -> None:
+        """Writes first, removals last: what is moved is never nowhere."""
+        for place, data in sorted(self._new.values(), key=lambda new: new[1] is None):
+            if data is None:
+                handles.remove_file(place)
+            else:
+                handles.replace_file(place, data, self._like.get(place.real))
+            done.append(place.given)
 
 
 class _Summary(NamedTuple):
@@ -126,7 +144,8 @@ class _Summary(NamedTuple):
     deleted: list[str]
 
 
-def _done(changes: tuple[hunks.FileChange, ...], places: dict[str, ResolvedPath]) -> ToolOutput:
+def _done(changes: tuple[hunks.FileChange, ...], places: dict[str, ResolvedPath]) -> tuple[_Files, str]:
+    """The files as they will be, and what is to be told of them."""
     state, summary = _Files(), _Summary([], [], [])
     try:
         for change in changes:
@@ -135,9 +154,9 @@ def _done(changes: tuple[hunks.FileChange, ...], places: dict[str, ResolvedPath]
         raise ToolFailure(f"{exc}\nNothing was changed") from None
     except ToolFailure as exc:
         raise ToolFailure(f"{exc}. Nothing was changed") from None
-    state.write()
+    state.details = {"summary": summary._asdict()}
     lines = [f"{mark} {path}" for mark, paths in zip("AMD", summary, strict=True) for path in paths]
-    return make_output("Success. Updated the following files:\n" + "\n".join(lines), {"summary": summary._asdict()})
+    return state, "Success. Updated the following files:\n" + "\n".join(lines)
 
 
 def _one(change: hunks.FileChange, places: dict[str, ResolvedPath], state: _Files, summary: _Summary) -> None:

@@ -17,6 +17,7 @@ from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
+from palinurus.tools.files.buffers import view_buffer
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 from palinurus.tools.results import parse_handle, read_result_page
 
@@ -77,19 +78,31 @@ async def read_file(
         return await read_result_page(ctx, handle, (first, count, room))
     place = resolve_path(path, ctx, reading=True)
     with handles.open_file(place) as (opened, status):
-        stop = threading.Event()
-        if status.st_size < handles.SMALL_FILE:
-            return _contents(place, opened, status.st_size, (first, count, room), stop=stop)
-        work = asyncio.ensure_future(
-            asyncio.to_thread(_contents, place, opened, status.st_size, (first, count, room), stop)
-        )
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            # the thread still holds the handle: it must leave before that is closed
-            stop.set()
-            await asyncio.wait({work})
-            raise
+        seen = await view_buffer(ctx, place, opened)
+        if seen.text is None:
+            return _annotate(await _shown(place, opened, status.st_size, (first, count, room)), seen.note)
+        with seen.open() as other:
+            return _annotate(await _shown(place, other, len(seen.text), (first, count, room)), seen.note)
+
+
+def _annotate(output: ToolOutput, note: str) -> ToolOutput:
+    if not note:
+        return output
+    return msgspec.structs.replace(output, content=(*output.content, TextBlock(f"\n\n{note}")))
+
+
+async def _shown(place: ResolvedPath, opened: int, size: int, wanted: tuple[int, int, int]) -> ToolOutput:
+    stop = threading.Event()
+    if size < handles.SMALL_FILE:
+        return _contents(place, opened, size, wanted, stop=stop)
+    work = asyncio.ensure_future(asyncio.to_thread(_contents, place, opened, size, wanted, stop))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        # the thread still holds the handle: it must leave before that is closed
+        stop.set()
+        await asyncio.wait({work})
+        raise
 
 
 def _contents(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from palinurus.core.types.tool import ToolContext, ToolOutput, make_output
-from palinurus.tasks import finish_in_thread
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
+from palinurus.tools.files.buffers import put_file
 from palinurus.tools.files.paths import resolve_path, shorten_path
 
 
@@ -26,9 +26,6 @@ async def write_file(
     place = resolve_path(path, ctx)
     data = content.encode()
     async with handles.lock_path(place):
-        if len(data) < handles.SMALL_FILE:
-            new = handles.replace_file(place, data)
-        else:
-            new = await finish_in_thread(handles.replace_file, place, data)
-    text = f"{'Created' if new else 'Replaced'} {shorten_path(place.given)} ({len(data)} bytes)."
-    return make_output(text, {"path": place.real, "bytes": len(data), "created": new})
+        put = await put_file(ctx, place, data)
+    text = f"{'Created' if put.new else 'Replaced'} {shorten_path(place.given)} ({len(data)} bytes).{put.note}"
+    return make_output(text, {"path": place.real, "bytes": len(data), "created": put.new})

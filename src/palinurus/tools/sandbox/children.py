@@ -33,6 +33,7 @@ AT_ONCE = 3  # … of them for one sandbox
 SERVICE = 60.0  # seconds after its first command in which a keeper takes another one
 STARTERS = 6
 READY = 30.0  # seconds a keeper may take on a busy machine until it is given up
+_NO_SANDBOX = "the sandbox could not be made (are namespaces refused to this user?)"
 _CLOSED = -signal.SIGKILL
 _LAST_READ = 32  # the owner's, their tools and the session's come last; those of the system do not change
 
@@ -106,7 +107,8 @@ class KeptChild:
             self.returncode, self.left = os.waitstatus_to_exitcode(words[0]), words[1]
             self._again = bool(words[2])
         elif what == keeper.FAILED:
-            self.failure = OSError(words[0], os.strerror(words[0]))
+            why = _NO_SANDBOX if words[0] == errno.EIO else os.strerror(words[0])
+            self.failure = OSError(words[0], why)
             self.returncode = 127
         else:  # it is gone without a word: somebody killed it, and with it everything
             self.returncode = _CLOSED

@@ -135,7 +135,11 @@ def list_gaps(found: SandboxSupport, kind: SandboxKind) -> list[SandboxGap]:
         ),
         (not found.seccomp, "Unix sockets and other ways around the port list are open on this machine", "use Docker"),
         (only and found.landlock < landlock.TRUNCATE_SINCE, "files outside can be emptied by truncate", newer),
-        (found.landlock < landlock.NET_SINCE, "TCP ports are not limited: the kernel is older than 6.7", newer),
+        (
+            found.landlock < landlock.NET_SINCE,
+            "TCP ports are not limited: the kernel is older than 6.7",
+            "use a newer kernel, or agents.defaults.sandbox.connect: none",
+        ),
         (
             only and found.landlock < landlock.SCOPE_SINCE,
             "signals and abstract sockets are not limited: the kernel is older than 6.12",

@@ -229,7 +229,7 @@ async def list_branches(call: MethodCall, asked: BranchParams) -> dict[str, Any]
 
 
 async def switch_branch(call: MethodCall, asked: BranchParams) -> dict[str, Any]:
-    wanted = tree.SessionRewindParams(asked.session_key, asked.agent_id, entry=asked.leaf_entry_id)
+    wanted = tree.SessionRewindParams(key=asked.session_key, agent_id=asked.agent_id, entry=asked.leaf_entry_id)
     await tree.rewind_session(call, wanted)
     return {}
 
