@@ -61,7 +61,7 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadRequest(message, fix=f"`{self.prog} --help`")
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does it; a line that has no JSON of its own has one that holds what would be printed."""
         self.offer_json()
         return super().parse_known_args(args, namespace)
