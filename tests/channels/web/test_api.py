@@ -10,7 +10,17 @@ import pytest
 from aiohttp import web
 
 from palinurus.channels.intake import FileUnavailable, RemoteFile
-from palinurus.channels.web.api import ApiFacts, HttpApi, RenewedToken, TokenGrant, authorize_bearer
+from palinurus.channels.msteams import channel as msteams
+from palinurus.channels.nextcloudtalk import channel as nextcloud
+from palinurus.channels.sms import channel as sms
+from palinurus.channels.web.api import (
+    ApiFacts,
+    HttpApi,
+    RenewedToken,
+    TokenGrant,
+    authorize_bearer,
+    explain_api_error,
+)
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
 from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp
@@ -137,3 +147,24 @@ async def test_one_buys_a_token_for_all_who_wait() -> None:
         token.drop({"Authorization": "Bearer t1"})
         assert await token() == {"Authorization": "Bearer t2"}
     assert bought == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "told", "trouble"),
+    [
+        # Teams: "Status code responses" of its page on messages in conversations
+        (msteams.FACTS, 403, {"error": {"code": "ConversationBlockedByUser", "message": "x"}}, "blocked"),
+        (msteams.FACTS, 403, {"error": {"code": "BotNotInConversationRoster", "message": "x"}}, "gone"),
+        (msteams.FACTS, 412, {"error": {"code": "PreconditionFailed", "message": "x"}}, "down"),
+        (msteams.FACTS, 429, {"error": {"code": "Throttled", "message": "x"}}, "limited"),
+        (msteams.FACTS, 401, {"error": {"code": "BotNotRegistered", "message": "x"}}, "signed_out"),
+        # Twilio: its dictionary of errors
+        (sms.FACTS, 400, {"code": 21658, "message": "Parameter exceeded character limit"}, "long"),
+        (sms.FACTS, 400, {"code": 21730, "message": "System under maintenance"}, "down"),
+        # Nextcloud: docs/bots.md of spreed. Not being switched on in one room must not stop the others
+        (nextcloud.FACTS, 401, {"ocs": {"meta": {"statuscode": 401, "message": ""}, "data": None}}, "gone"),
+        (nextcloud.FACTS, 413, {"ocs": {"meta": {"statuscode": 413}, "data": None}}, "long"),
+    ],
+)
+def test_what_vendors_say_that_their_errors_mean(facts: ApiFacts, status: int, told: Any, trouble: str) -> None:
+    assert explain_api_error(facts, status, told, {}).trouble == trouble
