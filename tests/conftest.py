@@ -28,6 +28,7 @@ from hypothesis.strategies import text
 
 from crew import LOST, Crew
 from nosync import skip_sync
+from nursery import nursery
 from tables import join_rows
 
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
@@ -71,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
         providers._get_local_constants = lambda: providers._local_constants
         skip_sync()
     if size := config.getoption("--crew"):
+        if not config.option.collectonly:
+            nursery()  # loads the program while the tests are loaded, once for all of the crew
         lost = LOST if _is_limited(config) else float("inf")
         config.pluginmanager.register(Crew(config, size, lost), "crew")
 

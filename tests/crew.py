@@ -29,6 +29,8 @@ from typing import Any
 
 import pytest
 
+from nursery import Child, end_nurseries
+
 # What a whole process of these is for: a browser, a nursery. Each begins a part, so that nobody takes some of it away.
 ALONE = ("tests/web/", "tests/crash/", "tests/cli/", "tests/tools/")
 # What takes longest, also on an idle machine. They stand first, so that at the end nobody waits for one of them alone.
@@ -151,6 +153,7 @@ class Crew:
         finally:
             for pid in self._pids.values():
                 os.kill(pid, signal.SIGKILL)
+            end_nurseries()  # what it took counts
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
@@ -288,7 +291,7 @@ def _measure_cpu(*, deep: bool = False) -> float:
     """Of this process, and of its children that have ended. `deep`: of those that have not, too (a nursery with what it
     forked, a browser)."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    cpu = sum(one.ru_utime + one.ru_stime for one in used)
+    cpu = sum(one.ru_utime + one.ru_stime for one in used) + Child.spent
     return cpu + (_measure_living() if deep else 0)
 
 

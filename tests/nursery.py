@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -22,6 +23,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from contextlib import suppress
@@ -42,7 +44,9 @@ MACHINE = "palinurus.tools.sandbox"  # … and what the kernel allows to who we 
 class Child:
     """A forked command, with what tests use of `subprocess.Popen`."""
 
-    def __init__(self, pid: int, ends: str, parent: subprocess.Popen[bytes]) -> None:
+    spent = 0.0  # seconds of processor time of those from another process's nursery that have ended
+
+    def __init__(self, pid: int, ends: str, parent: Nursery) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._end = os.path.join(ends, str(pid))
@@ -50,12 +54,15 @@ class Child:
 
     def poll(self) -> int | None:
         """How it ended. Raises ChildProcessError if nobody is left who would know."""
-        gone = self._parent.poll() is not None  # asked first: the last thing it does is to write this
-        if self.returncode is None and os.path.exists(self._end):
-            with open(self._end) as source:
-                self.returncode = int(source.read())
-        elif self.returncode is None and gone:
-            raise ChildProcessError(f"the nursery of {self.pid} ended: {self._parent.returncode}")
+        if self.returncode is None:
+            gone = self._parent.gone  # asked first: the last thing it does is to write this
+            if os.path.exists(self._end):
+                with open(self._end) as source:
+                    code, spent = source.read().split()
+                self.returncode = int(code)
+                Child.spent += float(spent) if self._parent.maker != os.getpid() else 0
+            elif gone:
+                raise ChildProcessError(f"the nursery of {self.pid} was killed")
         return self.returncode
 
     def wait(self) -> int:
@@ -84,7 +91,10 @@ class Nursery:
         self._given = {"weak": weak, "path": path}
 
     def __enter__(self) -> Nursery:
+        self.maker = os.getpid()
         self._folder = tempfile.TemporaryDirectory()
+        self._turns = tempfile.TemporaryFile()
+        self._turn = threading.Lock()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             line = [sys.executable, __file__, self._folder.name, json.dumps(self._given)]
@@ -95,6 +105,7 @@ class Nursery:
         self._ours.close()
         self._process.wait()
         self._folder.cleanup()
+        self._turns.close()
 
     def start(self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "") -> Child:
         """`pal ARGS` in a process of its own; what it prints is added to `log`. `needs`: a module that it will want,
@@ -109,12 +120,24 @@ class Nursery:
 
     def fork(self, files: tuple[int, int, int], **order: Any) -> Child:
         """`pal` with these files as its standard ones."""
-        socket.send_fds(self._ours, [json.dumps(order).encode()], files)
-        return Child(int(self._ours.recv(64)), self._folder.name, self._process)
+        with self._turn:
+            fcntl.lockf(self._turns, fcntl.LOCK_EX)
+            try:
+                turn = f"{os.getpid()}.{time.monotonic_ns()}"
+                socket.send_fds(self._ours, [json.dumps({**order, "turn": turn}).encode()], files)
+                pid, said = self._ours.recv(128).decode().split()
+                while said != turn:  # an answer to somebody who was killed before it came
+                    pid, said = self._ours.recv(128).decode().split()
+                return Child(int(pid), self._folder.name, self)
+            finally:
+                fcntl.lockf(self._turns, fcntl.LOCK_UN)
 
     @property
     def gone(self) -> bool:
-        return self._process.poll() is not None
+        """Was it killed? Asked of the socket: it may be another process that started it."""
+        looks = select.poll()
+        looks.register(self._ours, 0)  # nothing is asked for: an end is told of all the same
+        return bool(looks.poll(0))
 
 
 class Program(subprocess.Popen[str]):
@@ -174,11 +197,16 @@ _nurseries: list[Nursery] = []
 
 
 def nursery() -> Nursery:
-    """The one of this test process, and as long as it; another if that was killed."""
+    """The one of this test process and those that are forked from it, as long as it; another if that was killed."""
     if not _nurseries or _nurseries[-1].gone:
         _nurseries.append(Nursery().__enter__())
-        atexit.register(_nurseries[-1].__exit__)
+        atexit.register(end_nurseries)
     return _nurseries[-1]
+
+
+def end_nurseries() -> None:
+    while _nurseries:
+        _nurseries.pop().__exit__()
 
 
 def _warm() -> None:
@@ -251,20 +279,20 @@ def _serve(ends: str, *, weak: bool, path: str) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(ends, str(pid)))  # of an earlier one of this number
             living.add(pid)
-            orders.send(b"%d" % pid)
+            orders.send(f"{pid} {order['turn']}".encode())
     for pid in living:
         os.kill(pid, signal.SIGKILL)
 
 
 def _reap(living: set[int], ends: str) -> None:
     for pid in list(living):
-        found, status = os.waitpid(pid, os.WNOHANG)
+        found, status, used = os.wait4(pid, os.WNOHANG)
         if found:
             living.discard(pid)
             _learn(os.path.join(ends, f"{pid}.loaded"))
             half = os.path.join(ends, f"{pid}.half")
             with open(half, "w") as out:
-                out.write(str(os.waitstatus_to_exitcode(status)))
+                out.write(f"{os.waitstatus_to_exitcode(status)} {used.ru_utime + used.ru_stime}")
             os.rename(half, os.path.join(ends, str(pid)))
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from cli.reach.test_http import settle
 from nursery import Program
+from palinurus.cli.main import main
 from palinurus.testing.model import ScriptedModel, say
 from support import inbound
 from web.served import TOKEN, Served, served
@@ -122,3 +123,43 @@ async def test_what_cannot_be_reached_says_what_to_do(tmp_path: Path, changes: d
         silent = {name: text[-400:] for name, text in said.items() if words not in text or "Traceback" in text}
         assert not silent, silent
         assert not (here / "state.db").exists()
+
+
+# What is typed, and words that only the other gateway can have said. In one process: a start takes longer than a call.
+ASKED: tuple[tuple[Sequence[str], str], ...] = (
+    (("agents",), "(default)  fake/thinker"),
+    (("agents", "list", "--json"), '"model": "fake/thinker"'),
+    (("agents", "add", "Ada"), "workspace-ada there"),
+    (("agents", "delete", "ada"), "ada is gone there"),
+    (("models",), "* fake/thinker"),
+    (("models", "status"), "default model  fake/thinker"),
+    (("usage", "--by", "session"), SAID),
+    (("usage", "--json"), "fake/thinker"),
+    (("why",), "words from afar"),
+    (("why", "model", "far"), "fake/thinker"),
+    (("trace",), "settled"),
+    (("why", "cache"), "works on files of the gateway, which is elsewhere"),
+    (("models", "use", "fake/plain"), "works on files of the gateway, which is elsewhere"),
+    (("agents", "bindings"), "works on files of the gateway, which is elsewhere"),
+    (("backup", "create"), "works on files of the gateway, which is elsewhere"),
+)
+
+
+async def test_what_commands_say_is_the_other_gateways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ScriptedModel([say("words from afar")], repeat=True)
+    async with served(tmp_path / "there", model, gateway={"tls": {"enabled": True}}) as site:
+        accepted = await site.app.submit(inbound("say some words from afar", event="1", session=SAID))
+        await site.app.wait(accepted.id)
+        here = point(tmp_path / "here", site)
+        monkeypatch.setenv("PALINURUS_HOME", str(here))
+        monkeypatch.setenv("HOME", str(here))
+        strange = {}
+        for words, expected in (*ASKED, (("trace", accepted.id[:20]), accepted.id), (("why", accepted.id), "afar")):
+            await asyncio.to_thread(main, list(words))
+            said = "".join(capsys.readouterr())
+            if expected not in said:
+                strange[words] = said[-700:]
+        assert not strange, strange
+        assert not (here / "state.db").exists() and not (here / "agents").exists()

@@ -22,6 +22,7 @@ import palinurus
 from palinurus.beneath import resolve_beneath
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.backup.box import LIST, BackupContents, BoxWriter, is_sealed, read_box, refuse_damage
+from palinurus.cli.reach.elsewhere import refuse_elsewhere
 from palinurus.clock import SystemClock
 from palinurus.config.paths import RESTORED, find_home
 from palinurus.crashpoints import pass_crashpoint
@@ -72,6 +73,10 @@ def run_backup(argv: list[str]) -> int:
 def _create(asked: argparse.Namespace) -> None:
     home = find_home(os.environ)
     settings = load_settings(dict(os.environ)).settings
+    if settings.gateway.mode == "remote":
+        raise refuse_elsewhere(
+            settings, "backup create", "verify, list and restore, which look at files of this machine"
+        )
     if settings.store.url:
         raise BadRequest("the state of this home is in PostgreSQL", fix="pg_dump the database; docs/fleet.md")
     with open_reader(home):
