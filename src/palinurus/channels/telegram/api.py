@@ -101,7 +101,7 @@ class BotApi:
         """Connections live as long as somebody uses them: a reply on its way outlives the receiver."""
         self._users += 1
         if self._http is None:
-            self._http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=POOL))
+            self._http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=POOL), trust_env=True)
         try:
             yield
         finally:
