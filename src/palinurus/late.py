@@ -94,7 +94,7 @@ PARTS: dict[str, str] = {
     "mcp-http": "palinurus.gateway.mcp.endpoint:handle_mcp",
     # what is asked over HTTP
     "completions": "palinurus.gateway.openai.endpoints",
-    "models": "palinurus.gateway.openai.completions",
+    "models": "palinurus.gateway.openai.models",
     "stored": "palinurus.gateway.openai.stored:handle_stored",
     "invoke": "palinurus.gateway.invoke:handle_invoke",
     "history": "palinurus.gateway.history:handle_history",

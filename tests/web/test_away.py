@@ -208,7 +208,8 @@ async def test_contrast_and_motion_are_as_the_person_wants_them(page: Any, visit
 
 
 async def test_two_tabs_show_the_same_conversation(page: Any, profile: Any, visit: Visit) -> None:
-    await visit(ScriptedModel([say("both see this")], repeat=True))
+    gate = StreamGate()
+    await visit(ScriptedModel([say("both see this"), hold_at(say("on and on it goes"), gate, 1)]))
     other = await profile.new_page()
     try:
         await other.goto(page.url)
@@ -218,5 +219,14 @@ async def test_two_tabs_show_the_same_conversation(page: Any, profile: Any, visi
         await other.wait_for_selector(".md >> text=both see this")
         await write(other, "from the second")
         await page.wait_for_selector(".bubble >> text=from the second")
+        await page.wait_for_selector(".md.streaming")
+        await page.fill(BOX, "rather not")
+        await page.press(BOX, "Alt+Enter")
+        await page.wait_for_selector(".wait >> text=After this reply")
+        await other.reload()
+        await other.wait_for_selector(".bubble.waiting >> text=rather not")
+        await page.click("[aria-label='Take back']")
+        await other.wait_for_selector(".bubble >> text=rather not", state="detached")  # it was not said
     finally:
+        gate.open()
         await other.close()

@@ -18,6 +18,7 @@ from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import adjust_config
 from palinurus.config.sections.bindings import AgentBinding
 from palinurus.config.settings import Settings
+from palinurus.core.text import format_count
 from palinurus.errors import BadRequest, NotFound
 
 
@@ -117,8 +118,8 @@ def _delete_there(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
 
 def _delete(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
     done = _call(loaded, "agents.delete", {"agentId": find_agent(loaded.settings, asked.agent).id})
-    many = done["removedBindings"]
-    return f"{asked.agent} is gone, and {many} bindings; its files and conversations are where they were"
+    many = format_count(done["removedBindings"], "binding")
+    return f"{asked.agent} is gone, and {many}; its files and conversations are where they were"
 
 
 def _call(loaded: LoadedConfig, method: str, params: dict[str, Any]) -> dict[str, Any]:

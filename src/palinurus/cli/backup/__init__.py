@@ -25,6 +25,7 @@ from palinurus.cli.backup.box import LIST, BackupContents, BoxWriter, is_sealed,
 from palinurus.cli.reach.elsewhere import refuse_elsewhere
 from palinurus.clock import SystemClock
 from palinurus.config.paths import RESTORED, find_home
+from palinurus.core.text import format_count
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.store.factory import open_reader
@@ -109,7 +110,7 @@ def _create(asked: argparse.Namespace) -> None:
         if os.path.exists(half):
             os.unlink(half)
     print(
-        f"{target}: {len(contents.entries)} files, {os.path.getsize(target):,} bytes"
+        f"{target}: {format_count(len(contents.entries), 'file')}, {os.path.getsize(target):,} bytes"
         + (", encrypted" if phrase else "")
     )
     for folder in contents.left:
@@ -157,7 +158,7 @@ def _verify(asked: argparse.Namespace) -> None:
         print(to_json(msgspec.to_builtins(contents), pretty=True))
         return
     made = f"made by {contents.version} of {contents.home}, {_date(contents.at)}"
-    print(f"sound: {len(contents.entries)} files, {sessions} sessions, {made}")
+    print(f"sound: {format_count(len(contents.entries), 'file')}, {format_count(sessions, 'session')}, {made}")
 
 
 def _restore(asked: argparse.Namespace) -> None:
@@ -192,9 +193,9 @@ def _restore(asked: argparse.Namespace) -> None:
         os.rename(whole, home)
     finally:
         os.close(held)
-    print(f"{home} is as it was on {_date(contents.at)}: {len(contents.entries)} files")
+    print(f"{home} is as it was on {_date(contents.at)}: {format_count(len(contents.entries), 'file')}")
     if messages or replies:
-        print(f"{messages} messages that waited or ran then and {replies} unsent replies are ended (else: --resume)")
+        print(f"ended (else: --resume): messages that waited or ran then, {messages}; replies not sent, {replies}")
     for folder in contents.left:
         print(f"not in it: the workspace {folder}")
     print("next: pal doctor")
