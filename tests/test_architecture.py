@@ -53,7 +53,7 @@ LINES = {
     ".": 1_260,
     "agent": 9_700,
     "app": 4_980,
-    "channels": 14_530,
+    "channels": 14_535,
     "cli": 21_099,
     "config": 9_630,
     "core": 19_590,
