@@ -17,6 +17,7 @@ import platform
 import signal
 import statistics
 import sys
+import sysconfig
 import tempfile
 import time
 
@@ -29,6 +30,15 @@ from system import Mock, System
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def name_python() -> str:
+    """Which build was measured, by what packaging/python.sh goes by: without a profile a start takes half as long again
+    (docs/decisions/0126). Debian's own has one and does not say so, therefore the system's is only named as that."""
+    told = "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS"))
+    own = "the system's own build" if sys.base_prefix == "/usr" else "built without a profile, as far as it says"
+    name = f"{platform.python_implementation()} {platform.python_version()} ({platform.python_compiler()})"
+    return f"{name}, {'built with a profile' if told else own}"
 
 
 def missed(row: Row) -> bool:
@@ -81,7 +91,7 @@ async def guard(keep: bool) -> int:
             await system.up()  # makes the folders, compiles the modules
             start = time.monotonic()
             bad = await gate.look(Bench(system, mock, True), keep)
-            print(f"\n{time.monotonic() - start:.0f} s, load {measures.load():.1f}.")
+            print(f"\n{name_python()}, {time.monotonic() - start:.0f} s, load {measures.load():.1f}.")
             return 1 if bad else 0
         finally:
             system.down()
@@ -107,7 +117,7 @@ def main() -> int:
     print("| figure | measured: median (least) | target | |\n|---|---|---|---|")
     for row in rows:
         print(line(row))
-    print(f"\nPython {platform.python_version()}, {os.cpu_count()} cores, load {min(loads):.1f} to {max(loads):.1f}.")
+    print(f"\n{name_python()}, {os.cpu_count()} cores, load {min(loads):.1f} to {max(loads):.1f}.")
     if options.json:
         with open(options.json, "w") as handle:
             json.dump({"rows": [row._asdict() for row in rows], "loads": loads, "quick": options.quick}, handle)

@@ -25,6 +25,7 @@ from palinurus.tools.web.egress import EgressGuard
 
 NAME = "suite"
 METADATA = "https://conformance-test.local/client-metadata.json"
+ECHOED = f"{NAME}__json_schema_2020_12_tool"
 ARGUMENTS = {"add_numbers": {"a": 5, "b": 3}}
 
 
@@ -43,10 +44,15 @@ class Owner:
         return ApprovalAnswer("allow-once")
 
 
+def read_context() -> dict[str, Any]:
+    """What the suite tells its client."""
+    return dict(json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}"))
+
+
 def write_home(url: str) -> str:
     """A home with that server."""
     home = tempfile.mkdtemp(prefix="mcpclient-")
-    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    given = read_context()
     oauth = {"clientId": given.get("client_id"), "clientSecret": given.get("client_secret")}
     if os.environ.get("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd":  # whoever has such a page writes its address
         oauth["clientId"] = METADATA
@@ -80,8 +86,12 @@ async def use(home: str) -> str:
         await server.wait_settled()
         if not server.connected:
             return server.problem or "not connected"
+        wanted = {one["name"]: one["arguments"] for one in read_context().get("toolCalls", ())}
         for name, tool in table.items():
-            args = ARGUMENTS.get(name.removeprefix(f"{NAME}__"), {})
+            own = name.removeprefix(f"{NAME}__")
+            args = wanted.get(own) or (
+                {"schema": table[ECHOED].parameters} if "echo" in own else ARGUMENTS.get(own, {})
+            )
             try:
                 answer = await tool.run(cast(ToolContext, Owner()), **args)
             except ToolFailure as failure:

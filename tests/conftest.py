@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -14,15 +15,20 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Generator
+from contextlib import suppress
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.strategies import text
 
-from crew import Crew
+from crew import LOST, Crew
 from nosync import skip_sync
+from nursery import nursery
 from tables import join_rows
 
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
@@ -39,7 +45,15 @@ settings.load_profile("ours")
 gc.disable()
 
 
-def pytest_collection_finish() -> None:
+@given(text())
+@settings(max_examples=1, database=None)
+def _draw_text(_: str) -> None:
+    """Drawing the first one reads Unicode's tables, in a fresh clone for a second and a half."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.getoption("--crew") and not session.config.option.collectonly:
+        _draw_text()  # once, for all of the crew
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
@@ -53,9 +67,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--torture"):
         settings.load_profile("long")
     else:
+        # It would draw from the constants of all modules that happen to be loaded: others in each process, and reading
+        # two thousand sources for them takes ten seconds in a fresh clone.
+        providers._get_local_constants = lambda: providers._local_constants
         skip_sync()
     if size := config.getoption("--crew"):
-        config.pluginmanager.register(Crew(config, size), "crew")
+        if not config.option.collectonly:
+            nursery()  # loads the program while the tests are loaded, once for all of the crew
+        lost = LOST if _is_limited(config) else float("inf")
+        config.pluginmanager.register(Crew(config, size, lost), "crew")
 
 
 DEAREST = 6  # folders that are named at the end
@@ -194,19 +214,32 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         Path(str(target)).write_text(json.dumps({str(k): v for k, v in sorted(_seen.items())}))
 
 
-STUCK = 400  # seconds after which a test that waits for ever fails instead of holding up all others
+def _is_limited(config: pytest.Config) -> bool:
+    """Is there a time in which each test ends? A replay plays everything once more."""
+    return not (config.getoption("--torture") or config.getoption("--replay"))
+
+
+STUCK = 300  # seconds after which a test that waits for ever fails instead of holding up all others
+AGAIN = 60  # … where one of the same file has done so before, and when it does not even end then
+_waited: set[Path] = set()  # files with such a test
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    if item.config.getoption("--torture") or item.config.getoption("--replay"):  # which play everything once more
+    if not _is_limited(item.config):
         return (yield)
+    limit = AGAIN if item.path in _waited else STUCK
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"{item.nodeid} took more than {STUCK} seconds")
+        _waited.add(item.path)
+        told = StringIO()
+        with suppress(RuntimeError):  # no loop runs
+            for task in asyncio.all_tasks():
+                task.print_stack(file=told)
+        pytest.fail(f"{item.nodeid} took more than {limit} seconds\n{told.getvalue()}")  # no Exception: nobody takes it
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, STUCK)
+    signal.setitimer(signal.ITIMER_REAL, limit, AGAIN)
     try:
         return (yield)
     finally:

@@ -3,11 +3,13 @@
 Loading them takes longer than any of them, so it is done once. Each process has its part of the list and goes through
 it in order, since neighbours share what is dear to make; one that has nothing left takes half of what another still
 has. There are more of them than processors, because many tests wait: for a child, for a socket, for time to pass.
+One that does not come back from a test is killed: that is a failure of this test, told with where it was.
 """
 
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import fcntl
 import mmap
 import os
@@ -27,25 +29,41 @@ from typing import Any
 
 import pytest
 
+from nursery import Child, end_nurseries
+
 # What a whole process of these is for: a browser, a nursery. Each begins a part, so that nobody takes some of it away.
 ALONE = ("tests/web/", "tests/crash/", "tests/cli/", "tests/tools/")
+# What takes longest, also on an idle machine. They stand first, so that at the end nobody waits for one of them alone.
+LONG = (
+    "tests/flow/test_fleet.py",
+    "tests/flow/test_rolling.py",
+    "tests/cli/upkeep/test_update.py",
+    "tests/cli/test_first_minutes.py",
+    "tests/testing/test_torture.py",
+    "tests/gateway/methods/test_params.py",
+)
 QUICK = 0.005  # seconds under which making ready and clearing up are not told
+LOST = 360  # seconds after which a test is killed; before that it is asked to fail by itself (tests/conftest.py)
+LOOK = 2.0  # seconds between two looks for such a one
 _SIZE = struct.Struct("I")
 
 
 def arrange(items: list[pytest.Item], crew: int) -> tuple[list[pytest.Item], list[tuple[int, int]]]:
     """All of them in the order of the parts, and where each part begins and ends."""
-    dear: list[list[pytest.Item]] = [[] for _ in range(crew)]
-    rest = []
+    long: list[list[pytest.Item]] = [[] for _ in range(crew)]
+    alone: list[list[pytest.Item]] = [[] for _ in range(crew)]
+    rest: list[pytest.Item] = []
     for item in items:
-        number = next((n for n, start in enumerate(ALONE) if item.nodeid.startswith(start)), None)
-        (rest if number is None else dear[number % crew]).append(item)
+        begins = [(long, n) for n, start in enumerate(LONG) if item.nodeid.startswith(start)]
+        begins += [(alone, -1 - n) for n, start in enumerate(ALONE) if item.nodeid.startswith(start)]
+        (begins[0][0][begins[0][1] % crew] if begins else rest).append(item)
     order: list[pytest.Item] = []
     parts = []
-    for number, first in enumerate(dear):
+    for number in range(crew):
         share = rest[len(rest) * number // crew : len(rest) * (number + 1) // crew]
-        parts.append((len(order), len(order) + len(first) + len(share)))
-        order += first + share
+        part = [*long[number], *alone[number], *share]
+        parts.append((len(order), len(order) + len(part)))
+        order += part
     return order, parts
 
 
@@ -106,9 +124,10 @@ class Shares:
 class Crew:
     """Registered as a plugin when there is to be one."""
 
-    def __init__(self, config: pytest.Config, size: int) -> None:
+    def __init__(self, config: pytest.Config, size: int, lost: float = LOST) -> None:
         self._config = config
         self._size = size
+        self._lost = lost
         self.spent: dict[str, list[float]] = {}  # folder -> tests, seconds, seconds of processor time
         self.costs: list[tuple[float, float, str]] = []  # processor time and seconds of each test
 
@@ -120,17 +139,21 @@ class Crew:
         self._session, self._shares = session, Shares(parts)
         self._waiting = selectors.DefaultSelector()
         self._pids: dict[int, int] = {}  # end of a pipe -> who writes there
+        self._stacks = [tempfile.TemporaryFile() for _ in parts]  # noqa: SIM115 - where each writes what it does, if asked
+        self._since = [(-1, time.monotonic())] * self._size  # what each does, and since when we know
         try:
             for number in range(self._size):
                 self._fork(number, -1)
             while self._pids:
-                for key, _ in self._waiting.select():
+                for key, _ in self._waiting.select(LOOK):
                     self._hear(key.fd, key.data)
+                self._end_the_lost()
                 if session.shouldfail or session.shouldstop:
                     self._shares.drop()
         finally:
             for pid in self._pids.values():
                 os.kill(pid, signal.SIGKILL)
+            end_nurseries()  # what it took counts
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
@@ -143,6 +166,7 @@ class Crew:
         if pid == 0:
             for other in (reading, *self._pids):
                 os.close(other)
+            faulthandler.register(signal.SIGUSR2, self._stacks[number])
             Hand(self._session, self._shares, number, writing).work(begin)
         os.close(writing)
         self._pids[reading] = pid
@@ -153,13 +177,34 @@ class Crew:
         if len(size) == _SIZE.size:
             self._tell(*pickle.loads(_read_exactly(pipe, _SIZE.unpack(size)[0])))
             return
+        self._bury(pipe, number, "the process that ran it ended: {}")
+
+    def _end_the_lost(self) -> None:
+        """Whoever has done the same for too long, with all that came of it."""
+        for pipe, key in list((self._waiting.get_map() or {}).items()):
+            number, pid = key.data, self._pids[pipe]
+            now, _ = self._shares.look(number)
+            if self._since[number][0] != now:
+                self._since[number] = (now, time.monotonic())
+            elif time.monotonic() - self._since[number][1] > self._lost:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGUSR2)
+                    time.sleep(1)
+                    for one in (*_list_family(pid), pid):
+                        with suppress(ProcessLookupError):
+                            os.kill(one, signal.SIGKILL)
+                where = os.pread(self._stacks[number].fileno(), 1 << 20, 0).decode(errors="replace")
+                self._bury(pipe, number, f"it was killed after {self._lost} seconds ({{}}), here:\n{where}")
+
+    def _bury(self, pipe: int, number: int, words: str) -> None:
+        """One of the crew is dead: what it was at has failed, another goes on."""
         self._waiting.unregister(pipe)
         os.close(pipe)
         _, status = os.waitpid(self._pids.pop(pipe), 0)
         now, then = self._shares.look(number)
         if now >= 0:
             nodeid, location = self._session.items[now].nodeid, self._session.items[now].location
-            why = f"the process that ran it ended: {os.waitstatus_to_exitcode(status)}"
+            why = words.replace("{}", str(os.waitstatus_to_exitcode(status)), 1)
             report = pytest.TestReport(nodeid, location, {}, outcome="failed", longrepr=why, when="call")
             self._config.hook.pytest_runtest_logreport(report=report)
             self._shares.note(number, -1, -1)
@@ -246,20 +291,25 @@ def _measure_cpu(*, deep: bool = False) -> float:
     """Of this process, and of its children that have ended. `deep`: of those that have not, too (a nursery with what it
     forked, a browser)."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    cpu = sum(one.ru_utime + one.ru_stime for one in used)
+    cpu = sum(one.ru_utime + one.ru_stime for one in used) + Child.spent
     return cpu + (_measure_living() if deep else 0)
 
 
 def _measure_living() -> float:
     """All that came of this process and lives, with their own children that have ended, in steps of 10 ms."""
-    ticks, left = 0, [str(os.getpid())]
-    while left:
-        pid = left.pop()
+    ticks = 0
+    for pid in _list_family(os.getpid()):
         with suppress(OSError):  # it ends while we look
-            for task in Path("/proc", pid, "task").iterdir():
-                left += (task / "children").read_text().split()
-            if pid != str(os.getpid()):
-                ticks += sum(
-                    int(one) for one in Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[11:15]
-                )
+            told = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+            ticks += sum(int(one) for one in told[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _list_family(root: int) -> list[int]:
+    """Processes that came of this one."""
+    found = [root]
+    for pid in found:  # it grows while it is walked
+        with suppress(OSError):
+            for task in Path("/proc", str(pid), "task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+    return found[1:]

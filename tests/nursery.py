@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -22,10 +23,12 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from contextlib import suppress
-from functools import _lru_cache_wrapper, cache
+from functools import _lru_cache_wrapper
+from itertools import islice
 from typing import Any
 
 LOADED = (
@@ -41,15 +44,25 @@ MACHINE = "palinurus.tools.sandbox"  # … and what the kernel allows to who we 
 class Child:
     """A forked command, with what tests use of `subprocess.Popen`."""
 
-    def __init__(self, pid: int, ends: str) -> None:
+    spent = 0.0  # seconds of processor time of those from another process's nursery that have ended
+
+    def __init__(self, pid: int, ends: str, parent: Nursery) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._end = os.path.join(ends, str(pid))
+        self._parent = parent
 
     def poll(self) -> int | None:
-        if self.returncode is None and os.path.exists(self._end):
-            with open(self._end) as source:
-                self.returncode = int(source.read())
+        """How it ended. Raises ChildProcessError if nobody is left who would know."""
+        if self.returncode is None:
+            gone = self._parent.gone  # asked first: the last thing it does is to write this
+            if os.path.exists(self._end):
+                with open(self._end) as source:
+                    code, spent = source.read().split()
+                self.returncode = int(code)
+                Child.spent += float(spent) if self._parent.maker != os.getpid() else 0
+            elif gone:
+                raise ChildProcessError(f"the nursery of {self.pid} was killed")
         return self.returncode
 
     def wait(self) -> int:
@@ -78,7 +91,10 @@ class Nursery:
         self._given = {"weak": weak, "path": path}
 
     def __enter__(self) -> Nursery:
+        self.maker = os.getpid()
         self._folder = tempfile.TemporaryDirectory()
+        self._turns = tempfile.TemporaryFile()
+        self._turn = threading.Lock()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             line = [sys.executable, __file__, self._folder.name, json.dumps(self._given)]
@@ -89,6 +105,7 @@ class Nursery:
         self._ours.close()
         self._process.wait()
         self._folder.cleanup()
+        self._turns.close()
 
     def start(self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "") -> Child:
         """`pal ARGS` in a process of its own; what it prints is added to `log`. `needs`: a module that it will want,
@@ -103,8 +120,24 @@ class Nursery:
 
     def fork(self, files: tuple[int, int, int], **order: Any) -> Child:
         """`pal` with these files as its standard ones."""
-        socket.send_fds(self._ours, [json.dumps(order).encode()], files)
-        return Child(int(self._ours.recv(64)), self._folder.name)
+        with self._turn:
+            fcntl.lockf(self._turns, fcntl.LOCK_EX)
+            try:
+                turn = f"{os.getpid()}.{time.monotonic_ns()}"
+                socket.send_fds(self._ours, [json.dumps({**order, "turn": turn}).encode()], files)
+                pid, said = self._ours.recv(128).decode().split()
+                while said != turn:  # an answer to somebody who was killed before it came
+                    pid, said = self._ours.recv(128).decode().split()
+                return Child(int(pid), self._folder.name, self)
+            finally:
+                fcntl.lockf(self._turns, fcntl.LOCK_UN)
+
+    @property
+    def gone(self) -> bool:
+        """Was it killed? Asked of the socket: it may be another process that started it."""
+        looks = select.poll()
+        looks.register(self._ours, 0)  # nothing is asked for: an end is told of all the same
+        return bool(looks.poll(0))
 
 
 class Program(subprocess.Popen[str]):
@@ -119,9 +152,9 @@ class Program(subprocess.Popen[str]):
         cwd, env, umask = given[4], given[5], given[19]
         theirs, ours = (given[9], given[12], given[14]), (given[10], given[11], given[13])  # -1: there is none
         files = [number if end == -1 else end for number, end in enumerate(theirs)]
-        order = {"args": args, "env": dict(os.environ if env is None else env), "cwd": cwd or os.getcwd()}
-        order["python"] = self.python
-        self._child = nursery().fork((files[0], files[1], files[2]), **order, umask=umask)
+        order = {"args": args, "env": dict(os.environ if env is None else env), "cwd": os.fspath(cwd or os.getcwd())}
+        order |= {"python": self.python, "umask": umask, "session": given[20]}
+        self._child = nursery().fork((files[0], files[1], files[2]), **order)
         self.pid, self._child_created = self._child.pid, True
         for end, other in zip(theirs, ours, strict=True):
             if other != -1:
@@ -160,12 +193,20 @@ def run_program(
     return subprocess.CompletedProcess(list(args), process.returncode, out, err)
 
 
-@cache
+_nurseries: list[Nursery] = []
+
+
 def nursery() -> Nursery:
-    """The one of this test process, and as long as it."""
-    made = Nursery().__enter__()
-    atexit.register(made.__exit__)
-    return made
+    """The one of this test process and those that are forked from it, as long as it; another if that was killed."""
+    if not _nurseries or _nurseries[-1].gone:
+        _nurseries.append(Nursery().__enter__())
+        atexit.register(end_nurseries)
+    return _nurseries[-1]
+
+
+def end_nurseries() -> None:
+    while _nurseries:
+        _nurseries.pop().__exit__()
 
 
 def _warm() -> None:
@@ -238,20 +279,20 @@ def _serve(ends: str, *, weak: bool, path: str) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(ends, str(pid)))  # of an earlier one of this number
             living.add(pid)
-            orders.send(b"%d" % pid)
+            orders.send(f"{pid} {order['turn']}".encode())
     for pid in living:
         os.kill(pid, signal.SIGKILL)
 
 
 def _reap(living: set[int], ends: str) -> None:
     for pid in list(living):
-        found, status = os.waitpid(pid, os.WNOHANG)
+        found, status, used = os.wait4(pid, os.WNOHANG)
         if found:
             living.discard(pid)
             _learn(os.path.join(ends, f"{pid}.loaded"))
             half = os.path.join(ends, f"{pid}.half")
             with open(half, "w") as out:
-                out.write(str(os.waitstatus_to_exitcode(status)))
+                out.write(f"{os.waitstatus_to_exitcode(status)} {used.ru_utime + used.ru_stime}")
             os.rename(half, os.path.join(ends, str(pid)))
 
 
@@ -268,7 +309,7 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
     """Turn into the command. Does not return."""
     from palinurus.cli.main import main
 
-    code, known = 1, set(sys.modules)
+    code, known = 1, len(sys.modules)
     # A gateway looks once through all that was loaded: here it would copy what is the nursery's to do so.
     gc.unfreeze = lambda: None
     try:
@@ -287,6 +328,8 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
         os.environ.update(order["env"])
         time.tzset()
         os.chdir(order["cwd"])
+        if order.get("session"):
+            os.setsid()
         if order.get("umask", -1) >= 0:
             os.umask(order["umask"])
         sys.argv = ["pal", *order["args"]]
@@ -299,9 +342,13 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        if late := [name for name in sys.modules if name.startswith("palinurus.") and name not in known]:
+        # The last ones; to look at all their names would copy five hundred pages, two milliseconds.
+        late = [
+            name for name in islice(reversed(sys.modules), len(sys.modules) - known) if name.startswith("palinurus.")
+        ]
+        if late:
             with suppress(OSError), open(os.path.join(ends, f"{os.getpid()}.loaded"), "w") as out:
-                out.write("\n".join(late))
+                out.write("\n".join(late[::-1]))
         os._exit(code)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import asyncio
 import contextlib
 import importlib
 import io
@@ -18,12 +17,9 @@ from typing import Any
 
 import pytest
 
-from gateway.host import TOKEN
-from gateway.whole import place
 from palinurus.cli.main import COMMANDS
 from palinurus.config.load import judge_config
 from palinurus.errors import PalinurusError
-from palinurus.testing.model import ScriptedModel, say
 from test_pages import TYPED
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +34,7 @@ PLAYED = {
 }  # fmt: skip
 RUN = {
     "adding.md": "test_adding.py", "embedding.md": "test_examples.py", "plugins.md": "test_examples.py",
-    "testing.md": "test_examples.py", "README.md": "test_snippets.py",
+    "testing.md": "test_examples.py", "README.md": "flow/test_http.py",
     "headless.md": "../compat/agentsdk.py",  # needs the SDK, which `make compat` installs
     "python.md": "test_pages.py",  # signatures, made from the program
 }  # fmt: skip
@@ -175,18 +171,6 @@ def test_the_tool_that_names_its_reach_is_one() -> None:
         ("amount",),
         "sent",
     )
-
-
-async def test_the_readme_speaks_to_the_gateway_with_the_stock_sdk(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (code,) = [text for page, text in list_blocks("python") if page.name == "README.md"]
-    (tmp_path / "gateway.token").write_text(TOKEN + "\n")
-    monkeypatch.chdir(tmp_path)
-    async with place(tmp_path / "home", ScriptedModel([say("two files")])) as here:
-        address = f"http://127.0.0.1:{here.server.port}/v1"
-        await asyncio.to_thread(exec, code.replace("http://127.0.0.1:18789/v1", address), {})
-    assert capsys.readouterr().out == "two files\n"
 
 
 def test_every_channel_leads_to_its_first_answer() -> None:

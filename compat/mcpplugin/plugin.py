@@ -57,8 +57,24 @@ USER = {"username": {"type": "string"}, "email": {"type": "string"}}
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
-    "$defs": {"address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
-    "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
     "additionalProperties": False,
 }
 
@@ -178,6 +194,102 @@ async def test_reconnection() -> str:
     return "Reconnection test completed successfully."
 
 
+NAME = {"name": {"type": "string"}}
+
+
+async def ask_name(message: str) -> str:
+    """What they are called."""
+    form = {"type": "object", "properties": NAME, "required": ["name"]}
+    told = await find_caller().elicit(message, form, "user_name")
+    return str((told.get("content") or {}).get("name"))
+
+
+async def borrow(words: str) -> str:
+    """What the caller's model says."""
+    said = {"role": "user", "content": {"type": "text", "text": words}}
+    return str((await find_caller().sample([said], 100))["content"].get("text"))
+
+
+@tool(effect="pure")
+async def test_input_required_result_elicitation() -> str:
+    """Asks the caller's person."""
+    return f"Hello, {await ask_name('What is your name?')}!"
+
+
+@tool(effect="pure")
+async def test_input_required_result_sampling() -> str:
+    """Borrows the caller's model."""
+    return await borrow("What is the capital of France?")
+
+
+@tool(effect="pure")
+async def test_input_required_result_list_roots() -> str:
+    """Looks which folders the caller opened."""
+    return json.dumps(await find_caller().roots())
+
+
+@tool(effect="pure")
+async def test_input_required_result_request_state() -> str:
+    """Asks for a yes."""
+    return f"state-ok: {await ask_form('Please confirm', {'ok': {'type': 'boolean'}}, ['ok'])}"
+
+
+@tool(effect="pure")
+async def test_input_required_result_tampered_state() -> str:
+    """The same."""
+    return f"confirmed: {await ask_form('Please confirm', {'ok': {'type': 'boolean'}}, ['ok'])}"
+
+
+@tool(effect="pure")
+async def test_input_required_result_multiple_inputs() -> str:
+    """Asks person, model and folders at once."""
+    asked = (ask_name("What is your name?"), borrow("Generate a greeting"), find_caller().roots())
+    return json.dumps(await asyncio.gather(*asked))
+
+
+@tool(effect="pure")
+async def test_input_required_result_multi_round() -> str:
+    """Asks twice."""
+    name = await ask_name("Step 1: What is your name?")
+    colour = await ask_form("Step 2: Which colour?", {"color": {"type": "string"}}, ["color"])
+    return f"{name} {colour}"
+
+
+@tool(effect="pure")
+async def test_input_required_result_capabilities() -> str:
+    """Asks whom it can."""
+    caller = find_caller()
+    if caller.can("elicitation"):
+        return await ask_name("What is your name?")
+    return await borrow("Say hello") if caller.can("sampling") else "nobody can be asked"
+
+
+@tool(effect="pure")
+async def test_missing_capability() -> str:
+    """Needs the caller's model."""
+    return await borrow("Say hello")
+
+
+@tool(effect="pure")
+async def test_streaming_elicitation() -> str:
+    """Says how far it is, then asks."""
+    find_caller().progress(1, 2)
+    return await ask_name("What is your name?")
+
+
+@tool(effect="pure")
+async def test_logging_tool() -> str:
+    """Says something for the log."""
+    find_caller().log("info", "working")
+    return "logged"
+
+
+async def ask_prompt() -> str:
+    """A prompt that needs to know something first."""
+    told = await ask_form("What context should the prompt use?", {"context": {"type": "string"}}, ["context"])
+    return f"Use this: {told}"
+
+
 def describe(id: str) -> str:
     """The body of a resource that is a pattern."""
     return json.dumps({"id": id, "templateTest": True, "data": f"Data for ID: {id}"})
@@ -214,6 +326,24 @@ TOOLS = (
     test_elicitation_sep1034_defaults,
     test_elicitation_sep1330_enums,
     test_reconnection,
+    test_input_required_result_elicitation,
+    test_input_required_result_sampling,
+    test_input_required_result_list_roots,
+    test_input_required_result_request_state,
+    test_input_required_result_tampered_state,
+    test_input_required_result_multiple_inputs,
+    test_input_required_result_multi_round,
+    test_input_required_result_capabilities,
+    test_missing_capability,
+    test_streaming_elicitation,
+    test_logging_tool,
+    Tool(
+        "test_headers",
+        "Tool whose argument is repeated in a header",
+        {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}},
+        lambda ctx, **_: make_output({"type": "text", "text": "ok"}),
+        effect="pure",
+    ),
     Tool(
         "json_schema_2020_12_tool",
         "Tool with JSON Schema 2020-12 features",
@@ -243,6 +373,7 @@ def register(api: PluginApi) -> None:
             ARGUMENTS,
         )
     )
+    api.prompt(PluginPrompt("test_input_required_result_prompt", "Asks first", ask_prompt))
     needs = (PromptArgument("resourceUri", "What to embed", True),)
     api.prompt(PluginPrompt("test_prompt_with_embedded_resource", "With a resource", embed_prompt, needs))
     api.prompt(PluginPrompt("test_prompt_with_image", "With a picture", show_prompt))

@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from threading import RLock, Thread
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
@@ -94,7 +94,7 @@ PARTS: dict[str, str] = {
     "mcp-http": "palinurus.gateway.mcp.endpoint:handle_mcp",
     # what is asked over HTTP
     "completions": "palinurus.gateway.openai.endpoints",
-    "models": "palinurus.gateway.openai.completions",
+    "models": "palinurus.gateway.openai.models",
     "stored": "palinurus.gateway.openai.stored:handle_stored",
     "invoke": "palinurus.gateway.invoke:handle_invoke",
     "history": "palinurus.gateway.history:handle_history",
@@ -137,12 +137,6 @@ def load_part(name: str) -> Any:
     """The part that a row names. Raises KeyError without a row, ModuleNotFoundError where its extra is missing."""
     module, _, attribute = PARTS[name].partition(":")
     return getattr(import_module(module), attribute) if attribute else import_module(module)
-
-
-def load_beside(module: str) -> None:
-    """Import it in a thread, for who needs it in a moment. Pays for aiohttp's client alone: it reads the machine's
-    certificates twice, 60 ms in which this thread gets on (other imports would take turns with ours)."""
-    Thread(target=import_module, args=(module,), name="import", daemon=True).start()
 
 
 class LatePackage(ModuleType):

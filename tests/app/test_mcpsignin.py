@@ -140,7 +140,8 @@ async def test_with_a_code_on_another_device(tmp_path: Path, oauth: FakeOAuth) -
 
 
 async def test_what_cannot_be_signed_in_to(tmp_path: Path, oauth: FakeOAuth) -> None:
-    body = {"far": far(oauth), "here": {"command": "true"}, "open": {"url": f"{oauth.url}/register"}}
+    other = {"url": f"{oauth.url}/register", "connectTimeout": 1}  # speaks no MCP: that long it is waited for
+    body = {"far": far(oauth), "here": {"command": "true"}, "open": other}
     async with joined(tmp_path / "h", **body) as (servers, _):
         for name, words in (("here", "program on this machine"), ("open", "answers without a sign-in")):
             with pytest.raises(BadRequest, match=words):

@@ -1,8 +1,9 @@
 """kill -9 of a real gateway on the way of a message, on channels with and without client ids: what people see.
 
-Telegram, Signal and an IRC server without history take no ids and cannot be asked: two copies at most, and the trace
-says that nobody could know. Discord, Matrix and the webhook's receiver know the id of what they have; Slack, XMPP and
-an IRC server with history can be read back: one copy.
+Telegram, Signal, Teams and an IRC server without history take no ids and cannot be asked: two copies at most, and the
+trace says that nobody could know. Discord, Matrix, Feishu, LINE, Google Chat and the webhook's receiver know the id of
+what they have; Slack, Mattermost, Nextcloud, Twilio, BlueBubbles, XMPP and an IRC server with history can be read
+back: one copy.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import aiohttp
 import pytest
 
 from channels.scene import Gateway, texts, until
+from palinurus.core.types.channel import ChannelHttpRequest
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.irc import FakeIrc
 from palinurus.testing.matrix.sealed import FakeSealedMatrix
@@ -24,6 +26,16 @@ from palinurus.testing.server import ModelServer
 from palinurus.testing.signal import PEOPLE, FakeSignal
 from palinurus.testing.slack.server import FakeSlack
 from palinurus.testing.telegram.server import ANN, FakeTelegram
+from palinurus.testing.web import bluebubbles, feishu, googlechat, line, mattermost, msteams, nextcloud, sms
+from palinurus.testing.web.bluebubbles import FakeBlueBubbles
+from palinurus.testing.web.feishu import FakeFeishu
+from palinurus.testing.web.googlechat import FakeGoogleChat
+from palinurus.testing.web.hooked import HookedPlatform
+from palinurus.testing.web.line import FakeLine
+from palinurus.testing.web.mattermost import FakeMattermost
+from palinurus.testing.web.msteams import FakeTeams
+from palinurus.testing.web.nextcloud import FakeNextcloud
+from palinurus.testing.web.sms import FakeTwilio
 from palinurus.testing.webhook import FakeWebhook
 from palinurus.testing.xmpp.server import HUMAN, FakeXmpp
 
@@ -77,6 +89,29 @@ async def through(people: FakeWebhook, port: int) -> None:
     people.post = post
 
 
+async def called(people: HookedPlatform, port: int) -> None:
+    """The platform calls the gateway, again and again where that is not up."""
+
+    async def post(request: ChannelHttpRequest) -> int:
+        url = f"http://127.0.0.1:{port}/channels/{people.name}/default"
+        try:
+            async with (
+                aiohttp.ClientSession() as http,
+                http.post(url, data=request.body, headers=request.headers, params=request.query) as answer,
+            ):
+                return answer.status
+        except aiohttp.ClientError:
+            return 503
+
+    people.post = post
+
+
+async def attached(people: FakeMattermost, port: int) -> None:
+    """What was said before our first socket is not for us."""
+    await until(lambda: any("/websocket" in call for call in people.calls), LONG)
+    people.calls.clear()
+
+
 class Case(NamedTuple):
     fake: Callable[[], Any]
     owner: Callable[[Any], str]
@@ -95,6 +130,14 @@ CASES: dict[str, Case] = {
     "irc-old": Case(lambda: FakeIrc(modern=False), lambda people: people.mask(), joined, 2),
     "xmpp": Case(FakeXmpp, lambda people: HUMAN, signed_in),
     "webhook": Case(FakeWebhook, lambda people: "human", through),
+    "feishu": Case(FakeFeishu, lambda people: feishu.ANN, called),
+    "line": Case(FakeLine, lambda people: line.ALICE, called),
+    "googlechat": Case(FakeGoogleChat, lambda people: googlechat.ALICE, called),
+    "msteams": Case(FakeTeams, lambda people: msteams.ALICE, called, 2),
+    "nextcloud-talk": Case(FakeNextcloud, lambda people: nextcloud.ALICE, called),
+    "sms": Case(FakeTwilio, lambda people: sms.ALICE, called),
+    "bluebubbles": Case(FakeBlueBubbles, lambda people: bluebubbles.ALICE, called),
+    "mattermost": Case(FakeMattermost, lambda people: mattermost.ALICE, attached),
 }
 SHORT = ("telegram", "discord", "slack", "signal")  # one of each kind, and those most people use
 

@@ -17,10 +17,12 @@ import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.place import SRC
+from nursery import Program
 from palinurus.cli.chat import run_chat
 
 
@@ -52,14 +54,14 @@ class Terminal:
 
     def __init__(self) -> None:
         self.fd, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "palinurus", "chat", "--local", "--plain"],
+        self.process: subprocess.Popen[Any] = Program(
+            *("chat", "--local", "--plain"),
             stdin=slave,
             stdout=slave,
             stderr=slave,
             start_new_session=True,
             cwd="/",  # in a repository it would ask whether to work there
-            env={**os.environ, "PYTHONPATH": SRC, "TERM": "xterm", "NO_COLOR": "1"},
+            env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
         )
         os.close(slave)
         self.seen = ""
@@ -128,19 +130,19 @@ class Glass(Terminal):
     """A person at a full screen."""
 
     def __init__(
-        self, home: Path, path: str = SRC, term: str = "xterm-256color", command: tuple[str, ...] = ("chat",)
+        self, home: Path, path: str = "", term: str = "xterm-256color", command: tuple[str, ...] = ("chat",)
     ) -> None:
+        """`path`: where a new interpreter finds its modules; otherwise it has the program loaded already."""
         self.fd, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "palinurus", *command],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            cwd=home.parent,  # in a repository it would ask whether to work there
-            env={**os.environ, "PYTHONPATH": path, "TERM": term},
-        )
+        # in a repository it would ask whether to work there
+        options: dict[str, Any] = {"start_new_session": True, "cwd": home.parent, "env": {**os.environ, "TERM": term}}
+        options |= {"stdin": slave, "stdout": slave, "stderr": slave}
+        if path:
+            options["env"]["PYTHONPATH"] = path
+            self.process = subprocess.Popen([sys.executable, "-m", "palinurus", *command], **options)
+        else:
+            self.process = Program(*command, **options)
         os.close(slave)
         self.seen = ""
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -155,7 +157,7 @@ def left(glass: Glass) -> int:
 
 
 def test_a_terminal_that_can_gets_the_full_screen(demo: Path) -> None:
-    glass = Glass(demo)
+    glass = Glass(demo, SRC)
     glass.until("\x1b[?1049h")
     glass.until("builtin/demo")
     glass.type("list files\r")
@@ -166,7 +168,7 @@ def test_a_terminal_that_can_gets_the_full_screen(demo: Path) -> None:
 
 
 def test_what_is_typed_before_there_is_a_screen_is_shown_kept_and_sent(demo: Path) -> None:
-    glass = Glass(demo)
+    glass = Glass(demo, SRC)
     glass.until("Say something")  # drawn by hand: Textual is not loaded yet
     assert not termios.tcgetattr(glass.fd)[3] & termios.ECHO
     glass.type("list f\x7ffiles")
@@ -193,7 +195,7 @@ def test_kitty_hands_over_the_picture_of_its_clipboard(demo: Path) -> None:
 
 
 def test_ctrl_c_while_it_loads_gives_the_terminal_back(demo: Path) -> None:
-    glass = Glass(demo)
+    glass = Glass(demo, SRC)
     glass.until("Say something")
     glass.process.send_signal(signal.SIGINT)
     glass.until("\x1b[?1049l")

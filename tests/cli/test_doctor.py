@@ -129,7 +129,7 @@ def test_jobs_that_fail_and_questions_that_wait(sound: Path, capsys: pytest.Capt
     out = capsys.readouterr().out
     assert "warn  jobs: tidy up failed 4 times in a row: no[31m" in out and "pal cron why j1" in out
     assert "jobs: 1 wait, but they run only while the gateway does" in out
-    assert "approvals: 1 questions wait" in out
+    assert "approvals: 1 question waiting" in out
 
 
 def test_the_model_is_asked_only_when_told_to(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:

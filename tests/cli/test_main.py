@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -169,3 +170,24 @@ def test_the_config_lists_what_is_set_and_speaks_json(home: Path, capsys: pytest
         json.loads(capsys.readouterr().out)
     assert main(["doctor", "--json"]) in (0, 1)
     assert {"level", "what", "fix", "repairable"} == set(json.loads(capsys.readouterr().out)[0])
+
+
+def test_json_of_a_line_that_has_none_of_its_own_holds_what_it_says(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "set", "agents.defaults.permissionMode", "ask", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is True and told["said"][0].startswith('agents.defaults.permissionMode = "ask"')
+    assert main(["cron", "rm", "nope", "--json"]) == 66
+    seen = capsys.readouterr()
+    assert json.loads(seen.out) == {"ok": False, "said": []} and "no job is called 'nope'" in seen.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_output_that_finds_no_room_is_not_blamed_on_the_home(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(io.FileIO(full, "w", closefd=False))))
+    assert main(["profiles"]) == 74
+    assert "pal: what is printed cannot be written: No space left" in capsys.readouterr().err

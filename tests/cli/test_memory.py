@@ -41,7 +41,7 @@ def test_search_get_and_status(workspace: Path, capsys: pytest.CaptureFixture[st
     assert out(capsys, "search", "zebra") == "Nothing was found.\n"
     assert out(capsys, "get", "MEMORY.md:2") == "Anna likes green tea.\n"
     assert "does not exist yet" in out(capsys, "get", "memory/x.md")
-    assert "1 file, 1 pieces" in out(capsys, "status") and json.loads(out(capsys, "status", "--json"))["chunks"] == 1
+    assert "1 file, 1 piece" in out(capsys, "status") and json.loads(out(capsys, "status", "--json"))["chunks"] == 1
     with pytest.raises(BadRequest):
         run_memory(["get", "AGENTS.md"])
     with pytest.raises(BadRequest):

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import ast
 import io
+import itertools
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import palinurus.cli
 from palinurus.cli.render import TerminalView, format_milliseconds, strip_controls
 from palinurus.core.types.events import (
     AgentStart,
@@ -134,3 +139,19 @@ def test_a_call_that_is_made_again_is_told_while_it_waits() -> None:
     out = Screen(tty=False)
     TerminalView(out, {}).show(MessageUpdate("one/a: too many requests; trying again in 6 s (try 2)", "status"))
     assert out.getvalue() == "one/a: too many requests; trying again in 6 s (try 2)\n"
+
+
+def test_nothing_is_told_as_one_lines() -> None:
+    """A number before a plural is made by `format_count`; a constant may stand there as it is."""
+    things = "bindings calls commits entries errors files jobs keys lines messages models nodes pages pieces plugins"
+    more = "questions rows sessions skills steps tools transcripts turns"
+    word = re.compile(rf" (more )?({'|'.join([*things.split(), *more.split()])})\b")
+    found = []
+    for path in sorted(Path(palinurus.cli.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for number, text in itertools.pairwise(node.values if isinstance(node, ast.JoinedStr) else ()):
+                told = text.value if isinstance(text, ast.Constant) else ""
+                counts = isinstance(number, ast.FormattedValue) and not ast.unparse(number.value).isupper()
+                if counts and word.match(told):
+                    found.append(f"{path.name}:{node.lineno}: {{{ast.unparse(number.value)}}}{told[:30]}")
+    assert not found, "\n".join(found)

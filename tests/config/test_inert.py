@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgspec
 
 import palinurus
 from config_report import judge_all, judge_declared
+from palinurus.channels import CHANNELS
 from palinurus.config.declare import Section, list_fields
 from palinurus.config.inert import find_reason, list_inert
 from palinurus.config.load import judge_config, load_config
@@ -32,6 +34,13 @@ def test_every_documented_key_acts_or_is_said_not_to() -> None:
 def test_every_declared_key_changes_the_settings_or_is_said_not_to() -> None:
     fates = judge_declared()
     assert len(fates) > 700 and [key for key, fate in fates.items() if fate == "unknown"] == []
+
+
+def test_every_channel_that_there_is_is_acted_on() -> None:
+    """Feishu was on the list of what is not there after it was built: its accounts were never opened."""
+    for name in CHANNELS:
+        found = judge_config(json.dumps({"channels": {name: {"enabled": True}}}), "f", "/s", {}).inert
+        assert not [problem.message for problem in found if problem.path == f"channels.{name}"], name
 
 
 def test_inert_keys_are_found_wherever_they_may_stand() -> None:

@@ -228,7 +228,7 @@ def test_odd_names_of_voices_load(odd: object) -> None:
     assert judge_config(json.dumps({"talk": {"providers": {"a": {"voiceAliases": odd}}}}), "f", "/h", ENV).settings
 
 
-async def test_a_value_that_a_library_refuses_costs_its_channel_alone(tmp_path: Path) -> None:
+async def test_a_value_that_a_channel_refuses_costs_that_channel_alone(tmp_path: Path) -> None:
     channels = {"telegram": {"botToken": "1:a", "proxy": "x"}, "spool": {"dir": "~/spool"}}
     found = judge_config(json.dumps({"channels": channels}), "f", str(tmp_path), ENV)
     assert found.settings is not None

@@ -20,7 +20,7 @@ def model_url():
             server.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def nursery():
     return nurseries.nursery()
 

@@ -9,13 +9,12 @@ import os
 import pty
 import re
 import select
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nursery import Program
 from palinurus.testing.model import call_tools, say
 from palinurus.testing.server import ModelServer
 
@@ -51,9 +50,14 @@ class Screen:
     def __init__(self, home: Path) -> None:
         self.fd, slave = pty.openpty()
         environ = {**os.environ, "PALINURUS_HOME": str(home), "TERM": "xterm", "NO_COLOR": "1"}
-        command = [sys.executable, "-m", "palinurus", "chat", "--plain"]
-        self.process = subprocess.Popen(
-            command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=environ, cwd=home.parent
+        self.process = Program(
+            *("chat", "--plain"),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env=environ,
+            cwd=home.parent,
         )
         os.close(slave)
         self.seen = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -178,3 +179,17 @@ async def test_a_history_in_pages_and_as_it_grows(tmp_path: Path) -> None:
                 while b"answer 2" not in seen:
                     seen += await stream.content.readline()
             assert seen.count(b"event: message") == 2 and seen.count(b"answer 1") == 2  # the page holds its rows twice
+
+
+async def test_the_lines_of_the_readme_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the stock SDK, as README.md shows it."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "gateway.token").write_text(TOKEN + "\n")
+    monkeypatch.chdir(tmp_path)
+    async with running(tmp_path / "h", ScriptedModel([say("two files")])) as app, served(app) as gateway:
+        address = f"http://127.0.0.1:{gateway.port}/v1"
+        await asyncio.to_thread(exec, code.replace("http://127.0.0.1:18789/v1", address), {})
+    assert capsys.readouterr().out == "two files\n"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cli.place import SRC
 from flow.test_app import running, settings, until
 from flow.test_compaction import LONG, Crew, compactions
 from flow.test_compaction import running as crewed
 from flow.test_directives import OWNER, tell
+from nursery import run_program
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.core.levels.thinking import make_profile
@@ -164,10 +164,9 @@ async def test_menu_session_command_line_and_payload_agree_on_a_models_efforts(t
             await app.stop()
         assert (server.requests[-1].body.get("reasoning_effort") == "xhigh") is has
         line = ["agent", "--local", "-m", "hello", "--model", f"acme/{name}", "--session", "x", "--thinking", "xhigh"]
-        asked, env = len(server.requests), {**os.environ, "PALINURUS_HOME": str(home), "PYTHONPATH": SRC}
-        command = [sys.executable, "-m", "palinurus", *line]
-        ran = await asyncio.create_subprocess_exec(*command, env=env, stderr=asyncio.subprocess.PIPE)
-        told = (await ran.communicate())[1].decode()
+        asked, env = len(server.requests), {**os.environ, "PALINURUS_HOME": str(home)}
+        ran = await asyncio.to_thread(run_program, *line, env=env)
+        told = ran.stderr
         assert ran.returncode == (0 if has else 1)
         assert (len(server.requests) > asked) is has
     if has:

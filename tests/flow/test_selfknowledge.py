@@ -3,7 +3,9 @@ more, or it says that it cannot know."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from nursery import run_program
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
@@ -112,11 +115,25 @@ for line in sys.argv[1:]:
 """
 
 
-async def test_inside_it_can_only_look_and_sees_no_secret(tmp_path: Path) -> None:
+SHOWS = ("pal policy explain exec", "pal config get env", "pal config get gateway --json", "pal config get models",
+         "pal config get channels", "pal config explain gateway.auth.token")  # fmt: skip
+
+
+async def test_no_look_shows_a_secret(tmp_path: Path) -> None:
+    """Of all that may be asked. Asked here as the program does it for whoever is inside."""
     home = tmp_path / "state"
     looks = [line for line in list_looks() if line.split()[-1] not in ("explain", "get", "info", "why")]
-    lines = [*looks, "pal policy explain exec", "pal config get env", "pal config get gateway --json",
-             "pal config get models", "pal config get channels", "pal config explain gateway.auth.token"]  # fmt: skip
+    environ = {"HOME": str(tmp_path / "user"), "PATH": os.environ["PATH"], "PALINURUS_HOME": str(home), "NO_COLOR": "1"}
+    async with running(home, ScriptedModel([]), FakeChannel(), {}):
+        for line in (*looks, *SHOWS):
+            done = await asyncio.to_thread(run_program, *shlex.split(line)[1:], env=environ, cwd=str(home))
+            said = done.stdout + done.stderr
+            assert said and "canary" not in said and "Traceback" not in said, line
+
+
+async def test_inside_it_can_only_look_and_sees_no_secret(tmp_path: Path) -> None:
+    home = tmp_path / "state"
+    lines = ["pal status", "pal doctor", *SHOWS[1:3]]
     (everything,) = await told(home, shlex.join([sys.executable, "-c", EACH, *lines]))
     assert "canary" not in everything
     assert everything.count("== pal") == len(lines) and "cannot be known" not in everything

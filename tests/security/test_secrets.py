@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 
 from cli.place import SRC
+from nursery import run_program
 from palinurus.testing.model import StreamGate, call_tools, fail, hold_at, say
 from palinurus.testing.server import ModelServer
 
@@ -61,7 +62,10 @@ class Gateway:
         self._url = ""
 
     async def start(self) -> None:
-        self._process = await self._pal("gateway", "--port", "0")
+        command = (sys.executable, "-m", "palinurus", "gateway", "--port", "0")
+        self._process = await asyncio.create_subprocess_exec(
+            *command, stdout=PIPE, stderr=PIPE, env=self._env, umask=0o077
+        )
         assert self._process.stdout is not None
         while not self._url:
             line = (await asyncio.wait_for(self._process.stdout.readline(), 60)).decode()
@@ -85,14 +89,8 @@ class Gateway:
                 self.seen += [await answer.text(), str(dict(answer.headers))]
 
     async def say(self, *args: str) -> None:
-        process = await self._pal(*args)
-        out, err = await asyncio.wait_for(process.communicate(), 60)
-        self.seen += [out.decode(), err.decode()]
-
-    async def _pal(self, *args: str) -> Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "palinurus", *args, stdout=PIPE, stderr=PIPE, env=self._env, umask=0o077
-        )
+        done = await asyncio.to_thread(run_program, *args, env=self._env, umask=0o077)
+        self.seen += [done.stdout, done.stderr]
 
 
 def echoing(asked: Any) -> Any:

@@ -57,7 +57,7 @@ async def test_old_sessions_are_dropped_and_archived(tmp_path: Path, store: Sqli
     await session(tmp_path, store, "direct:1", 40)
     kept = await session(tmp_path, store, "direct:2", 1)
     report = await run_upkeep(str(tmp_path), store, rules_for_all(), NOW)
-    assert str(report) == "1 sessions dropped, 0 files removed"
+    assert str(report) == "1 session dropped, 0 files removed"
     assert [row.key for row in await store.sessions()] == [kept]
     assert names(tmp_path) == ["direct-1.jsonl.deleted.2026-06-10T09-00-01.000Z", "direct-2.jsonl"]
     assert (await run_upkeep(str(tmp_path), store, rules_for_all(), NOW)).plan.actions == ()

@@ -88,6 +88,12 @@ async def talk(page: Any, folder: Path, look: str) -> None:
     await write(page, "run ls -la")
     await page.wait_for_selector(".approval")
     await shoot(page, folder, f"approval-{look}")
+    for count, text in enumerate(("Then sum up the plan in one line.", "And list the files again."), 1):
+        await page.fill(BOX, text)
+        await page.press(BOX, "Alt+Enter")
+        await page.locator(".wait >> text=After this reply").nth(count - 1).wait_for()
+    await page.locator(".row.user").last.hover()
+    await shoot(page, folder, f"queue-{look}")
     await page.click(".approval .primary")
     await page.wait_for_selector(".approval", state="detached")
     await settled(page)

@@ -138,13 +138,13 @@ async def served(
 
 
 @asynccontextmanager
-async def launched() -> AsyncIterator[Any]:
-    """A browser."""
+async def launched(program: str | None = None) -> AsyncIterator[Any]:
+    """A browser; the one of this machine, unless it is named."""
     from playwright.async_api import async_playwright  # the dev extra; tests without a browser never come here
 
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=chromium(),
+            executable_path=program or chromium(),
             args=FLAGS,
         )
         yield browser

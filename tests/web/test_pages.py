@@ -13,7 +13,7 @@ from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.tools.program.signin import SignInState
 from web.conftest import Visit
-from web.served import served
+from web.served import opened, served
 from web.test_chat import write
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -45,11 +45,11 @@ async def serious(page: Any, where: str, rules: str = "") -> list[str]:
     ]
 
 
-async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
+async def test_axe_finds_nothing_serious(page: Any, browser: Any, visit: Visit) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is not installed: make web")
     code = "**ok**\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| b |"
-    await visit(ScriptedModel([call_tools(("exec", {"command": "echo hi > made.txt"})), say(code)]))
+    site = await visit(ScriptedModel([call_tools(("exec", {"command": "echo hi > made.txt"})), say(code)]))
     await page.wait_for_selector(".welcome")
     await page.evaluate(AXE.read_text())
     found: list[str] = []
@@ -61,6 +61,18 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
         await page.emulate_media(color_scheme="dark")
         found += await serious(page, where, "color-contrast")
         await page.emulate_media(color_scheme="light")
+
+    async def look_small(where: str = ".content") -> None:
+        """On a phone, in the dark: all rules, and nothing is wider than the screen."""
+        nonlocal found
+        wide = await page.evaluate("[innerWidth, innerHeight]")
+        await page.set_viewport_size(PHONE)
+        await page.emulate_media(color_scheme="dark")
+        found += await serious(page, where)
+        over = await page.evaluate("document.documentElement.scrollWidth")
+        found += [f"{page.url} is {over} px wide"] if over > PHONE["width"] else []
+        await page.emulate_media(color_scheme="light")
+        await page.set_viewport_size({"width": wide[0], "height": wide[1]})
 
     await look("html")
     await write(page, "go")
@@ -75,20 +87,15 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     await page.click(".why [role=tab] >> text=Changes")
     await page.wait_for_selector(".why .diff .add")
     await look()
-
-    async def look_small() -> None:
-        """On a phone, in the dark: all rules, and nothing is wider than the screen."""
-        nonlocal found
-        wide = await page.evaluate("[innerWidth, innerHeight]")
-        await page.set_viewport_size(PHONE)
-        await page.emulate_media(color_scheme="dark")
-        found += await serious(page, ".content")
-        over = await page.evaluate("document.documentElement.scrollWidth")
-        found += [f"{page.url} is {over} px wide"] if over > PHONE["width"] else []
-        await page.emulate_media(color_scheme="light")
-        await page.set_viewport_size({"width": wide[0], "height": wide[1]})
-
-    for view in VIEWS:
+    await look_small()
+    await page.keyboard.press("Control+k")
+    await page.wait_for_selector("dialog.switcher li")
+    await look("dialog.switcher")
+    await page.keyboard.press("Escape")
+    await page.evaluate("document.body.classList.add('side-open')")
+    await look_small("html")
+    await page.evaluate("document.body.classList.remove('side-open')")
+    for view in (*VIEWS, "nothing"):
         await turn(page, view)
         await look()
         await look_small()
@@ -96,6 +103,13 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     await page.wait_for_selector("pal-setup form")
     await look()
     await look_small()
+    async with opened(browser, PHONE["width"], PHONE["height"], color_scheme="dark") as stranger:
+        await stranger.goto(site.url.partition("#")[0])
+        await stranger.wait_for_selector(".login form")
+        await stranger.evaluate(AXE.read_text())
+        found += await serious(stranger, "html")
+        await stranger.emulate_media(color_scheme="light")
+        found += await serious(stranger, "html", "color-contrast")
     assert not found, "\n".join(found)
 
 

@@ -85,12 +85,12 @@ async def test_talking_reads_the_answer_while_it_grows(page: Any, tmp_path: Path
 
 
 async def test_push_to_talk_sends_what_was_said_and_interrupts_speech(page: Any, tmp_path: Path) -> None:
-    model = ScriptedModel([say(LONG), say("You said it aloud, and I have heard it.")])
+    model = ScriptedModel([say(LONG), say("You said it aloud, and I have heard it."), say("And that, too.")])
     async with FakeSpeech(make_wav(30)) as voice, FakeTranscriber("what do you say now") as ears:
         mine = {"baseUrl": ears.url, "apiKey": "k", "models": [{"id": "m"}]}
         hears = {"media": {"audio": {"models": [{"provider": "mine", "model": "w"}]}}}
         async with served(
-            tmp_path / "h", model, tts=tts(voice), tools=hears,
+            tmp_path / "h", model, tts=tts(voice), tools=hears, talk={"silenceTimeoutMs": 250},
             models={"providers": {"mine": mine}}, agents={"defaults": {"model": {"primary": "mine/m"}}},
         ) as site:  # fmt: skip
             await page.goto(site.url)
@@ -107,4 +107,7 @@ async def test_push_to_talk_sends_what_was_said_and_interrupts_speech(page: Any,
             await page.mouse.up()
             await page.wait_for_selector("text=You said it aloud")
             await until(lambda: any("You said it aloud" in text for text in voice.said[before:]))
-    assert len(ears.asked) == 1 and "what do you say now" in str(model.requests[1].messages[-1].text)
+            await button.click()  # let go before the microphone is there: it listens until the person pauses
+            await page.wait_for_selector("text=And that, too.")
+    assert len(ears.asked) == 2 and len(ears.asked[1].data) > 1000
+    assert "what do you say now" in str(model.requests[1].messages[-1].text)

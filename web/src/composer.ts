@@ -104,15 +104,18 @@ class Composer extends Part {
   private async hold(): Promise<void> {
     this.held = Date.now();
     await this.record();
-    if (this.recorder && !this.held) this.release();
+    if (!this.held) this.heed(); // let go before the microphone was there
   }
 
   private release(): void {
     const long = Date.now() - this.held > TAP;
     this.held = 0;
-    if (!this.recorder) return;
-    if (long) void this.finish(true);
-    else this.recorder.watch(voice.config.silenceTimeoutMs ?? 900, () => void this.finish(true));
+    if (this.recorder && long) void this.finish(true);
+    else this.heed();
+  }
+
+  private heed(): void {
+    this.recorder?.watch(voice.config.silenceTimeoutMs ?? 900, () => void this.finish(true));
   }
 
   private async record(): Promise<void> {

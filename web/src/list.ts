@@ -180,7 +180,9 @@ export class List extends LitElement {
 
   /** The date, where a day begins. */
   private day(item: Item, at: number): unknown {
-    const before = this.items[at - 1];
+    let last = at - 1;
+    while (last > 0 && !this.items[last]!.at) last--; // what is being said has no time yet
+    const before = this.items[last];
     if (!item.at || item.kind !== "user" || (before && new Date(before.at).toDateString() === new Date(item.at).toDateString())) return nothing;
     if (!before && new Date(item.at).toDateString() === new Date().toDateString()) return nothing;
     return html`<h2 class="day">${dated(item.at)}</h2>`;

@@ -39,6 +39,7 @@ async function tell(): Promise<void> {
   const found = await fetch(`${SCOPE}push/news`, { headers: { Authorization: `Bearer ${kept.secret}` }, cache: "no-store" }).then((answer) => (answer.ok ? answer.json() : { notes: [] }), () => ({ notes: [] }));
   const looking = (await self.clients.matchAll({ type: "window" })).some((one: any) => one.focused);
   if (looking) return; // the page says it
+  if (found.notes.length) for (const vague of await self.registration.getNotifications({ tag: "other" })) vague.close(); // now it is known what happened
   const notes = found.notes.length ? found.notes : [{ kind: "other", id: "other" }];
   for (const note of notes) await self.registration.showNotification(kept.words[note.kind as keyof Words] ?? kept.words.other, { body: note.title ?? note.body ?? "", tag: note.id, icon: `${SCOPE}icon-192.png`, data: { path: note.kind === "approval" || !note.sessionKey ? "access" : `chat/${encodeURIComponent(note.sessionKey)}` } });
 }

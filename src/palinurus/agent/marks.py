@@ -7,14 +7,15 @@ reads it, in any session and after any restart. The mark is on disk before the w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
 from palinurus.core.policy import lasting, taint
 from palinurus.core.prompt.bootstrap import BOOTSTRAP_FILES
-from palinurus.sessions.entries import MessageEntry
+from palinurus.core.types.messages import UserMessage
+from palinurus.sessions.entries import MessageEntry, TranscriptEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
 from palinurus.store.records import Records
@@ -101,8 +102,7 @@ class TaintMarks:
         self, transcript: Transcript, workspace: str, *, notes: bool, project: tuple[str, ...]
     ) -> tuple[str, ...]:
         await self.load()
-        said = (entry.message for entry in transcript.path_to_leaf() if isinstance(entry, MessageEntry))
-        found = taint.join_taint(taint.collect_taint(said), self.workspace_taint(workspace, notes=notes))
+        found = taint.join_taint(find_session_taint(transcript), self.workspace_taint(workspace, notes=notes))
         shown = (one for path in project for one in (f"file {os.path.basename(path)}", *self.of(path)))
         return taint.join_taint(found, shown)
 
@@ -116,6 +116,25 @@ class TaintMarks:
             below = os.path.join(root, DAILY, "")
             found += [p[len(root) + 1 :] for p in self._known or () if p.startswith(below) and self.of(p)]
         return tuple(f"memory {name}" for name in found)
+
+
+def find_session_taint(transcript: Transcript) -> tuple[str, ...]:
+    """What all that was said in a session brings along, summarised or not."""
+    return transcript.gather(_add_taint, ())
+
+
+def find_said_sources(transcript: Transcript) -> Mapping[str, None]:
+    """Whose words the messages to the agent were, each source once; the owner's own have none."""
+    return transcript.gather(_add_sources, {})
+
+
+def _add_sources(found: Mapping[str, None], entries: Sequence[TranscriptEntry]) -> Mapping[str, None]:
+    said = (entry.message for entry in entries if isinstance(entry, MessageEntry))
+    return {**found, **{one.source: None for one in said if isinstance(one, UserMessage) and one.source}}
+
+
+def _add_taint(found: tuple[str, ...], entries: Sequence[TranscriptEntry]) -> tuple[str, ...]:
+    return taint.collect_taint((entry.message for entry in entries if isinstance(entry, MessageEntry)), found)
 
 
 def _sources(data: bytes) -> tuple[str, ...]:

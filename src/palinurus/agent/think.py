@@ -143,9 +143,8 @@ class Thinker:
 
     def _waits(self, again: StreamRetry, model: str) -> str:
         """What people read while a call is to be made again."""
-        text = (
-            f"{model}: {again.failure.message}; trying again in {max(1, round(again.wait))} s (try {again.attempt + 1})"
-        )
+        why = again.failure.message.removeprefix(model.partition("/")[0] + ": ")
+        text = f"{model}: {why}; trying again in {max(1, round(again.wait))} s (try {again.attempt + 1})"
         self._ports.record.step("model again", text)
         return text
 

@@ -45,7 +45,7 @@ def make_mcp_servers(
     """The configured servers, not connected yet. `life` names who starts their programs: "" is the gateway."""
     launcher = McpLauncher(settings, environ, life)
     tokens = make_mcp_signins(settings, environ, clock, door)
-    means = McpMeans(launcher, _judge(settings, door), launcher.mark, tokens)
+    means = McpMeans(launcher, _judge(settings, door), launcher.mark, tokens, clock=clock)
     made = McpServers(settings.mcp, load_mcp_connect, means, clock, pins=make_mcp_pins(settings))
     tokens.signed_in = made.retry
     return made

@@ -5,6 +5,7 @@ lies in a workspace, or behind an address that the one door lets through.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import mimetypes
 import os
@@ -136,6 +137,18 @@ class ChannelFiles:
             except StateError as exc:
                 return f"{name[:80]} could not be kept: {exc.message}"
         return Attachment(path, name[:200], kind, len(whole))
+
+    async def offer(self, name: str, data: bytes) -> str:
+        try:
+            await self._store.put_blob(name, data) if self._store is not None else None
+        except StateError as exc:
+            return exc.message
+        return ""
+
+    async def find_offered(self, name: str) -> bytes | None:
+        with contextlib.suppress(StateError):
+            return await self._store.get_blob(name) if self._store is not None else None
+        return None
 
     async def _read(self, chunks: AsyncIterable[bytes]) -> bytes | None:
         held = bytearray()

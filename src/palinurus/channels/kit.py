@@ -47,10 +47,18 @@ class ChannelFile(msgspec.Struct, frozen=True):
 
 
 class ChannelMedia(Protocol):
-    """Files in and out. Both answer with a text for people when it does not work; neither raises."""
+    """Files in and out. All answer with a text for people when it does not work; none raises."""
 
     async def save(self, name: str, mime: str, data: bytes | AsyncIterable[bytes]) -> Attachment | str:
         """Keep a file that came in, within the account's size limit (read no further than that)."""
+        ...
+
+    async def offer(self, name: str, data: bytes) -> str:
+        """Let other nodes of a fleet have it, too; "" or why not. `name` is used once."""
+        ...
+
+    async def find_offered(self, name: str) -> bytes | None:
+        """What another node offered."""
         ...
 
     async def load(self, source: str, most: int) -> ChannelFile | str:

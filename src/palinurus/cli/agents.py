@@ -6,16 +6,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import posixpath
 from typing import Any
 
 from palinurus.cli.args import JSON, Verb, find_agent, load_settings, make_arg, parse_verb, to_json
-from palinurus.cli.reach.gateway import reach_program
+from palinurus.cli.reach.elsewhere import refuse_elsewhere
+from palinurus.cli.reach.gateway import call_gateway, reach_program
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import adjust_config
 from palinurus.config.sections.bindings import AgentBinding
 from palinurus.config.settings import Settings
+from palinurus.core.text import format_count
 from palinurus.errors import BadRequest, NotFound
 
 
@@ -23,13 +26,18 @@ def run_agents(argv: list[str]) -> int:
     """0. Raises BadRequest, NotFound, ConfigError, StateError."""
     asked = parse_verb("agents", "Agents, and whose messages go to which.", VERBS, argv, default="list")
     loaded = load_settings(dict(os.environ))
+    if loaded.settings.gateway.mode == "remote":
+        if asked.what not in _THERE:
+            raise refuse_elsewhere(loaded.settings, f"agents {asked.what}", ", ".join(_THERE))
+        print(strip_controls(_THERE[asked.what](asked, loaded)))
+        return 0
     print(strip_controls(asked.run(asked, loaded)))
     return 0
 
 
 def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
     settings = loaded.settings
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "id": agent.id,
             "default": agent.id == settings.default_agent,
@@ -39,11 +47,39 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
         }
         for agent in settings.agents.values()
     ]
-    if asked.json:
+    return _tell(rows, as_json=asked.json)
+
+
+def _list_there(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
+    """Those of the gateway elsewhere."""
+    told = call_gateway(loaded.settings, "agents.list", {})
+    config = call_gateway(loaded.settings, "config.get", {}).get("config") or {}
+    bound = [(row.get("agentId"), row.get("match") or {}) for row in config.get("bindings") or ()]
+    rows = [
+        {
+            "id": agent["id"],
+            "default": agent["id"] == told["defaultId"],
+            "model": agent["model"]["primary"],
+            "workspace": agent["workspace"],
+            "bindings": [_show_match(match) for owner, match in bound if owner == agent["id"]],
+        }
+        for agent in told["agents"]
+    ]
+    return _tell(rows, as_json=asked.json)
+
+
+def _show_match(match: dict[str, Any]) -> str:
+    peer, account = match.get("peer") or {}, match.get("accountId", "default")
+    where = f"{match.get('channel')}" + ("" if account == "default" else f":{account}")
+    return where + (f"/{peer.get('kind')}:{peer.get('id')}" if peer else "")
+
+
+def _tell(rows: list[dict[str, Any]], *, as_json: bool) -> str:
+    if as_json:
         return to_json(rows, pretty=True)
     return "\n".join(
         f"{row['id']}{' (default)' if row['default'] else ''}  {row['model'] or 'the usual model'}  {row['workspace']}"
-        + "".join(f"\n  gets {one}" for one in row["bindings"])  # type: ignore[attr-defined]
+        + "".join(f"\n  gets {one}" for one in row["bindings"])
         for row in rows
     )
 
@@ -63,10 +99,27 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
     return f"agent {made['agentId']} works in {place}; write to it: pal agent --agent {made['agentId']} -m hello"
 
 
+def _add_there(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
+    """Its workspace is a folder of that machine: beside the default agent's, unless one is named."""
+    if asked.bind:
+        raise refuse_elsewhere(loaded.settings, "agents add --bind", "the page, under Agents")
+    told = call_gateway(loaded.settings, "agents.list", {})
+    usual = next(one["workspace"] for one in told["agents"] if one["id"] == told["defaultId"])
+    beside = posixpath.join(posixpath.dirname(usual), f"workspace-{asked.name.strip().lower()}")
+    given = {"name": asked.name, "workspace": asked.workspace or beside, "model": asked.model}
+    made = call_gateway(loaded.settings, "agents.create", {name: value for name, value in given.items() if value})
+    return f"agent {made['agentId']} works in {made['workspace']} there"
+
+
+def _delete_there(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
+    call_gateway(loaded.settings, "agents.delete", {"agentId": asked.agent})
+    return f"{asked.agent} is gone there; its files and conversations are where they were"
+
+
 def _delete(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
     done = _call(loaded, "agents.delete", {"agentId": find_agent(loaded.settings, asked.agent).id})
-    many = done["removedBindings"]
-    return f"{asked.agent} is gone, and {many} bindings; its files and conversations are where they were"
+    many = format_count(done["removedBindings"], "binding")
+    return f"{asked.agent} is gone, and {many}; its files and conversations are where they were"
 
 
 def _call(loaded: LoadedConfig, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -172,3 +225,5 @@ VERBS = {
     ),
     "bindings": Verb(_bindings, "whose messages go to which agent", (JSON,)),
 }
+
+_THERE = {"list": _list_there, "add": _add_there, "delete": _delete_there}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
-from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.main import PARTS, CollectedOutput, load_part
 from palinurus.config import paths
 from palinurus.core import durations
 from palinurus.core.text import repair_surrogates
@@ -31,6 +31,27 @@ if TYPE_CHECKING:
 Argument: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]  # flags or a name, and what argparse is told about it
 
 
+# Who asks a person, or serves a program, while it goes on.
+TALKING = frozenset(
+    f"pal {line}"
+    for line in (
+        "chat", "-p", "print", "setup", "acp", "mcp serve", "mcp login", "models login", "models add", "channels add",
+        "channels login", "node run", "gateway", "sessions export", "test", "torture",
+    )
+)  # fmt: skip
+
+
+class _CollectOutput(argparse.Action):
+    """From here on what is printed is kept; `main` prints it as JSON when the command is over."""
+
+    def __init__(self, option_strings: list[str], dest: str, **given: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, **given)
+
+    def __call__(self, *given: object) -> None:
+        if not isinstance(sys.stdout, CollectedOutput):
+            sys.stdout = CollectedOutput()
+
+
 class CommandParser(argparse.ArgumentParser):
     """argparse, but a wrong line raises instead of exiting with 2, and an option is never guessed from its start."""
 
@@ -40,8 +61,20 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadRequest(message, fix=f"`{self.prog} --help`")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does it; a line that has no JSON of its own has one that holds what would be printed."""
+        self.offer_json()
+        return super().parse_known_args(args, namespace)
+
+    def offer_json(self) -> None:
+        """`--json` for whoever lacks it, unless somebody is to be talked to, or a program is."""
+        verbs = any(isinstance(one, argparse._SubParsersAction) for one in self._actions)
+        if not verbs and "--json" not in self._option_string_actions and self.prog not in TALKING:
+            self.add_argument("--json", action=_CollectOutput, nargs=0, help="print JSON: ok, and what was said")
+
     def format_help(self) -> str:
         """With lines that work; whoever wrote its own has it."""
+        self.offer_json()
         told = super().format_help()
         command = self.prog.removeprefix("pal ").partition(" ")
         look: Any = load_part(PARTS["examples"])
@@ -51,6 +84,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """For people; whoever collects parsers gets this one instead."""
+        self.offer_json()
         if (seen := SEEN_PARSERS.get()) is None:
             super().print_help(file)
         else:
@@ -174,6 +208,9 @@ def read_pair(text: str, shape: str = "NAME=VALUE", most: int = 60) -> tuple[str
 
 def ask_person(question: str) -> bool:
     """Whether the person at the terminal says yes; silence is a no."""
+    if isinstance(sys.stdout, CollectedOutput):
+        sys.stderr.write(question)
+        question = ""
     try:
         return input(question).strip().lower() in ("y", "yes")
     except EOFError:

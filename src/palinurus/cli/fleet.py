@@ -13,7 +13,7 @@ from palinurus import late
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.clock import SystemClock
 from palinurus.config.paths import STORE_VARIABLE
-from palinurus.core.text import format_span
+from palinurus.core.text import format_count, format_span
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.store.fleet import FleetNode, FleetReport
 
@@ -97,7 +97,7 @@ def _drain(asked: argparse.Namespace) -> None:
         while (runs := next((n.runs for n in reader.report().nodes if n.id == asked.node), None)) is not None:
             if clock.monotonic() > until:
                 raise StateError(
-                    f"{asked.node} still runs {runs} messages after {asked.wait:g} s",
+                    f"{asked.node} still runs {format_count(runs, 'message')} after {asked.wait:g} s",
                     fix=f"wait for it: pal fleet status; or take its work from it: pal fleet evict {asked.node}",
                 )
             asyncio.run(clock.sleep(LOOK))

@@ -266,7 +266,20 @@ def load_part(where: str) -> object:
     return getattr(sys.modules[module], attribute)
 
 
+class CollectedOutput(io.StringIO):
+    """What a line prints that has no JSON of its own, where JSON was asked for."""
+
+
 def _run(where: str, args: list[str], line: list[str]) -> int:
+    before = sys.stdout
+    code = _try(where, args, line)
+    if isinstance(kept := sys.stdout, CollectedOutput) and kept is not before:
+        sys.stdout = before
+        print(load_part("palinurus.cli.args:to_json")({"ok": code == 0, "said": kept.getvalue().splitlines()}))  # type: ignore[operator]
+    return code
+
+
+def _try(where: str, args: list[str], line: list[str]) -> int:
     expected: type[Exception] = load_part("palinurus.errors:PalinurusError")  # type: ignore[assignment]
     if spec := os.environ.get("PALINURUS_CRASH"):  # set by the crash tests only
         load_part("palinurus.crashpoints:arm_crashpoint")(spec)  # type: ignore[operator]
@@ -290,7 +303,7 @@ def _run(where: str, args: list[str], line: list[str]) -> int:
         return 141
     except OSError as exc:
         if exc.errno in _DISK:
-            where = exc.filename or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
+            where = exc.filename or _find_full() or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
             return _say(f"{where} cannot be written: {exc.strerror}", _DISK[exc.errno], 74)  # EX_IOERR
         if not exc.filename:  # not the machine's files, but a mistake of ours
             return _confess(exc)
@@ -299,6 +312,15 @@ def _run(where: str, args: list[str], line: list[str]) -> int:
         )
     except Exception as exc:  # noqa: BLE001 - a border: nobody above takes it
         return _confess(exc)
+
+
+def _find_full() -> str:
+    """The output, if that is what finds no room."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return "what is printed"
+    return ""
 
 
 def _confess(exc: Exception) -> int:

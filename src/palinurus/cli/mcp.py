@@ -169,7 +169,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
         lines.append(f"  ! {one['name']} is not what it was, and waits: {one['description'][:1000]}")
     if told["changed"]:
         lines.append(f"  `pal mcp trust {told['name']}` takes it as it is now")
-    return [*lines, f"{len(told['tools'])} tools"]
+    return [*lines, format_count(len(told["tools"]), "tool")]
 
 
 def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:

@@ -19,6 +19,7 @@ from palinurus.cli.models.pull import make_progress_drawer
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.core.memory.results import MemoryRefusal, cite_hit, write_excerpt_hint
+from palinurus.core.text import format_count
 from palinurus.core.types.inbound import decode_inbound
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.patterns import compile_late
@@ -87,7 +88,7 @@ def explain_memory(asked: MemoryCommand) -> str:
         return to_json(told, pretty=True) if asked.options.json else "\n".join(_told(one) for one in told)
     lines = asked.memory.trace_lines(path)
     if line > len(lines):
-        raise BadRequest(f"{path} has {len(lines)} lines", fix="name lines that it has")
+        raise BadRequest(f"{path} has {format_count(len(lines), 'line')}", fix="name lines that it has")
     traced = lines[line - 1]
     one = {**_facts(traced.version), **_message(asked.home, traced.version)}
     if asked.options.json:
@@ -114,7 +115,7 @@ def show_memory_status(asked: MemoryCommand) -> str:
         told = {"indexed": files, "chunks": chunks, "vectors": not why, "withVectors": have, "why": why, "note": note}
         return to_json({"files": found, **told}, pretty=True)
     lines = [f"{entry.size:>9,}  {entry.path}" for entry in entries]
-    head = f"{files} file{'' if files == 1 else 's'}, {chunks} pieces; {_way(chunks, have, why)}"
+    head = f"{format_count(files, 'file')}, {format_count(chunks, 'piece')}; {_way(chunks, have, why)}"
     return "\n".join([head, *lines, *([f"note: {note}"] if note else [])])
 
 
@@ -123,7 +124,7 @@ def _way(chunks: int, have: int, why: str) -> str:
     if why:
         return f"full-text search, no vectors: {why}"
     later = "" if have >= chunks else "; the others get theirs while the gateway runs, or by `pal memory pull`"
-    return f"full-text and vector search, {min(have, chunks)} pieces with vectors{later}"
+    return f"full-text and vector search, {format_count(min(have, chunks), 'piece')} with vectors{later}"
 
 
 def pull_vector_model(asked: MemoryCommand) -> str:
@@ -143,7 +144,7 @@ def pull_vector_model(asked: MemoryCommand) -> str:
     if asked.options.json:
         return to_json({"path": path, "made": made, "withVectors": have, "why": why}, pretty=True)
     told = f"{EMBEDDING_WEIGHTS.title} ({EMBEDDING_WEIGHTS.licence}) is at {path}, size and SHA-256 are right"
-    return f"{told}\nnot used: {why}" if why else f"{told}\n{made} pieces got their vectors; {have} have one"
+    return f"{told}\nnot used: {why}" if why else f"{told}\nvectors made now: {made}; pieces that have one: {have}"
 
 
 def split_place(text: str) -> tuple[str, int]:

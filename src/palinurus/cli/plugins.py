@@ -90,7 +90,8 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
             )
         )
     on = sum(not why for _, why in rows)
-    print(f"{on} of {len(rows)} plugins, {sum(not s.reason for s in others)} of {len(others)} hook scripts are used")
+    ran = f"{sum(not s.reason for s in others)} of {format_count(len(others), 'hook script')}"
+    print(f"in use: {on} of {format_count(len(rows), 'plugin')}, {ran}")
     return 0
 
 

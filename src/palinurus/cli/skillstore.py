@@ -11,6 +11,7 @@ import os
 from palinurus.cli.args import to_json
 from palinurus.cli.render import strip_controls
 from palinurus.config.load import LoadedConfig
+from palinurus.core.text import format_count
 from palinurus.errors import BadRequest, NotFound
 from palinurus.services.skillstore import fetch_skill_again, find_newer_skills, open_registry
 from palinurus.workspace.install.packages import InstalledSkills, SkillPin, choose_package
@@ -70,7 +71,7 @@ def publish_skill(asked: argparse.Namespace, loaded: LoadedConfig, place: Instal
     if found is None or found[1]:
         raise BadRequest(f"{slug!r} cannot be a name there", fix="--slug with a-z, 0-9 and hyphens")
     registry = open_registry(loaded.settings, os.environ)
-    print(strip_controls(f"{slug} {asked.version}: {len(made.parts)} files, {made.skill.description}"))
+    print(strip_controls(f"{slug} {asked.version}: {format_count(len(made.parts), 'file')}, {made.skill.description}"))
     for one in made.findings[:10]:
         print(strip_controls(f"note  {one}"))
     if not asked.agree(asked.yes, f"publish it at {registry.base}, for everybody to see?"):

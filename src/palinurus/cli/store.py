@@ -12,7 +12,7 @@ import msgspec
 
 from palinurus.cli.args import JSON, Verb, make_arg, parse_verb, to_json
 from palinurus.clock import SystemClock
-from palinurus.core.text import format_bytes
+from palinurus.core.text import format_bytes, format_count
 from palinurus.errors import BadRequest, NotFound
 from palinurus.store.copy import CopyReport, StateSide, copy_state, describe_state, open_directory, open_fleet
 
@@ -39,7 +39,7 @@ def _copy(asked: argparse.Namespace) -> None:
     print(", ".join(f"{count} {table}" for table, count in report.rows.items()))
     size = format_bytes(sum(one.size for one in report.transcripts))
     print(
-        f"{len(report.transcripts)} transcripts, {size}; "
+        f"{format_count(len(report.transcripts), 'transcript')}, {size}; "
         + ("nothing was changed" if asked.dry_run else "both sides are equal")
     )
 

@@ -44,7 +44,7 @@ nothing is announced on the network
   . discovery gateway.tailscale
   gateway auth.allowTailscale
 there is no such channel
-  channels imessage feishu nostr twitch zalo zalouser
+  channels imessage nostr twitch zalo zalouser
 no plugin of that kind
   plugins slots installs bundledDiscovery
   agents *.plugins
@@ -94,6 +94,9 @@ apps of Google Chat have no sign of writing, and keys come from a file or the co
   channels.googlechat typingIndicator serviceAccountRef appPrincipal
 what lies in SharePoint takes rights that a personal agent should not have
   channels.msteams sharePointSiteId
+Feishu's documents are no chat; topics are always threads, and names are always asked for
+  channels.feishu tools replyInThread groupSessionScope topicSessionMode resolveSenderNames dynamicAgentCreation
+  channels.feishu renderMode typingIndicator httpTimeoutMs xActionsAllowFrom
 a signature is always checked
   channels.sms dangerouslyDisableSignatureValidation
 programs are started by the gateway, not by a template

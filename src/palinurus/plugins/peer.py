@@ -19,6 +19,10 @@ MCP_CONTENT = "mcpContent"  # in a tool's details: blocks that other agents get 
 class McpPeer(Protocol):
     """The client at the other end of a call. Whoever waits here is cancelled when the client cancels its call."""
 
+    def can(self, ability: str) -> bool:
+        """Did it say that it has that: elicitation, sampling, roots?"""
+        ...
+
     def log(self, level: McpLogLevel, text: str) -> None:
         """Told to clients that want to know of such things."""
         ...
@@ -27,12 +31,17 @@ class McpPeer(Protocol):
         """Told to clients that asked for it with the call."""
         ...
 
-    def elicit(self, message: str, schema: Mapping[str, Any]) -> Awaitable[dict[str, Any]]:
-        """Its person's answer to a form: `action`, `content`. Raises ToolFailure: the client cannot ask."""
+    def elicit(self, message: str, schema: Mapping[str, Any], name: str = "") -> Awaitable[dict[str, Any]]:
+        """Its person's answer to a form: `action`, `content`. `name`: of the question, where the protocol has names.
+        Raises ToolFailure: the client cannot ask."""
         ...
 
     def sample(self, messages: Sequence[Mapping[str, Any]], max_tokens: int) -> Awaitable[dict[str, Any]]:
         """What its model says. Raises ToolFailure: it lends none."""
+        ...
+
+    def roots(self) -> Awaitable[list[dict[str, Any]]]:
+        """The folders that its person opened. Raises ToolFailure: it tells none."""
         ...
 
     def rest(self) -> None:
@@ -70,5 +79,5 @@ class PluginPrompt(msgspec.Struct, frozen=True):
 
     name: str
     about: str
-    make: Callable[..., str | list[dict[str, Any]]]
+    make: Callable[..., str | list[dict[str, Any]] | Awaitable[str | list[dict[str, Any]]]]
     arguments: tuple[PromptArgument, ...] = ()

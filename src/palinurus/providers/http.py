@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
-import aiohttp
 import msgspec
-from aiohttp import client_exceptions
 
 from palinurus.core.types.model import FailureKind, StopSignal
 from palinurus.providers.address import show_host
+from palinurus.providers.transport.answer import BadAnswer
+from palinurus.providers.transport.pool import BadUrl, ConnectionPool, ConnectTimeout, HttpConnection, NoAnswer
 
 T = TypeVar("T")
 
@@ -98,24 +99,28 @@ class ReadWatchdog:
 class HttpAnswer:
     """A response whose head has come. `read` until b"", then or earlier `close`."""
 
-    def __init__(self, response: aiohttp.ClientResponse, watch: ReadWatchdog, limits: HttpTimeouts, host: str) -> None:
-        self._response = response
+    def __init__(
+        self, pool: ConnectionPool, line: HttpConnection, watch: ReadWatchdog, limits: HttpTimeouts, host: str
+    ) -> None:
+        self._pool = pool
+        self._line: HttpConnection | None = line
+        self._read = line.read
         self._watch = watch
         self._limits = limits
         self._host = host
         self._first = True
-        self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
-        self.type = response.content_type
+        self.status = line.answer.status
+        self.headers = line.answer.headers  # names in lower case
+        self.type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
         """The next bytes; b"" at the end. Raises TransportError, Aborted."""
         try:
-            data = await self._watch.wait(self._response.content.readany())
+            data = await self._watch.wait(self._read())
         except TimeoutError:
             what = f"for {self._limits.idle:g} s" if not self._first else f"within {self._limits.first:g} s"
             raise TransportError("timeout", f"{self._host} sent nothing {what}") from None
-        except (client_exceptions.ClientError, OSError, ValueError) as error:
+        except (OSError, BadAnswer) as error:
             raise TransportError("cut", f"the connection to {self._host} broke: {_short(error)}") from None
         if self._first and data:
             self._first = False
@@ -134,29 +139,16 @@ class HttpAnswer:
     def close(self) -> None:
         """Give the connection back if the answer was read to its end, else drop it."""
         self._watch.close()
-        if self._response.content.at_eof():
-            self._response.release()
-        else:
-            self._response.close()
+        if self._line is not None:
+            self._pool.give_back(self._line)
+            self._line = None
 
 
 class HttpClient:
-    """The session, made when it is first needed."""
+    """Requests to models, over connections that are kept for a while."""
 
     def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None or self._session.closed:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),
-                trust_env=False,
-                auto_decompress=True,
-                headers={"user-agent": "palinurus", "accept": "text/event-stream, application/json"},
-            )
-        return self._session
+        self._pool = ConnectionPool()
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, stop: StopSignal
@@ -167,46 +159,31 @@ class HttpClient:
         # Connecting has its own limit, so that the first byte may take the whole of the other one.
         watch.limit(None if limits.first is None else limits.first + (limits.connect or 0.0))
         try:
-            response = await watch.wait(
-                self._open().post(
-                    url,
-                    data=body,
-                    headers=headers,
-                    allow_redirects=False,
-                    timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect, sock_connect=limits.connect),
-                )
-            )
-        except (client_exceptions.ClientError, OSError, ValueError) as error:
+            got = await watch.wait(self._pool.post(url, body, headers, limits.connect))
+        except (BadUrl, BadAnswer, ConnectTimeout, OSError, ValueError) as error:
             watch.close()
             raise _refused(error, host, limits) from None
         except BaseException:
             watch.close()
             raise
         watch.limit(limits.first)
-        return HttpAnswer(response, watch, limits, host)
+        return HttpAnswer(self._pool, got, watch, limits, host=host)
 
     async def close(self) -> None:
         """End all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._pool.close()
 
 
 # What went wrong before the head of an answer came -> kind and words. First match wins.
-_REFUSALS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], FailureKind, str], ...] = (
-    (client_exceptions.ConnectionTimeoutError, "timeout", "no connection to {host} within {limits.connect:g} s"),
+_REFUSALS: tuple[tuple[type[Exception], FailureKind, str], ...] = (
+    (ConnectTimeout, "timeout", "no connection to {host} within {limits.connect:g} s"),
     (TimeoutError, "timeout", "{host} did not answer within {limits.first:g} s"),
-    (client_exceptions.InvalidURL, "config", "the base URL is not a URL: set models.providers.<id>.baseUrl"),
-    (client_exceptions.ClientConnectorDNSError, "network", "cannot find {host}: no such host name"),
-    (
-        (client_exceptions.ClientConnectorCertificateError, client_exceptions.ClientSSLError, ssl.SSLError),
-        "network",
-        "no trusted TLS connection to {host}: {why}",
-    ),
-    (client_exceptions.ServerDisconnectedError, "network", "{host} closed the connection without an answer"),
-    (client_exceptions.ClientConnectorError, "network", "cannot reach {host}: {why}"),
-    (client_exceptions.ClientResponseError, "malformed", "{host} does not answer in HTTP"),
-    (client_exceptions.ClientError, "network", "the connection to {host} failed: {why}"),
+    (BadUrl, "config", "the base URL is not a URL: set models.providers.<id>.baseUrl"),
+    (socket.gaierror, "network", "cannot find {host}: no such host name"),
+    (ssl.SSLError, "network", "no trusted TLS connection to {host}: {why}"),
+    (NoAnswer, "network", "{host} closed the connection without an answer"),
+    (BadAnswer, "malformed", "{host} does not answer in HTTP"),
+    (OSError, "network", "cannot reach {host}: {why}"),
     (ValueError, "config", "the request to {host} cannot be sent: a header or the key holds a forbidden character"),
     (Exception, "network", "the connection to {host} failed: {why}"),
 )
@@ -219,9 +196,8 @@ def _refused(error: Exception, host: str, limits: HttpTimeouts) -> TransportErro
 
 def _short(error: BaseException) -> str:
     """The system's word for it; library texts may hold URLs."""
-    inner = getattr(error, "os_error", None) or error.__cause__ or error
-    if isinstance(inner, ssl.SSLCertVerificationError):
-        return str(inner.verify_message)
-    if isinstance(inner, OSError) and inner.errno and inner.errno > 0:
-        return os.strerror(inner.errno)
-    return type(inner).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return str(error.verify_message)
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno)
+    return type(error).__name__

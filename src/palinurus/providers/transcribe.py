@@ -38,6 +38,8 @@ class SoundRecording(msgspec.Struct, frozen=True):
     name: str
     mime: str
     data: bytes
+    language: str = ""  # for this one, instead of what the config says
+    prompt: str = ""
 
 
 class SpeechTranscriber:
@@ -67,6 +69,10 @@ class SpeechTranscriber:
             why = found if isinstance(found, ModelFailure) else ModelFailure("refused", "no words in it")
         return why
 
+    def _read_hints(self, sound: SoundRecording) -> dict[str, str]:
+        rules = self._settings
+        return {"language": sound.language or rules.language, "prompt": sound.prompt or rules.prompt}
+
     # a provider
 
     async def _ask(self, way: TranscriptionMethod, sound: SoundRecording) -> str | ModelFailure:
@@ -78,7 +84,7 @@ class SpeechTranscriber:
         if isinstance(key, ModelFailure):
             return key
         boundary = secrets.token_hex(16)
-        fields = {"model": way.model, "language": self._settings.language, "prompt": self._settings.prompt}
+        fields = {"model": way.model, **self._read_hints(sound)}
         sent = {
             **(settings.headers if settings else {}),
             **build_key_headers(key, "authorization"),
@@ -127,7 +133,7 @@ class SpeechTranscriber:
     async def _started(self, way: TranscriptionMethod, sound: SoundRecording, folder: str) -> str | ModelFailure:
         base = os.path.splitext(os.path.basename(sound.path))[0]
         known = {"MediaPath": sound.path, "OutputDir": folder, "OutputBase": os.path.join(folder, base),
-                 "Prompt": self._settings.prompt, "Language": self._settings.language}  # fmt: skip
+                 **{name.capitalize(): value for name, value in self._read_hints(sound).items()}}  # fmt: skip
         argv = tuple(fill_template(word, known) for word in way.argv)
         out = await run_program(ProgramCall(argv, self._env, folder, way.timeout))
         if isinstance(out, ModelFailure):

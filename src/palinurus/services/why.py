@@ -14,6 +14,7 @@ import msgspec
 
 from palinurus.core.policy import taint
 from palinurus.core.spoken import read_spoken
+from palinurus.core.text import format_count
 from palinurus.core.types.card import CARD, EVIDENCE, CallCard, EvidenceFinding, read_cards, read_findings
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.patterns import compile_late
@@ -233,7 +234,7 @@ def _say_prompt(told: dict[str, Any], _: str = "") -> list[str]:
     stay, change = map(format_bytes, sizes)
     return [
         f"prompt   {len(sections)} sections, {stay} that stay and {change} that change ({named} …),"
-        f" {prompt['messages']} messages"
+        f" {format_count(prompt['messages'], 'message')}"
     ]
 
 
@@ -305,7 +306,7 @@ def _say_cost(told: dict[str, Any], _: str = "") -> list[str]:
     cost = told["cost"]
     price = f"${cost['totalCost']:.4f}" if cost["missingCostEntries"] < cost["calls"] else "no price known"
     if 0 < cost["missingCostEntries"] < cost["calls"]:
-        price += f" ({cost['missingCostEntries']} calls without a price)"
+        price += f" ({format_count(cost['missingCostEntries'], 'call')} without a price)"
     cached = f", {cost['cacheRead']:,} from the cache" if cost["cacheRead"] else ""
     calls = f"{cost['calls']} model call{'' if cost['calls'] == 1 else 's'}"
     return [f"cost     {calls}, {cost['input']:,} tokens in{cached}, {cost['output']:,} out, {price}"]

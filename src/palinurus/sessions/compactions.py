@@ -6,13 +6,16 @@ entries, no files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from palinurus.core.types.messages import Message
 from palinurus.sessions import entries
+
+ROOT = -1  # what the first entry hangs on
+T = TypeVar("T")
 
 
 class ShownMessage(msgspec.Struct, frozen=True):
@@ -76,6 +79,11 @@ def list_checkpoints(path: Sequence[entries.TranscriptEntry]) -> list[Compaction
     ]
 
 
+def count_compactions(before: int, path: Sequence[entries.TranscriptEntry]) -> int:
+    """How many there are with these, taken back or not."""
+    return before + sum(isinstance(entry, entries.CompactionEntry) for entry in path)
+
+
 def make_undo_entry(target: str) -> entries.CustomEntry:
     """The line that takes a compaction back."""
     return entries.CustomEntry(customType=entries.UNCOMPACTED_TYPE, data={"targetId": target})
@@ -87,3 +95,44 @@ def _spoken(path: Sequence[entries.TranscriptEntry]) -> list[ShownMessage]:
 
 def _target(entry: entries.CustomEntry) -> str:
     return str(entry.data.get("targetId") or "") if isinstance(entry.data, dict) else ""
+
+
+class EntryPath:
+    """The way from the root to the leaf of one transcript: its entries, and for each the position of the one it hangs
+    on. Entries are added to both, or taken from their end.
+
+    A session of years has ten thousand lines, and every turn asks for all of them. What leads to an entry never
+    changes, so what was made of it stays good, and only the entries after it are looked at.
+    """
+
+    def __init__(self, lines: list[entries.TranscriptEntry], parents: list[int]) -> None:
+        self._entries, self._parents = lines, parents
+        self._leaf, self._way = ROOT, list[entries.TranscriptEntry]()  # the last way that was asked for
+        self._gathered: dict[object, tuple[int, entries.TranscriptEntry, Any]] = {}
+
+    def read(self, leaf: int) -> list[entries.TranscriptEntry]:
+        """The entries from the root to the one at this position. Not to be changed."""
+        known = self._leaf
+        if known != ROOT and (known >= len(self._entries) or self._entries[known] is not self._way[-1]):
+            known = ROOT  # it was taken away
+        fresh, at = list[entries.TranscriptEntry](), leaf
+        while at not in (ROOT, known):
+            fresh.append(self._entries[at])
+            at = self._parents[at]
+        if at == ROOT:
+            self._way = []
+        self._way += reversed(fresh)
+        self._leaf = leaf
+        return self._way
+
+    def gather(self, leaf: int, add: Callable[[T, Sequence[entries.TranscriptEntry]], T], start: T) -> T:
+        """What `add` makes of that way, given what it made of the first entries and those that follow."""
+        way = self.read(leaf)
+        size, last, value = self._gathered.get(add, (0, None, start))
+        if size > len(way) or (size and way[size - 1] is not last):  # it was another way
+            size, value = 0, start
+        if size < len(way):
+            value = add(value, way[size:])
+            self._gathered[add] = (len(way), way[-1], value)
+        found: T = value
+        return found

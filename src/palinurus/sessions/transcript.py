@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -19,7 +20,7 @@ from msgspec import UNSET
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.errors import NotFound, StateUnwritable
 from palinurus.files import open_plain_file, write_whole_file
-from palinurus.sessions.compactions import list_shown_messages
+from palinurus.sessions.compactions import ROOT, EntryPath, list_shown_messages
 from palinurus.sessions.entries import (
     LEAF_TYPE,
     TRANSCRIPT_VERSION,
@@ -41,7 +42,7 @@ from palinurus.sessions.scan import BadPiece, scan_transcript
 from palinurus.store.port import TranscriptLine
 from palinurus.taping import draw_token
 
-_ROOT = -1
+T = TypeVar("T")
 _INLINE = 256 * 1024  # bytes read on the event loop; more goes to a thread
 _CACHED_BYTES = 64 * 1024 * 1024  # room for one very long session beside the others
 
@@ -75,12 +76,13 @@ class Transcript:
         self._parents: list[int] = []  # index of the parent, always smaller than the own: no cycles
         self._index: dict[str, int] = {}
         self._items: dict[str, list[int]] = {}
-        self._leaf = _ROOT
+        self._leaf = ROOT
         self._said: list[Message] = []
         self._kept = 0
         self._build = 0  # counts rebuilds of `_said`
         self._stale = False
         self._tuple: tuple[Message, ...] | None = None
+        self._way = EntryPath(self.entries, self._parents)
 
     # --- reading ---------------------------------------------------------------------------------------------
 
@@ -93,7 +95,7 @@ class Transcript:
     @property
     def leaf(self) -> str | None:
         """Id of the entry the next one hangs on."""
-        return self.entries[self._leaf].id if self._leaf != _ROOT else None
+        return self.entries[self._leaf].id if self._leaf != ROOT else None
 
     def messages(self) -> tuple[Message, ...]:
         """What the model is to see: the path from the root to the leaf, begun at the last compaction on it."""
@@ -124,7 +126,11 @@ class Transcript:
 
     def path_to_leaf(self) -> list[TranscriptEntry]:
         """The entries from the root to the leaf."""
-        return [self.entries[i] for i in self._path()]
+        return list(self._way.read(self._leaf))
+
+    def gather(self, add: Callable[[T, Sequence[TranscriptEntry]], T], start: T) -> T:
+        """What `add` makes of the entries from the root to the leaf, those it has seen already only once."""
+        return self._way.gather(self._leaf, add, start)
 
     def model(self) -> tuple[str, str] | None:
         """(provider, model id) last chosen or last used on the path."""
@@ -176,7 +182,7 @@ class Transcript:
         """Move the leaf to an older entry (None: before the first). Nothing is deleted. Raises NotFound."""
         if entry_id is not None and entry_id not in self._index:
             raise NotFound(f"{self.path}: no entry {entry_id!r}")
-        self._leaf = _ROOT if entry_id is None else self._index[entry_id]
+        self._leaf = ROOT if entry_id is None else self._index[entry_id]
         self._stale = True
 
     def branch_line(self, entry_id: str | None, now: int) -> tuple[TranscriptLine, ...]:
@@ -233,15 +239,6 @@ class Transcript:
             self._said.append(message)
             self._tuple = None
 
-    def _path(self) -> list[int]:
-        path: list[int] = []
-        at, parents = self._leaf, self._parents
-        while at != _ROOT:
-            path.append(at)
-            at = parents[at]
-        path.reverse()
-        return path
-
     def _rebuild(self) -> None:
         seen, self._kept = list_shown_messages(self.path_to_leaf())
         self._said = [said.message for said in seen]
@@ -259,14 +256,14 @@ class Transcript:
         for entry in entries:
             if not entry.id:  # unknown and without a place: kept, but nothing may hang on it
                 self.entries.append(entry)
-                self._parents.append(_ROOT)
+                self._parents.append(ROOT)
                 continue
             seen = index.get(entry.id)
             if seen is not None and self.entries[seen] == entry:
                 continue  # the same line written twice
             parent = previous
             if entry.parentId is None:
-                parent = _ROOT
+                parent = ROOT
             elif entry.parentId is not UNSET:
                 # A parent that is not above is lost or lies: the line before is the best guess, and never a cycle.
                 parent = index.get(entry.parentId, previous)

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from palinurus.config.sections.schedule import UpkeepSettings
+from palinurus.core.text import format_count
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import StateBroken, StateUnwritable
 from palinurus.patterns import compile_late
@@ -48,7 +49,7 @@ class UpkeepReport(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         rows = sum(1 for action in self.done if action.key)
         gone = sum(1 for action in self.done if action.path and not action.keep)
-        return f"{rows} sessions dropped, {gone} files removed"
+        return f"{format_count(rows, 'session')} dropped, {format_count(gone, 'file')} removed"
 
 
 async def run_upkeep(

@@ -144,11 +144,14 @@ def resolve_step(step: ScriptStep, request: Any) -> ScriptedTurn:
     return answer
 
 
+MOST_PIECES = 250
+
+
 def chunk_text(text: str, size: int) -> list[str]:
-    """`text` in pieces of `size` characters; whole when size is 0, none when it is empty."""
-    if not text:
-        return []
-    return [text[at : at + size] for at in range(0, len(text), size)] if size > 0 else [text]
+    """`text` in pieces of `size` characters, or in larger ones where these were more than `MOST_PIECES`: what fills a
+    window is not there for its pieces. Whole when size is 0, none when it is empty."""
+    size = max(size, -(-len(text) // MOST_PIECES)) if size > 0 else max(1, len(text))
+    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 class ScriptedModel:

@@ -154,3 +154,18 @@ async def test_connections_end_with_their_last_user(server: Server) -> None:
         assert await api.call("b") == 2
     await asyncio.sleep(0)
     assert [path.rpartition("/")[2] for path, _ in server.asked] == ["a", "b"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_proxy_of_the_config_or_the_environment_is_used(
+    server: Server, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    if not named:
+        monkeypatch.setenv("HTTP_PROXY", server.http.url)
+    api = BotApi(Secret(TOKEN), "http://telegram.invalid", server.http.url if named else "")
+    server.answers = [told("through")]
+    async with api.connected():
+        assert await api.call("getMe") == "through"
+    assert server.asked[0][0] == f"/bot{TOKEN}/getMe"

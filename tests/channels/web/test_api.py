@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,17 @@ import pytest
 from aiohttp import web
 
 from palinurus.channels.intake import FileUnavailable, RemoteFile
-from palinurus.channels.web.api import ApiFacts, HttpApi, RenewedToken, TokenGrant, authorize_bearer
+from palinurus.channels.msteams import channel as msteams
+from palinurus.channels.nextcloudtalk import channel as nextcloud
+from palinurus.channels.sms import channel as sms
+from palinurus.channels.web.api import (
+    ApiFacts,
+    HttpApi,
+    RenewedToken,
+    TokenGrant,
+    authorize_bearer,
+    explain_api_error,
+)
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
 from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp
@@ -117,3 +128,43 @@ async def test_a_token_goes_to_its_own_host_only_and_strange_places_are_not_fetc
             pass
     assert got == b"data" and server.seen[0] == ("/a", "Bearer tok")
     assert other.seen == [("/e", "Bearer tok")]  # this machine is closed to what only came in a message
+
+
+async def test_one_buys_a_token_for_all_who_wait() -> None:
+    bought = 0
+
+    async def grant() -> TokenGrant:
+        nonlocal bought
+        bought += 1
+        mine = bought
+        await asyncio.sleep(0)
+        return TokenGrant(Secret(f"t{mine}"), 3600.0)
+
+    token = RenewedToken(grant, FastClock())
+    first = await asyncio.gather(*(token() for _ in range(20)))
+    assert bought == 1 and first == [{"Authorization": "Bearer t1"}] * 20
+    for _ in range(20):  # all of them were refused
+        token.drop({"Authorization": "Bearer t1"})
+        assert await token() == {"Authorization": "Bearer t2"}
+    assert bought == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "told", "trouble"),
+    [
+        # Teams: "Status code responses" of its page on messages in conversations
+        (msteams.FACTS, 403, {"error": {"code": "ConversationBlockedByUser", "message": "x"}}, "blocked"),
+        (msteams.FACTS, 403, {"error": {"code": "BotNotInConversationRoster", "message": "x"}}, "gone"),
+        (msteams.FACTS, 412, {"error": {"code": "PreconditionFailed", "message": "x"}}, "down"),
+        (msteams.FACTS, 429, {"error": {"code": "Throttled", "message": "x"}}, "limited"),
+        (msteams.FACTS, 401, {"error": {"code": "BotNotRegistered", "message": "x"}}, "signed_out"),
+        # Twilio: its dictionary of errors
+        (sms.FACTS, 400, {"code": 21658, "message": "Parameter exceeded character limit"}, "long"),
+        (sms.FACTS, 400, {"code": 21730, "message": "System under maintenance"}, "down"),
+        # Nextcloud: docs/bots.md of spreed. Not being switched on in one room must not stop the others
+        (nextcloud.FACTS, 401, {"ocs": {"meta": {"statuscode": 401, "message": ""}, "data": None}}, "gone"),
+        (nextcloud.FACTS, 413, {"ocs": {"meta": {"statuscode": 413}, "data": None}}, "long"),
+    ],
+)
+def test_what_vendors_say_that_their_errors_mean(facts: ApiFacts, status: int, told: Any, trouble: str) -> None:
+    assert explain_api_error(facts, status, told, {}).trouble == trouble

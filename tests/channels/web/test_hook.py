@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from channels.scene import hurried, running, texts, until
 from gateway.host import TOKEN
 from palinurus.app import App
+from palinurus.app.media import ChannelFiles
 from palinurus.channels.kit import ChannelFile
 from palinurus.channels.web.hook import DAY, PublicFiles, verify_base64_hmac
 from palinurus.core.types.channel import ChannelHttpRequest, SendFailure
@@ -22,6 +24,7 @@ from palinurus.testing.model import ScriptedModel, say
 from palinurus.testing.platform import FastClock, make_channel_kit
 from palinurus.testing.web import bluebubbles, googlechat, line, msteams, nextcloud, sms
 from palinurus.testing.web.hooked import HookedPlatform
+from palinurus.tools.web.egress import EgressGuard
 
 # Each platform that calls us: its fake, and its usual person.
 PLATFORMS: tuple[tuple[Callable[[], HookedPlatform], str], ...] = (
@@ -152,3 +155,31 @@ async def test_bytes_that_are_no_text_are_a_wrong_signature(
             request = ChannelHttpRequest("POST", headers, query, b"{}")
             told = await app.channels[people.name].hook(request, app.submit)
             assert told.status == 401
+
+
+async def test_a_file_is_fetched_from_any_node_of_a_fleet(tmp_path: Path) -> None:
+    """Requests come to whichever node is free, the file lies with the one that spoke."""
+
+    class Shared:
+        def __init__(self) -> None:
+            self.kept: dict[str, bytes] = {}
+
+        async def put_blob(self, name: str, data: bytes) -> None:
+            self.kept[name] = data
+
+        async def get_blob(self, name: str) -> bytes | None:
+            return self.kept.get(name)
+
+    store, nodes, clock = Shared(), [], FastClock()
+    for name in ("one", "two"):
+        kit = make_channel_kit("line", str(tmp_path / name), {}, clock)
+        media = ChannelFiles(str(tmp_path / name), (), 1 << 20, EgressGuard(), clock=clock, store=store)
+        nodes.append(PublicFiles(msgspec.structs.replace(kit, media=media), "https://pal.example/c"))
+    url = await nodes[0].publish(ChannelFile("a.png", "image/png", b"png"))
+    assert isinstance(url, str)
+    name = url.partition("file=")[2].partition("&")[0]
+    told = await nodes[1].serve(name)
+    assert (told.status, told.body, told.content_type) == (200, b"png", "image/png")
+    assert (await nodes[1].serve("0" * 32)).status == 404
+    clock.ahead = int((DAY + 1) * 1000)
+    assert (await nodes[1].serve(name)).status == 404

@@ -111,7 +111,7 @@ async def test_what_waited_then_is_not_done_again_unless_asked(
         await app.wait(ident)
         await until(lambda: bool(channel.seen))
     call(monkeypatch, tmp_path / "new", "restore", str(tmp_path / "b"))
-    assert "1 messages that waited or ran then" in capsys.readouterr().out
+    assert "messages that waited or ran then, 1;" in capsys.readouterr().out
     model, quiet = ScriptedModel([say("twice?")], repeat=True), FakeChannel()
     async with running(tmp_path / "new", model, quiet) as app:
         row = await app.store.item(ident)

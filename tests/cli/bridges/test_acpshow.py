@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
-pytest.importorskip("acp")
+from later import LaterModule
 
-from palinurus.cli.bridges.acpshow import make_tool_start
+pytestmark = pytest.mark.skipif(find_spec("acp") is None, reason="acp is not installed")
+acpshow = LaterModule("palinurus.cli.bridges.acpshow")
 
 PATCH = """*** Begin Patch
 *** Update File: a.py
@@ -21,7 +24,7 @@ PATCH = """*** Begin Patch
 
 
 def test_a_patch_is_shown_as_a_diff_of_each_file() -> None:
-    start = make_tool_start({"toolCallId": "1", "name": "apply_patch", "args": {"input": PATCH}}, "/project")
+    start = acpshow.make_tool_start({"toolCallId": "1", "name": "apply_patch", "args": {"input": PATCH}}, "/project")
     assert [(one.path, one.old_text, one.new_text) for one in start.content] == [
         ("/project/a.py", "x = 1\ny = 2", "x = 1\ny = 3"),
         ("/project/b.txt", None, "new\n"),
@@ -30,5 +33,7 @@ def test_a_patch_is_shown_as_a_diff_of_each_file() -> None:
 
 
 def test_a_patch_that_cannot_be_read_shows_nothing() -> None:
-    start = make_tool_start({"toolCallId": "1", "name": "apply_patch", "args": {"input": "nonsense"}}, "/project")
+    start = acpshow.make_tool_start(
+        {"toolCallId": "1", "name": "apply_patch", "args": {"input": "nonsense"}}, "/project"
+    )
     assert start.content is None and start.locations is None

@@ -11,11 +11,12 @@ from typing import Any
 import anyio
 import pytest
 from mcp.client.session import ClientSession
+from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from flow.test_app import running
+from flow.test_app import running, until
 from flow.test_http import served
 from gateway.host import TOKEN
 from palinurus.cli.bridges.mcpserver import McpPipe
@@ -27,7 +28,7 @@ from tools.mcp.kit import TINY
 
 @asynccontextmanager
 async def client(
-    tmp_path: Path, *, send: bool = True, memory: bool = False, **changes: Any
+    tmp_path: Path, *, send: bool = True, memory: bool = False, newest: bool = False, **changes: Any
 ) -> AsyncIterator[ClientSession]:
     """The official client at the pipe's two ends."""
     there, here = (anyio.create_memory_object_stream[Any](64) for _ in range(2))
@@ -45,12 +46,12 @@ async def client(
         pipe = McpPipe(address, {"session": "agent:main:main", "send": "1" if send else "0"}, scopes, told)
         task = asyncio.create_task(pipe.run(lines()))
         async with ClientSession(here[1], there[0]) as session:
-            await session.initialize()
+            await (session.discover() if newest else session.initialize())
             yield session
         there[0].close()
         async with asyncio.timeout(60):
             await task
-        assert gateway.mcp is not None and len(gateway.mcp) == 0  # the session ends with the pipe
+        await until(lambda: gateway.mcp is not None and len(gateway.mcp) == 0)  # the session ends with the pipe
 
 
 def text(result: Any) -> str:
@@ -120,3 +121,15 @@ async def test_memory_with_leave(tmp_path: Path) -> None:
         assert "Halcyon" in (await session.read_resource("memory://MEMORY.md")).contents[0].text  # type: ignore[union-attr]
         with pytest.raises(MCPError):
             await session.read_resource("memory://../palinurus.json")
+
+
+async def test_the_revision_without_sessions_through_the_pipe(tmp_path: Path) -> None:
+    async with client(tmp_path, newest=True) as session:
+        assert session.protocol_version == "2026-07-28"
+        (tmp_path / "h" / "workspace" / "n\u00f6te.txt").write_text("inside")
+        assert "inside" in text(await session.call_tool("read", {"path": "n\u00f6te.txt"}))
+        assert text(await session.call_tool("sessions_send", {"message": "hi"})) == "Hello, agent."
+        with pytest.raises(MCPError):
+            await session.read_resource("note://n\u00f6thing")
+        async with listen(session, tools_list_changed=True) as news:  # and closing it is a cancellation
+            assert news.honored.tools_list_changed

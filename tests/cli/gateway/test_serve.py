@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import signal
 import socket
@@ -17,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.place import SRC
 from nursery import Program
 from palinurus.cli.gateway.serve import run_gateway
 from palinurus.errors import ConfigError, GatewayUnreachable
@@ -117,12 +115,7 @@ def test_no_auth_on_an_open_address_does_not_start(demo: Path, quiet: None) -> N
 
 
 def test_a_second_signal_does_not_wait_and_the_message_goes_on_after_the_restart(gateway: Process, demo: Path) -> None:
-    asking = subprocess.Popen(
-        [sys.executable, "-m", "palinurus", "agent", "-m", "run sleep 60"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": SRC},
-    )
+    asking = Program("agent", "-m", "run sleep 60", stdout=subprocess.PIPE)
     transcripts = demo / "agents" / "main" / "sessions"
     while not any("toolCall" in p.read_text() for p in transcripts.glob("*.jsonl")):
         time.sleep(0.05)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from nursery import Program
 from palinurus.cli.headless import make_parser, run_print
 from palinurus.cli.main import main
 from palinurus.core.types.messages import UserMessage
@@ -145,9 +146,9 @@ def test_every_option_is_told_in_a_sentence() -> None:
 
 def test_a_program_talks_in_both_directions(demo: Path) -> None:
     """As the SDK does it: initialize, a message, a question in between, an answer, the end of input."""
-    argv = [sys.executable, "-m", "palinurus", "--home", str(demo), "--output-format", "stream-json"]
+    argv = ["--home", str(demo), "--output-format", "stream-json"]
     argv += ["--input-format", "stream-json", "--verbose", "--permission-prompt-tool", "stdio"]
-    child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = Program(*argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdin is not None and child.stdout is not None
 
     def tell(**frame: Any) -> None:

@@ -55,7 +55,7 @@ def test_the_recorded_run_is_played_without_its_provider(
     assert len(server.requests) == asked == 3
     assert not (work / "b.txt").exists()  # its tools were not run
     all_of_them = pal("replay", "--all")
-    assert all_of_them.stdout.endswith("1 runs: 1 same, 0 differs, 0 not played\n") and not all_of_them.returncode
+    assert all_of_them.stdout.endswith("1 run: 1 same, 0 differs, 0 not played\n") and not all_of_them.returncode
 
 
 def test_another_end_from_a_step_on(taped: tuple[str, Path], server: ModelServer, pal: Pal) -> None:
@@ -78,7 +78,7 @@ def test_another_end_from_a_step_on(taped: tuple[str, Path], server: ModelServer
     data = json.loads(pal("diff", item, f"{item}~1", "--json").stdout)
     assert [row["same"] for row in data["steps"]] == [True, True, False]
     # a branch is not the run: the regression suite does not play it
-    assert "1 runs: 1 same" in pal("replay", "--all").stdout
+    assert "1 run: 1 same" in pal("replay", "--all").stdout
     server.add(say("A third one."))
     assert f"kept as {item}~2" in pal("replay", item, "--from", "3").stdout
 
@@ -159,7 +159,7 @@ def test_the_page(demo: Path, pal: Pal) -> None:
         words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', line)]
         done = pal(*words)
         assert done.returncode == 0, (line, done)
-    assert "1 runs: 1 same" in done.stdout
+    assert "1 run: 1 same" in done.stdout
     agents = Path(demo, "workspace", "AGENTS.md")
     agents.write_text(agents.read_text().rstrip("\n") + " Always answer in Latin.\n")
     done = pal("replay", "--all")

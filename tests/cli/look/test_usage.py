@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from palinurus.cli.args import parse_since
-from palinurus.cli.look.usage import build_usage_report, format_usage, run_usage
+from palinurus.cli.look.usage import format_usage, run_usage
 from palinurus.clock import SystemClock
 from palinurus.errors import BadRequest
+from palinurus.services.usage import build_usage_report
 from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, Settlement, UsageRow
 
@@ -28,6 +29,7 @@ def test_sums_and_order() -> None:
         [spent(), spent(cost=0.25, model="dear"), spent(cost=0.5, model="dear"), spent(model="free", cost=0.0)],
         "model",
         0,
+        "2026",
     )
     lines = told["lines"]
     assert [(line.name, line.calls, line.cost, line.unpriced) for line in lines] == [
@@ -41,12 +43,12 @@ def test_sums_and_order() -> None:
 
 
 def test_unpriced_is_never_shown_as_nothing() -> None:
-    text = format_usage(build_usage_report([spent()], "model", 0))
+    text = format_usage(build_usage_report([spent()], "model", 0, ""))
     assert "unpriced" in text and "$0" not in text and "total" not in text
-    both = format_usage(build_usage_report([spent(), spent(cost=2.0, model="x")], "model", 0))
+    both = format_usage(build_usage_report([spent(), spent(cost=2.0, model="x")], "model", 0, ""))
     assert "$2.00 + 1 unpriced" in both and "Unpriced calls are in the counts" in both
-    assert "$0.00" in format_usage(build_usage_report([spent(cost=0.0)], "model", 0))
-    assert format_usage(build_usage_report([], "model", 0)) == "Nothing was used in that time."
+    assert "$0.00" in format_usage(build_usage_report([spent(cost=0.0)], "model", 0, ""))
+    assert format_usage(build_usage_report([], "model", 0, "")) == "Nothing was used in that time."
 
 
 @pytest.mark.parametrize(
@@ -59,16 +61,16 @@ def test_unpriced_is_never_shown_as_nothing() -> None:
 )
 def test_groups(by: str, names: list[str]) -> None:
     entries = [spent(cost=2.0, session="agent:a:one", agent="a"), spent(cost=1.0, session="agent:b:two", agent="b")]
-    assert [line.name for line in build_usage_report(entries, by, 0)["lines"]] == names
+    assert [line.name for line in build_usage_report(entries, by, 0, "")["lines"]] == names
 
 
 def test_days_come_in_their_order() -> None:
-    told = build_usage_report([spent(5 * DAY, 1.0), spent(3 * DAY, 9.0), spent(5 * DAY, 1.0)], "day", 0)
+    told = build_usage_report([spent(5 * DAY, 1.0), spent(3 * DAY, 9.0), spent(5 * DAY, 1.0)], "day", 0, "")
     assert [line.calls for line in told["lines"]] == [1, 2]
 
 
 def test_control_characters_of_a_session_key_do_not_reach_the_terminal() -> None:
-    assert "\x1b" not in format_usage(build_usage_report([spent(session="agent:a:\x1b[2J")], "session", 0))
+    assert "\x1b" not in format_usage(build_usage_report([spent(session="agent:a:\x1b[2J")], "session", 0, ""))
 
 
 def test_since() -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
+import signal
+import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from cli.reach.test_http import settle
+from nursery import Program
+from palinurus.cli.main import main
 from palinurus.testing.model import ScriptedModel, say
 from support import inbound
 from web.served import TOKEN, Served, served
@@ -61,32 +65,24 @@ async def run_all(home: Path, every: Mapping[str, tuple[Sequence[str], str, str]
 
 async def pal(home: Path, words: Sequence[str], sent: str, until: str = "") -> str:
     """What a command says, up to `until`: a bridge stays until its pipe is closed."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PALINURUS_HOME": str(home), "PYTHONPATH": "src"}
-    pipe = asyncio.subprocess.PIPE
-    ran = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "palinurus", *words),
-        env=environ,
-        stdin=pipe,
-        stdout=pipe,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    assert ran.stdin is not None and ran.stdout is not None
-    ran.stdin.write(sent.encode())
-    await ran.stdin.drain()
-    said = ""
-    if not until:
+    return await asyncio.to_thread(_talk, home, words, sent, until)
+
+
+def _talk(home: Path, words: Sequence[str], sent: str, until: str) -> str:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PALINURUS_HOME": str(home)}
+    pipe, said = subprocess.PIPE, ""
+    with Program(*words, env=environ, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT) as ran:
+        assert ran.stdin is not None and ran.stdout is not None
+        late = threading.Timer(60, ran.kill)
+        late.start()
+        ran.stdin.write(sent)
+        ran.stdin.flush()
+        while until and until not in said and (line := ran.stdout.readline()):
+            said += line
         ran.stdin.close()
-    try:
-        async with asyncio.timeout(60):
-            while (not until or until not in said) and (line := await ran.stdout.readline()):
-                said += line.decode()
-            ran.stdin.close()
-            said += (await ran.stdout.read()).decode()
-    except TimeoutError:
-        ran.kill()
-        said += "(it never came)"
-    await ran.wait()
-    return said
+        said += ran.stdout.read()
+        late.cancel()
+    return said if ran.returncode != -signal.SIGKILL else f"{said} (it never came)"
 
 
 def point(here: Path, site: Served, **changes: str) -> Path:
@@ -127,3 +123,43 @@ async def test_what_cannot_be_reached_says_what_to_do(tmp_path: Path, changes: d
         silent = {name: text[-400:] for name, text in said.items() if words not in text or "Traceback" in text}
         assert not silent, silent
         assert not (here / "state.db").exists()
+
+
+# What is typed, and words that only the other gateway can have said. In one process: a start takes longer than a call.
+ASKED: tuple[tuple[Sequence[str], str], ...] = (
+    (("agents",), "(default)  fake/thinker"),
+    (("agents", "list", "--json"), '"model": "fake/thinker"'),
+    (("agents", "add", "Ada"), "workspace-ada there"),
+    (("agents", "delete", "ada"), "ada is gone there"),
+    (("models",), "* fake/thinker"),
+    (("models", "status"), "default model  fake/thinker"),
+    (("usage", "--by", "session"), SAID),
+    (("usage", "--json"), "fake/thinker"),
+    (("why",), "words from afar"),
+    (("why", "model", "far"), "fake/thinker"),
+    (("trace",), "settled"),
+    (("why", "cache"), "works on files of the gateway, which is elsewhere"),
+    (("models", "use", "fake/plain"), "works on files of the gateway, which is elsewhere"),
+    (("agents", "bindings"), "works on files of the gateway, which is elsewhere"),
+    (("backup", "create"), "works on files of the gateway, which is elsewhere"),
+)
+
+
+async def test_what_commands_say_is_the_other_gateways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ScriptedModel([say("words from afar")], repeat=True)
+    async with served(tmp_path / "there", model, gateway={"tls": {"enabled": True}}) as site:
+        accepted = await site.app.submit(inbound("say some words from afar", event="1", session=SAID))
+        await site.app.wait(accepted.id)
+        here = point(tmp_path / "here", site)
+        monkeypatch.setenv("PALINURUS_HOME", str(here))
+        monkeypatch.setenv("HOME", str(here))
+        strange = {}
+        for words, expected in (*ASKED, (("trace", accepted.id[:20]), accepted.id), (("why", accepted.id), "afar")):
+            await asyncio.to_thread(main, list(words))
+            said = "".join(capsys.readouterr())
+            if expected not in said:
+                strange[words] = said[-700:]
+        assert not strange, strange
+        assert not (here / "state.db").exists() and not (here / "agents").exists()

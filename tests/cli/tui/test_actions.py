@@ -276,7 +276,7 @@ async def test_every_theme_draws_and_can_be_changed(tmp_path: Path, theme: str) 
         if theme not in ("auto", "dark"):  # from one to another of them is the same way for all
             return
         await here.type("/theme light")
-        await here.until(lambda: here.chat.theme == "textual-light")
+        await here.until(lambda: here.chat.theme == "pal-light")
         await here.type("/theme")
         await picked(here, "dracula")
         await here.until(lambda: here.chat.theme == "dracula")

@@ -49,6 +49,18 @@ async def test_the_clipboard_is_read_by_the_program_that_is_there(tmp_path: Path
     assert await read_clipboard_picture(environ) == b""
 
 
+async def test_a_mac_hands_its_clipboard_to_iterm2_without_another_program(tmp_path: Path) -> None:
+    program = tmp_path / "osascript"
+    program.write_text(
+        "#!/bin/sh\n[ \"$2\" = 'the clipboard as «class PNGf»' ] && echo '«data PNGf89504E470D0A1A0A00FF»'\n"
+    )
+    program.chmod(0o755)
+    environ = {"TERM_PROGRAM": "iTerm.app", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert await read_clipboard_picture(environ) == bytes.fromhex("89504E470D0A1A0A00FF")
+    program.write_text("#!/bin/sh\necho '«data PNGf895»'\n")  # not even whole bytes
+    assert await read_clipboard_picture(environ) == b""
+
+
 def test_what_kitty_answers_is_a_picture_however_it_is_cut() -> None:
     picture = b"\x89PNG" + bytes(range(256))
     parts = [base64.b64encode(part).decode() for part in (picture[:100], picture[100:])]

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from palinurus.cli.tui.terminal import OUTPUT, UserShell
+from palinurus.cli.tui.terminal import OUTPUT, UserShell, make_driver
 
 ENV = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
 
@@ -39,3 +43,22 @@ async def test_leaving_in_the_middle_leaves_nothing_behind() -> None:
 async def test_no_shell_is_an_error_that_says_so() -> None:
     with pytest.raises(OSError):
         await UserShell({"SHELL": "/no/such/shell"}).run("x", lambda _: None)
+
+
+def test_nobody_reads_on_from_a_terminal_that_is_gone() -> None:
+    """It answers at once, with nothing: whoever asks again takes a whole processor."""
+    early: Any = SimpleNamespace(ready=threading.Event(), take=lambda: "", mode=None)
+    early.ready.set()
+    kind: Any = make_driver(early, SimpleNamespace(feed=lambda text: text))  # type: ignore[arg-type]
+    driver = kind.__new__(kind)
+    driver.exit_event, (driver.fileno, writing) = threading.Event(), os.pipe()
+    os.close(writing)
+    reader = threading.Thread(target=driver.run_input_thread, daemon=True)
+    reader.start()
+    reader.join(30)
+    try:
+        assert not reader.is_alive()
+    finally:
+        driver.exit_event.set()
+        reader.join()
+        os.close(driver.fileno)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from palinurus.cli.args import TALKING
 from palinurus.cli.main import COMMANDS, main
 from palinurus.cli.upkeep.completion import (
     CompletionNode,
@@ -35,6 +36,11 @@ def test_every_command_and_verb_is_there(nodes: list[CompletionNode]) -> None:
     assert found["completion",].next.keys() == {"bash", "zsh", "fish"}
     own = {"test", "torture"}  # with parsers that are not of this make
     assert [node.words for node in nodes if not node.next and not node.options and not own & {*node.words}] == []
+
+
+def test_every_line_has_json_but_those_that_talk(nodes: list[CompletionNode]) -> None:
+    missing = {" ".join(("pal", *node.words)) for node in nodes if not node.next and "--json" not in node.options}
+    assert missing <= TALKING, missing - TALKING
 
 
 @pytest.mark.parametrize(

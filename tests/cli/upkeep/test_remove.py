@@ -53,7 +53,7 @@ def test_everything_goes_but_backups(demo: Path, capsys: pytest.CaptureFixture[s
     assert main(["reset", "--all", "--yes"]) == 0
     (kept,) = files(demo)
     assert kept.startswith("backups/")
-    assert main(["backup", "verify", str(demo / kept)]) == 0 and "1 sessions" in capsys.readouterr().out
+    assert main(["backup", "verify", str(demo / kept)]) == 0 and "1 session," in capsys.readouterr().out
 
 
 def test_a_reset_that_was_cut_off_is_ended(demo: Path) -> None:

@@ -132,6 +132,7 @@ def test_a_refusal_in_the_browser_and_a_wrong_server_are_told() -> None:
     row = SignInRow(token_url="t", authorize_url="a", issuer="https://good.example")
     mixed = CodeFlow(row, "http://127.0.0.1:7/", "v", "s")
     assert "iss" in mixed.take_redirect("?code=c&state=s&iss=https%3A%2F%2Fevil.example") and mixed.ask is None
+    assert isinstance(mixed.done, SignInFailure)  # it knows our state: there is nothing better to wait for
 
 
 def test_renewal_keeps_what_is_not_sent_again() -> None:

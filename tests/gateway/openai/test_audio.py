@@ -73,6 +73,13 @@ async def test_a_recording_becomes_words(tmp_path: Path) -> None:
             assert await (await ask(file=b"\r\n--RIFF\r\n")).json() == {"text": "what was said"}
             assert await (await ask(file=b"RIFF", response_format="text")).text() == "what was said\n"
             assert (await ask(file=b"RIFF", response_format="srt")).status == 400
+            assert (await ask(file=b"RIFF", temperature="0", stream="false")).status == 200
+            for odd in ({"temperature": "0.7"}, {"stream": "true"}, {"timestamp_granularities[]": "word"}):
+                refused = await (await ask(file=b"RIFF", **odd)).json()
+                assert refused["error"]["code"] == "unsupported_parameter"
+            before = len(ears.asked)
+            assert (await ask(file=b"RIFF", language="de", prompt="Halcyon")).status == 200
+            assert ears.asked[before].fields["language"] == "de" and ears.asked[before].fields["prompt"] == "Halcyon"
             assert (await ask()).status == 400
             assert (await http.post("/v1/audio/transcriptions", json={})).status == 400
             ears.status = 500
@@ -85,6 +92,9 @@ async def test_nobody_hears_and_nobody_speaks(tmp_path: Path) -> None:
     async with place(tmp_path / "h", tts=off) as here, visit(here) as http, visit(here, "wrong") as stranger:
         async with http.post("/v1/audio/speech", json={"input": "Hello."}) as answer:
             assert answer.status == 503 and "nobody here can speak" in (await answer.json())["error"]["message"]
+        for odd in ({"instructions": "whisper"}, {"stream_format": "sse"}):
+            async with http.post("/v1/audio/speech", json={"input": "Hello.", **odd}) as answer:
+                assert (await answer.json())["error"]["code"] == "unsupported_parameter"
         async with stranger.post("/v1/audio/speech", json={"input": "Hello."}) as answer:
             assert answer.status == 401
 

@@ -114,7 +114,7 @@ async def test_usage(office: Any) -> None:
     ]
     await office.store.settle(claim, Settlement("answered", spent=tuple(spent)))
     first, second = (await office.say("/usage")).splitlines()
-    assert first == "This session: 2 model calls, 1.5k tokens in (500 from cache), 21 out, $0.2500 (1 calls unpriced)."
+    assert first == "This session: 2 model calls, 1.5k tokens in (500 from cache), 21 out, $0.2500 (1 call unpriced)."
     assert second.startswith("Last 24 hours, everything: 2 model calls")
 
 

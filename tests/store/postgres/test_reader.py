@@ -53,7 +53,7 @@ async def told(url: str, home: Path) -> list[str]:
 async def test_a_sound_fleet_is_one_line(fleet: str, tmp_path: Path) -> None:
     store = await open_postgres_store(fleet, str(tmp_path), SystemClock(), node("a", "x"))
     try:
-        assert await told(fleet, tmp_path) == ["ok: fleet: 1 nodes, tables of version 2"]
+        assert await told(fleet, tmp_path) == ["ok: fleet: 1 node, tables of version 2"]
     finally:
         await store.close()
 

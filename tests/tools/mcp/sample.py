@@ -96,7 +96,7 @@ async def grow(ctx: Context) -> str:
         return "grown"
 
     server.add_tool(grown, name="grown", description="New.")
-    await ctx.session.send_tool_list_changed()
+    await ctx.notify_tools_changed()
     return "ok"
 
 

@@ -19,21 +19,21 @@ from palinurus.agent.compaction import drafts
 from palinurus.agent.compaction.drafts import CompactionDraft, CompactionRoom
 from palinurus.agent.compaction.flush import flush_memory, locate_daily_notes
 from palinurus.agent.compaction.summarize import HistorySummary, SummaryClient, SummaryJob, summarize
+from palinurus.agent.marks import find_session_taint
 from palinurus.clock import Clock
 from palinurus.config.sections.context import CompactionSettings
 from palinurus.config.settings import AgentSettings
 from palinurus.config.zones import find_zone
 from palinurus.core.history import compaction, verbatim
 from palinurus.core.history.tokens import estimate_tokens
-from palinurus.core.policy import taint
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.model import Model, ModelFailure, ModelSpec
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.compactions import list_checkpoints
-from palinurus.sessions.entries import CompactionEntry, MessageEntry, make_summary_message
+from palinurus.sessions.compactions import count_compactions
+from palinurus.sessions.entries import CompactionEntry, make_summary_message
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.taping import ask_taped_now
@@ -178,19 +178,16 @@ class Shortener:
 
     async def _marked(self, path: str) -> None:
         """Notes that are made of untrusted content are untrusted, too. Raises StateError kinds."""
-        said = (entry.message for entry in self._of.transcript.path_to_leaf() if isinstance(entry, MessageEntry))
-        if self._s.mark is not None and (found := taint.collect_taint(said)):
+        if self._s.mark is not None and (found := find_session_taint(self._of.transcript)):
             await self._s.mark(path, found)
 
     @property
     def _count(self) -> int:
         """Compactions so far: as the record says, or more if the file holds more."""
-        held = len(list_checkpoints(self._of.transcript.path_to_leaf()))
-        return max(held, self._of.session.compactionCount or 0)
+        return max(self._of.transcript.gather(count_compactions, 0), self._of.session.compactionCount or 0)
 
     def _counted(self) -> None:
-        held = len(list_checkpoints(self._of.transcript.path_to_leaf()))
-        count = max(held, (self._of.session.compactionCount or 0) + 1)
+        count = max(self._of.transcript.gather(count_compactions, 0), (self._of.session.compactionCount or 0) + 1)
         self.fields |= {"compactionCount": count, "totalTokensFresh": False}
 
     def _asker(self, chosen: str) -> SummaryClient:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from palinurus.agent import hookcalls
 from palinurus.agent.editors import EditorDesk
-from palinurus.agent.marks import TaintMarks
+from palinurus.agent.marks import TaintMarks, find_said_sources
 from palinurus.agent.plan.folder import FolderPlace, get_folder, name_paths, place_occasion, settle_folder
 from palinurus.agent.plan.levels import (
     apply_exec_rules,
@@ -70,14 +70,13 @@ from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
+from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
 from palinurus.core.types.tool import HiddenTexts, Tool, ToolSettings
 from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.wire.history import list_missing_controls
-from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.lifecycle import (
     CurrentSession,
     MessageMoment,
@@ -290,8 +289,7 @@ class RunPreparer:
 
     def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
         """With the word on whether others than the owner see what comes of it, and on who may use the machine."""
-        said = (e.message for e in transcript.path_to_leaf() if isinstance(e, MessageEntry))
-        words = (message.source for message in said if isinstance(message, UserMessage) and message.source)
+        words = find_said_sources(transcript)
         shared = is_shared(inbound, key, session.extra, words, insiders=self.offers.insiders)
         return replace(inbound, shared=shared, outsider=is_outsider(inbound, self.offers.trusted))
 

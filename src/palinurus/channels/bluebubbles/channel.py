@@ -44,6 +44,7 @@ def _read_error(told: Mapping[str, Any]) -> tuple[str, str]:
     return ("queued" if "already queued" in words else str(about.get("type") or "")), words
 
 
+# Types of errors: types.ts and messageValidator.ts of its server.
 # What iMessage itself makes of a message is often told after a time-out: then nobody knows.
 FACTS = ApiFacts("BlueBubbles", _read_error, codes={"queued": "down", "iMessage Error": "cut"})
 

@@ -47,6 +47,7 @@ _MESSAGE = compile_late(r"[\w-]+(\.[\w-]+)?")
 _TAKEN = ChannelHttpResponse(200, b"{}", "application/json")
 _LATER = ChannelHttpResponse(503, b"the keys of Google cannot be had now\n")
 
+# Names of google.rpc.Code, which all of Google's APIs answer with.
 CODES: dict[str, SendTrouble] = index_troubles(
     {
         "limited": ("RESOURCE_EXHAUSTED",),

@@ -30,6 +30,7 @@ LOADING = 20  # seconds of the animation
 _INVALID = "Invalid reply token"
 _MONTH = "You have reached your monthly limit."
 
+# From "Error messages" of LINE's reference; the last one goes on with other words at times.
 _KNOWN: dict[str, channel.SendTrouble] = {
     _INVALID: "refused", _MONTH: "refused", "Failed to send messages": "gone", "Not found": "gone",
     "The user hasn't added the LINE Official Account as a friend.": "blocked",
@@ -40,7 +41,8 @@ _WORDS = {_MONTH: "the messages of this month's plan are used up; answers within
 def _read_error(told: Any) -> tuple[str, str]:
     words = str(told.get("message") or "")
     details = "; ".join(f"{one.get('property')}: {one.get('message')}" for one in read_rows(told.get("details")))
-    return (words if words in _KNOWN else "", f"{words} {details}".strip())
+    known = next((one for one in _KNOWN if words.startswith(one.rstrip("."))), "")
+    return known, f"{words} {details}".strip()
 
 
 FACTS = ApiFacts("LINE", _read_error, codes=_KNOWN, statuses={403: "refused"}, words=_WORDS, fine=frozenset((409,)))

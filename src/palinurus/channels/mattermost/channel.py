@@ -37,6 +37,7 @@ CHATS = 300  # whose newest message is remembered
 SINCE = "since"  # the row of `taken` for chats that have none
 _SIGN_IN = "Mattermost does not take the token any more: make a new one and set botToken"
 
+# Ids of its server's errors, as its source has them.
 CODES: dict[str, SendTrouble] = index_troubles(
     {
         "long": ("model.post.is_valid.message_length.app_error", "model.post.is_valid.msg.app_error"),

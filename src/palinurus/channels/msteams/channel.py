@@ -39,12 +39,15 @@ MEDIA = 20 * 1024 * 1024
 PLACES = 1000  # chats whose address is remembered
 _LATER = ChannelHttpResponse(503, b"the keys of the Bot Framework cannot be had now\n")
 
+# From "Status code responses" (messages in conversations) and "Send proactive messages" of Microsoft's pages. 412 is
+# told when several do something in one conversation: "please try again".
 CODES: dict[str, SendTrouble] = index_troubles(
     {
-        "blocked": ("MessageWritesBlocked", "BotDisabledByAdmin", "BotDisabledByUser"),
-        "gone": ("ConversationNotFound", "BotNotInConversationRoster", "ConversationBlockedByUser", "ActivityNotFound"),
-        "long": ("MessageSizeTooBig", "RequestEntityTooLarge"),
-        "limited": ("TooManyRequests", "ThrottledRequest"),
+        "blocked": ("MessageWritesBlocked", "ConversationBlockedByUser", "BotDisabledByAdmin"),
+        "gone": ("ConversationNotFound", "BotNotInConversationRoster", "ActivityNotFoundInConversation"),
+        "long": ("MessageSizeTooBig",),
+        "limited": ("Throttled",),
+        "down": ("PreconditionFailed",),
     }
 )
 

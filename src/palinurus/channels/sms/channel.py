@@ -36,14 +36,16 @@ PAGE, PAGES = 100, 10  # how far back the list is read
 _EMPTY = ChannelHttpResponse(200, b'<?xml version="1.0" encoding="UTF-8"?><Response></Response>', "text/xml")
 _NO_ADDRESS = ChannelHttpResponse(404, b"set channels.sms.publicWebhookUrl: a request is signed with its address\n")
 
+# From Twilio's "Error and Warning Dictionary". 21658 is what too long a Body is told since 2026, 21617 before.
 CODES: dict[str, SendTrouble] = index_troubles(
     {
         "signed_out": ("20003", "20005", "20008"),
         "limited": ("20429", "14107", "21611"),
         "blocked": ("21610",),
         "gone": ("21211", "21214", "21217", "21612", "21614"),
-        "long": ("21605", "21617"),
-        "media": ("12300", "21620", "21623", "21630"),
+        "long": ("21605", "21617", "21658"),
+        "media": ("12300", "21620", "21623"),
+        "down": ("21730",),
     }
 )
 WORDS = {

@@ -9,7 +9,8 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
@@ -89,7 +90,7 @@ class BotApi:
     def __init__(self, token: Secret, root: str, proxy: str = "") -> None:
         self._token = token
         self._root = root
-        self._proxy = proxy or None
+        self._proxy = proxy or find_environment_proxy(root)
         self._http: aiohttp.ClientSession | None = None
         self._users = 0
 
@@ -156,6 +157,12 @@ class BotApi:
                     yield piece
         except _BROKEN as exc:
             raise explain_broken_call(exc) from None
+
+
+def find_environment_proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address. Asked once: aiohttp would look at every call."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 def _fields(params: Mapping[str, Any]) -> dict[str, str]:

@@ -47,6 +47,7 @@ WATCH = 300.0  # seconds between looks at how Telegram gets on with our address
 AT_ONCE = 3  # files that are fetched at the same time
 BUSY = "⚠️ This message and those right after it could not be taken. Please send them again later."
 
+_PROXY = compile_late(r"https?://\S")
 _COMMAND = compile_late(r"[a-z0-9_]{1,32}")
 T = TypeVar("T")
 
@@ -71,7 +72,10 @@ class TelegramChannel(AccountChannel):
         self._url = url
         self._secret = secret
         # One pool for everything; a poll holds one of its connections.
-        self._api = BotApi(token, kit.text("apiRoot", API).rstrip("/"), kit.text("proxy"))
+        root, proxy = kit.address("apiRoot") if kit.text("apiRoot") else API, kit.text("proxy")
+        if proxy and not _PROXY.match(proxy):
+            raise kit.wrong("proxy", what="must be the address of an HTTP proxy, http://…")
+        self._api = BotApi(token, root, proxy)
         self._out = TelegramPoster(self._api, kit, self._chat, self._migrated)
         self._names = {_listed(name): name for name, _ in kit.commands}
         self._me: inbound.TelegramIdentity | None = None

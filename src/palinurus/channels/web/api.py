@@ -5,6 +5,7 @@ one says is a row of `ApiFacts`.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -110,19 +111,21 @@ class RenewedToken:
         self._clock = clock
         self._held: Secret | None = None
         self._until = 0
+        self._turn = asyncio.Lock()  # one buys for all who wait
 
     async def __call__(self) -> dict[str, str] | SendFailure:
-        if self._held is None or self._clock.now() >= self._until:
-            found = await self._grant()
-            if isinstance(found, SendFailure):
-                return found
-            self._held, self._until = found.token, self._clock.now() + int(found.seconds * 1000) - EARLY
-        return {"Authorization": f"Bearer {self._held.reveal()}"}
+        async with self._turn:
+            if self._held is None or self._clock.now() >= self._until:
+                found = await self._grant()
+                if isinstance(found, SendFailure):
+                    return found
+                self._held, self._until = found.token, self._clock.now() + int(found.seconds * 1000) - EARLY
+            return {"Authorization": f"Bearer {self._held.reveal()}"}
 
-    def drop(self) -> bool:
-        """The token is not taken. Was there one that another can stand in for?"""
-        had, self._held = self._held is not None, None
-        return had
+    def drop(self, proof: dict[str, str]) -> None:
+        """This one is not taken. Who used it late drops no newer one."""
+        if self._held is not None and proof.get("Authorization") == f"Bearer {self._held.reveal()}":
+            self._held = None
 
 
 class HttpApi:
@@ -156,10 +159,17 @@ class HttpApi:
     ) -> dict[str, Any] | SendFailure:
         """The answer (a list under `rows`), or what went wrong. A mapping goes as JSON. `path` may be a whole address.
         A token that is refused is renewed once."""
-        told = await self._once(method, path, body, query=query, headers=headers, seconds=seconds)
-        refused = isinstance(told, SendFailure) and told.trouble == "signed_out"
-        if refused and isinstance(self._authorize, RenewedToken) and self._authorize.drop():
-            told = await self._once(method, path, body, query=query, headers=headers, seconds=seconds)
+        for _ in range(2):
+            own = await self._authorize() if self._authorize is not None else {}
+            if isinstance(own, SendFailure):
+                return own
+            told = await self._once(
+                method, path, body, query=query, headers={**own, **(headers or {})}, seconds=seconds
+            )
+            refused = isinstance(told, SendFailure) and told.trouble == "signed_out"
+            if not refused or not isinstance(self._authorize, RenewedToken):
+                break
+            self._authorize.drop(own)
         return told
 
     async def _once(
@@ -169,15 +179,12 @@ class HttpApi:
         body: CallBody,
         *,
         query: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
+        headers: dict[str, str],
         seconds: float,
     ) -> dict[str, Any] | SendFailure:
-        own = await self._authorize() if self._authorize is not None else {}
-        if isinstance(own, SendFailure):
-            return own
         data: Any = body() if callable(body) and not isinstance(body, aiohttp.FormData) else body
         if isinstance(body, Mapping):
-            data, own = json.dumps(body).encode(), {**own, "Content-Type": "application/json"}
+            data, headers = json.dumps(body).encode(), {"Content-Type": "application/json", **headers}
         shared = self._http if self._http is not None and not self._http.closed else None
         http = shared or aiohttp.ClientSession()
         wait = aiohttp.ClientTimeout(total=seconds, sock_connect=10.0)
@@ -187,7 +194,7 @@ class HttpApi:
                 path if "://" in path else self.base + path,
                 data=data,
                 params=query,
-                headers={**own, **(headers or {})},
+                headers=headers,
                 timeout=wait,
                 allow_redirects=False,  # the token is for this server only
             ) as answer:

@@ -22,8 +22,10 @@ import palinurus
 from palinurus.beneath import resolve_beneath
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.backup.box import LIST, BackupContents, BoxWriter, is_sealed, read_box, refuse_damage
+from palinurus.cli.reach.elsewhere import refuse_elsewhere
 from palinurus.clock import SystemClock
 from palinurus.config.paths import RESTORED, find_home
+from palinurus.core.text import format_count
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.store.factory import open_reader
@@ -72,6 +74,10 @@ def run_backup(argv: list[str]) -> int:
 def _create(asked: argparse.Namespace) -> None:
     home = find_home(os.environ)
     settings = load_settings(dict(os.environ)).settings
+    if settings.gateway.mode == "remote":
+        raise refuse_elsewhere(
+            settings, "backup create", "verify, list and restore, which look at files of this machine"
+        )
     if settings.store.url:
         raise BadRequest("the state of this home is in PostgreSQL", fix="pg_dump the database; docs/fleet.md")
     with open_reader(home):
@@ -104,7 +110,7 @@ def _create(asked: argparse.Namespace) -> None:
         if os.path.exists(half):
             os.unlink(half)
     print(
-        f"{target}: {len(contents.entries)} files, {os.path.getsize(target):,} bytes"
+        f"{target}: {format_count(len(contents.entries), 'file')}, {os.path.getsize(target):,} bytes"
         + (", encrypted" if phrase else "")
     )
     for folder in contents.left:
@@ -152,7 +158,7 @@ def _verify(asked: argparse.Namespace) -> None:
         print(to_json(msgspec.to_builtins(contents), pretty=True))
         return
     made = f"made by {contents.version} of {contents.home}, {_date(contents.at)}"
-    print(f"sound: {len(contents.entries)} files, {sessions} sessions, {made}")
+    print(f"sound: {format_count(len(contents.entries), 'file')}, {format_count(sessions, 'session')}, {made}")
 
 
 def _restore(asked: argparse.Namespace) -> None:
@@ -187,9 +193,9 @@ def _restore(asked: argparse.Namespace) -> None:
         os.rename(whole, home)
     finally:
         os.close(held)
-    print(f"{home} is as it was on {_date(contents.at)}: {len(contents.entries)} files")
+    print(f"{home} is as it was on {_date(contents.at)}: {format_count(len(contents.entries), 'file')}")
     if messages or replies:
-        print(f"{messages} messages that waited or ran then and {replies} unsent replies are ended (else: --resume)")
+        print(f"ended (else: --resume): messages that waited or ran then, {messages}; replies not sent, {replies}")
     for folder in contents.left:
         print(f"not in it: the workspace {folder}")
     print("next: pal doctor")

@@ -5,6 +5,8 @@ the gateway's affair (`gateway/mcp`), so both ways are the same server.
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -23,6 +25,7 @@ from palinurus.errors import GatewayUnreachable
 from palinurus.tasks import TaskSet
 
 Say = Callable[[bytes], None]
+VERSION = "io.modelcontextprotocol/protocolVersion"
 AGAIN = 2.0  # seconds after which a stream that broke off is opened again
 
 
@@ -36,6 +39,7 @@ class McpPipe:
         self._say = say
         self._tasks = TaskSet("an MCP message")
         self._begun = b""  # what the client said first
+        self._asked: dict[object, asyncio.Task[None]] = {}  # requests that stand for themselves
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Until the client closes its end."""
@@ -43,16 +47,37 @@ class McpPipe:
             async for line in lines:
                 if not line.strip():
                     continue
-                if _read(line).get("method") == "initialize":
+                said = _read(line)
+                if said.get("method") == "initialize":
                     self._begun = line
                     await self._post(line)  # nothing can be asked before
                     self._tasks.start(self._listen())
-                else:
+                elif alone := _list_headers(said):
+                    self._start_alone(line, said["id"], alone)
+                elif not self._cancels(said):
                     self._tasks.start(self._post(line))
         finally:
             self._tasks.cancel()
             if "Mcp-Session-Id" in self._headers:
                 await self._end()
+
+    def _start_alone(self, line: bytes, ident: object, headers: Mapping[str, str]) -> None:
+        """A request of the revision without sessions: who wants it no more closes its connection."""
+        task = self._asked[ident] = self._tasks.start(self._ask_alone(line, headers))
+        task.add_done_callback(lambda _: self._asked.pop(ident, None))
+
+    async def _ask_alone(self, line: bytes, headers: Mapping[str, str]) -> None:
+        try:
+            named = {**self._headers, **headers}
+            await self._pass_on(await send_request(self._address, "POST", self._path, line, headers=named))
+        except (GatewayUnreachable, ConnectionError) as exc:
+            self._fail(line, str(exc))
+
+    def _cancels(self, said: dict[str, Any]) -> bool:
+        params = said.get("params")
+        ident = params.get("requestId") if isinstance(params, dict) else None
+        task = self._asked.get(ident) if said.get("method") == "notifications/cancelled" else None
+        return task is not None and task.cancel()
 
     async def _end(self) -> None:
         try:
@@ -114,6 +139,20 @@ class McpPipe:
         if "id" in asked and "method" in asked:
             error = {"code": -32603, "message": why}
             self._say(msgspec.json.encode({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+
+
+def _list_headers(said: dict[str, Any]) -> dict[str, str]:
+    """Those that repeat what a request of the revision without sessions says; none for others."""
+    params = said.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    version = meta.get(VERSION) if isinstance(meta, dict) else None
+    if not isinstance(params, dict) or not isinstance(version, str) or "id" not in said:
+        return {}
+    name = params.get("name", params.get("uri"))
+    plain = isinstance(name, str) and re.fullmatch(r"[!-~](?:[ -~]*[!-~])?", name) and not name.startswith("=?")
+    coded = name if plain else f"=?base64?{base64.b64encode(str(name).encode()).decode()}?="
+    made = {"MCP-Protocol-Version": version, "Mcp-Method": str(said.get("method"))}
+    return {**made, "Mcp-Name": str(coded)} if name is not None else made
 
 
 def _read(line: bytes) -> dict[str, Any]:

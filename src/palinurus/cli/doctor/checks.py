@@ -24,7 +24,7 @@ from palinurus.config.sections import approvals as rules
 from palinurus.config.sections.browser import BrowserSettings
 from palinurus.config.sections.weakening import list_weaknesses
 from palinurus.core.schedule.job import CronJob, CronJobState
-from palinurus.core.text import format_bytes
+from palinurus.core.text import format_bytes, format_count
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import NotFound, PalinurusError, StateLocked
 from palinurus.gateway import token
@@ -135,7 +135,7 @@ def check_database(case: DoctorCase) -> Iterator[DoctorFinding]:
     for line in found:
         yield DoctorFinding("fail", f"database: {line}", "stop the gateway, keep a copy of state.db, restore a backup")
     if not found:
-        rest = f", {waiting} messages wait" if waiting else ""
+        rest = f", {format_count(waiting, 'message')} waiting" if waiting else ""
         yield DoctorFinding("ok", f"database: sound{rest}")
 
 
@@ -300,9 +300,8 @@ def check_prompt_files(case: DoctorCase) -> Iterator[DoctorFinding]:
             what = f"prompt of {agent.id}: {file.name} has {file.raw} characters, {file.injected} are sent"
             yield DoctorFinding("warn", what, "shorten it, or raise agents.defaults.bootstrapMaxChars")
         if report.broken:
-            yield DoctorFinding(
-                "warn", f"prompt of {agent.id}: {report.broken} skills cannot be read", "`pal skills check`"
-            )
+            broken = format_count(report.broken, "skill")
+            yield DoctorFinding("warn", f"prompt of {agent.id}: {broken} with faults", "`pal skills check`")
         if not cut:
             sizes = ", ".join(f"{file.name} {file.injected}" for file in report.files if file.injected)
             yield DoctorFinding("ok", f"prompt of {agent.id}: {sizes or 'no files'} characters")
@@ -334,7 +333,8 @@ def check_approvals(case: DoctorCase) -> Iterator[DoctorFinding]:
     now = SystemClock().now()
     waiting = [row for row in _kept(case, KIND, ApprovalRow).values() if row.state == "pending" and row.expires > now]
     if waiting:
-        yield DoctorFinding("warn", f"approvals: {len(waiting)} questions wait for an answer", "`pal approvals list`")
+        many = format_count(len(waiting), "question")
+        yield DoctorFinding("warn", f"approvals: {many} waiting for an answer", "`pal approvals list`")
     elif not host.problem:
         yield DoctorFinding("ok", "approvals: nothing waits")
 

@@ -9,7 +9,7 @@ from palinurus import late
 from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
 from palinurus.cli.fleet import SKEW
 from palinurus.clock import SystemClock
-from palinurus.core.text import format_span
+from palinurus.core.text import format_count, format_span
 from palinurus.errors import PalinurusError
 from palinurus.store.fleet import OLDEST, FleetReport, ServerHealth
 
@@ -35,7 +35,8 @@ def check_fleet(case: DoctorCase) -> Iterator[DoctorFinding]:
     bad = [*_judge_nodes(report, health.known)]
     yield from bad
     if not bad:
-        yield DoctorFinding("ok", f"fleet: {len(report.nodes)} nodes, tables of version {report.version}")
+        nodes = format_count(len(report.nodes), "node")
+        yield DoctorFinding("ok", f"fleet: {nodes}, tables of version {report.version}")
 
 
 class _ServerRule(NamedTuple):
@@ -100,5 +101,5 @@ def _judge_nodes(report: FleetReport, known: int) -> Iterator[DoctorFinding]:
             what = f"fleet: the clock of {node.id} is {format_span(abs(node.skew) / 1000)} off the database's"
             yield DoctorFinding("warn", what, "let NTP set it")
     for one in report.unserved:
-        what = f"fleet: {one.waiting} messages wait for the agent {one.agent}, which no node serves"
+        what = f"fleet: {format_count(one.waiting, 'message')} waiting for the agent {one.agent}, which no node serves"
         yield DoctorFinding("warn", what, "start the node that has its workspace, or name it in store.serves elsewhere")

@@ -147,7 +147,7 @@ async def _life(
         gc.unfreeze()  # what was loaded has not been looked through yet
         gc.collect()
         gc.freeze()
-        gc.set_threshold(20_000, 20, 20)
+        gc.set_threshold(4_000, 10, 5)
         proving = asyncio.ensure_future(_proved(loaded, clock))
         after = await _reason(app, loaded, environ, clock, stop=stop)
         told = app.settings.gateway

@@ -30,6 +30,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.sections.policy import find_key_source
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import KeyLocator, ToolVerdict, describe_tool_verdict, explain_tool_verdict
+from palinurus.core.text import format_count
 from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model, Prompt
@@ -125,7 +126,7 @@ def build_policy_message(asked: argparse.Namespace) -> Inbound:
 def format_tools(seen: PlanPreview) -> list[str]:
     """Every tool, the offered ones first."""
     offered = seen.verdict.offered
-    lines = [f"{len(offered)} tools for {_line(seen)}:", *(f"  {name}" for name in offered)]
+    lines = [f"{format_count(len(offered), 'tool')} for {_line(seen)}:", *(f"  {name}" for name in offered)]
     hidden = seen.verdict.hidden
     if hidden:
         lines += ["kept away:", *(f"  {name}: {why}" for name, why in hidden.items())]

@@ -21,6 +21,7 @@ from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
+from palinurus.core.text import format_count
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 
 DIFFERS = 1  # exit code
@@ -127,7 +128,7 @@ def _replay_all(home: str, world: ReplayWorld, asked: argparse.Namespace) -> int
             line = f"{item}: same" if verdict.same else view.format_verdict(verdict)
         if not asked.json:
             print(strip_controls(line), flush=True)
-    summary = f"{sum(counts.values())} runs: " + ", ".join(f"{n} {name}" for name, n in counts.items())
+    summary = f"{format_count(sum(counts.values()), 'run')}: " + ", ".join(f"{n} {name}" for name, n in counts.items())
     print(to_json({"counts": counts, "runs": told}) if asked.json else summary)
     return 0 if counts["same"] == sum(counts.values()) else DIFFERS
 
@@ -136,7 +137,8 @@ def _branch(home: str, tape: Tape, world: ReplayWorld, asked: argparse.Namespace
     """Another end of the same run. Its tape is kept beside the first one's. Exit code 0 once there is one."""
     start = 1 if asked.start is None else asked.start
     if not 1 <= start <= max(1, len(tape.calls)):
-        raise BadRequest(f"--from {start}: the run has {len(tape.calls)} steps", fix="`pal diff last last` shows them")
+        has = format_count(len(tape.calls), "step")
+        raise BadRequest(f"--from {start}: the run has {has}", fix="`pal diff last last` shows them")
     words = ""
     if asked.prompt:
         try:

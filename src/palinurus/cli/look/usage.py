@@ -1,55 +1,25 @@
-"""`pal usage`: what was used and what it cost, from the ledger. Reads; changes nothing. Unpriced is not free."""
+"""`pal usage`: what was used and what it cost, from the ledger of this home or of the gateway elsewhere. Reads; changes
+nothing."""
 
 from __future__ import annotations
 
-import datetime
 import os
 import sys
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from palinurus.cli.args import CommandParser, parse_since, to_json
+from palinurus.cli.reach.elsewhere import find_elsewhere
+from palinurus.cli.reach.gateway import call_gateway
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config import paths
+from palinurus.config.settings import Settings
 from palinurus.errors import NotFound
 from palinurus.providers.prices import load_prices
+from palinurus.services.usage import GROUPS, UsageReportLine, build_usage_report
 from palinurus.store.factory import open_reader
-from palinurus.store.port import UsageRow
-
-
-class UsageReportLine(msgspec.Struct, rename="camel"):
-    """The sum of some calls. `cost` counts the priced ones; None when none was."""
-
-    name: str
-    calls: int = 0
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: float | None = None
-    unpriced: int = 0  # calls
-
-    def add(self, entry: UsageRow) -> None:
-        self.calls += 1
-        self.input += entry.input
-        self.output += entry.output
-        self.cache_read += entry.cache_read
-        self.cache_write += entry.cache_write
-        if entry.cost is None:
-            self.unpriced += 1
-        else:
-            self.cost = (self.cost or 0.0) + entry.cost
-
-
-GROUPS: dict[str, Callable[[UsageRow], str]] = {
-    "model": lambda e: f"{e.provider}/{e.model}",
-    "session": lambda e: e.session,
-    "agent": lambda e: e.agent,
-    "day": lambda e: datetime.datetime.fromtimestamp(e.at / 1000).astimezone().date().isoformat(),
-}
 
 
 def run_usage(argv: list[str]) -> int:
@@ -60,31 +30,28 @@ def run_usage(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
     start = parse_since(options.since, SystemClock().now())
-    try:
-        with open_reader(paths.find_home(os.environ)) as reader:
-            entries = reader.list_usage(start)
-    except NotFound:
-        entries = []
-    told = build_usage_report(entries, options.by, start)
+    far = find_elsewhere(os.environ)
+    told = _ask(far, options.by, start) if far is not None else _read(options.by, start)
     text = to_json(told, pretty=True) if options.json else format_usage(told)
     sys.stdout.write(text + "\n")
     return 0
 
 
-def build_usage_report(entries: Iterable[UsageRow], by: str, start: int) -> dict[str, Any]:
-    """Lines in the order of what they cost, then of what they used; days in their own order."""
-    lines: dict[str, UsageReportLine] = {}
-    total = UsageReportLine("total")
-    for entry in entries:
-        name = GROUPS[by](entry)
-        lines.setdefault(name, UsageReportLine(name)).add(entry)
-        total.add(entry)
-    ordered = list(lines.values())
-    if by == "day":
-        ordered.sort(key=lambda line: line.name)
-    else:
-        ordered.sort(key=lambda line: (-(line.cost or 0.0), -(line.input + line.output), line.name))
-    return {"since": start, "by": by, "lines": ordered, "total": total, "pricesAsOf": load_prices().as_of}
+def _read(by: str, start: int) -> dict[str, Any]:
+    """From the ledger of this home."""
+    try:
+        with open_reader(paths.find_home(os.environ)) as reader:
+            entries = reader.list_usage(start)
+    except NotFound:
+        entries = []
+    return build_usage_report(entries, by, start, load_prices().as_of)
+
+
+def _ask(far: Settings, by: str, start: int) -> dict[str, Any]:
+    """From the gateway elsewhere."""
+    told = call_gateway(far, "usage.report", {"sinceMs": start, "by": by})
+    lines = [msgspec.convert(line, UsageReportLine) for line in told["lines"]]
+    return {**told, "lines": lines, "total": msgspec.convert(told["total"], UsageReportLine)}
 
 
 def format_usage(told: dict[str, Any]) -> str:

@@ -12,8 +12,11 @@ from typing import Any
 
 from palinurus.cli.args import CommandParser, read_session_key, to_json
 from palinurus.cli.main import PARTS, load_part, main
+from palinurus.cli.reach.elsewhere import find_elsewhere, refuse_elsewhere
+from palinurus.cli.reach.gateway import call_gateway
 from palinurus.cli.render import strip_controls
 from palinurus.config.paths import find_home
+from palinurus.config.settings import Settings
 from palinurus.core.types.card import CARD, read_cards
 from palinurus.errors import BadRequest, NotFound
 from palinurus.services.why import TOPICS, RunFacts, collect_run_facts, describe_run, format_why
@@ -29,15 +32,56 @@ def run_trace(argv: list[str]) -> int:
     parser.add_argument("id", nargs="?", default="", help="the message's id, or the beginning of it (the last one)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args(argv)
-    with open_reader(find_home(os.environ)) as reader:
-        row = reader.item(args.id) if args.id else next(iter(reader.items(limit=1)), None)
-        if row is None and not args.id:
-            raise NotFound("no message has been accepted yet", fix='pal agent -m "hello"')
-        if row is None:
-            raise NotFound(f"no message, or more than one, has an id that begins with {args.id!r}", fix=_recent(reader))
-        steps = list_steps(reader.trace(row.id))
+    far = find_elsewhere(os.environ)
+    row, steps = _ask_trace(far, args.id) if far is not None else _read_trace(args.id)
     print(to_json(describe_trace(row, steps)) if args.json else format_trace(row, steps))
     return 0
+
+
+def _read_trace(ident: str) -> tuple[InboxRow, list[TraceStep]]:
+    """From the store of this home."""
+    with open_reader(find_home(os.environ)) as reader:
+        row = reader.item(ident) if ident else next(iter(reader.items(limit=1)), None)
+        if row is None and not ident:
+            raise NotFound("no message has been accepted yet", fix='pal agent -m "hello"')
+        if row is None:
+            raise NotFound(f"no message, or more than one, has an id that begins with {ident!r}", fix=_recent(reader))
+        return row, list_steps(reader.trace(row.id))
+
+
+def _ask_trace(far: Settings, ident: str) -> tuple[InboxRow, list[TraceStep]]:
+    """From the gateway elsewhere."""
+    item = ident or _ask_why(far, "")["item"]
+    told = call_gateway(far, "runs.trace", {"item": item})
+    row = InboxRow(
+        told["item"], "", told["sessionKey"], told["lane"], body=b"", at=told["acceptedAt"], state=told["state"],
+        outcome=told["outcome"], note="", attempts=told["attempts"], absorbed_by=told["absorbedBy"] or "",
+    )  # fmt: skip
+    steps = [TraceStep(row.id, line["at"], line["kind"], _tell_step(line)) for line in told["timeline"]]
+    return row, steps
+
+
+def _tell_step(line: dict[str, Any]) -> str:
+    if line["kind"] != "model":
+        return str(line["detail"])
+    return f"{line['detail']}, {line['ms']} ms, {line['input']} in, {line['output']} out"
+
+
+def _ask_why(far: Settings, text: str) -> dict[str, Any]:
+    """What the gateway elsewhere has on file about the message that is meant. Raises NotFound, BadRequest."""
+    if text in LAST:
+        rows = call_gateway(far, "sessions.list", {"limit": 1})["sessions"]
+        if not rows:
+            raise NotFound("no message has been accepted yet", fix="`pal chat` starts a conversation")
+        where = {"sessionKey": rows[0]["key"]}
+    else:
+        try:
+            found = call_gateway(far, "runs.trace", {"item": text})
+            where = {"sessionKey": found["sessionKey"], "item": found["item"]}
+        except BadRequest:  # no message is called so: perhaps a session is
+            where = {"sessionKey": str(read_session_key(text))}
+    told: dict[str, Any] = call_gateway(far, "chat.why", {**where, "facts": True})
+    return told
 
 
 def list_steps(written: Sequence[TraceStep]) -> list[TraceStep]:
@@ -127,6 +171,9 @@ def run_why(argv: list[str]) -> int:
     asked = parser.parse_args(argv)
     if asked.what in ELSEWHERE:
         return main([*ELSEWHERE[asked.what], *asked.name, *(["--json"] if asked.json else [])])
+    far = find_elsewhere(os.environ)
+    if asked.what == "cache" and far is not None:
+        raise refuse_elsewhere(far, "why cache", "pal why, which tells how much of a prompt was read from the cache")
     if asked.what == "cache":
         show: Any = load_part(PARTS["cache"])
         return int(show(asked.name[0] if asked.name else "", as_json=asked.json))
@@ -134,7 +181,8 @@ def run_why(argv: list[str]) -> int:
     tool = words.pop(0) if topic == "tool" and words else ""
     if len(words) > 1:
         raise BadRequest(f"{words[1]!r}: one message at a time", fix="`pal why --help`")
-    told = describe_run(_gather(find_home(os.environ), words[0] if words else ""))
+    text = words[0] if words else ""
+    told = _ask_why(far, text) if far is not None else describe_run(_gather(find_home(os.environ), text))
     print(to_json(told) if asked.json else strip_controls(format_why(told, topic, tool)))
     return 0
 

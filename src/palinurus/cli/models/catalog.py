@@ -15,8 +15,11 @@ from typing import Any
 from palinurus.cli import main
 from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
 from palinurus.cli.models import choose, pull, thinking
+from palinurus.cli.reach.elsewhere import find_elsewhere, refuse_elsewhere
+from palinurus.cli.reach.gateway import call_gateway
 from palinurus.clock import SystemClock
 from palinurus.config import load, paths
+from palinurus.config.settings import Settings
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.errors import NotFound
 from palinurus.providers import VENDORS, credentials
@@ -75,7 +78,10 @@ PARTS: dict[str, Callable[[list[str]], int]] = {
 
 def run_models(argv: list[str]) -> int:
     """Exit code 0; raises PalinurusError when the config cannot be read."""
+    far = find_elsewhere(os.environ)
     if argv and argv[0] in PARTS:
+        if far is not None and not {"-h", "--help"} & set(argv):
+            raise refuse_elsewhere(far, f"models {argv[0]}", "models list, models status; the page, under Models")
         return PARTS[argv[0]](argv[1:])
     parser = CommandParser("models", "Models and their providers.")
     parser.add_argument(
@@ -90,14 +96,37 @@ def run_models(argv: list[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
-    environ = os.environ
-    catalog = load_catalog(environ)
-    told = list_models(catalog) if options.what == "list" else describe_providers(catalog)
+    if far is not None:
+        told = _ask_models(far) if options.what == "list" else _ask_providers(far)
+    else:
+        catalog = load_catalog(os.environ)
+        told = list_models(catalog) if options.what == "list" else describe_providers(catalog)
     if options.json:
         sys.stdout.write(to_json(told, pretty=True) + "\n")
     else:
         sys.stdout.write((_lines if options.what == "list" else _report)(told) + "\n")
     return 0
+
+
+def _ask_models(far: Settings) -> dict[str, Any]:
+    """As `list_models`, of the gateway elsewhere."""
+    default = _ask_default(far)
+    shown = call_gateway(far, "models.list", {})["models"]
+    keys = [f"{model['provider']}/{model['id']}" for model in shown]
+    return {"models": [{**m, "key": key, "default": key == default} for key, m in zip(keys, shown, strict=True)]}
+
+
+def _ask_providers(far: Settings) -> dict[str, Any]:
+    """As `describe_providers`; addresses and sign-ins stay there."""
+    known = call_gateway(far, "models.authStatus", {})["providers"]
+    providers = [{"id": one["provider"], "baseUrl": "", "key": one["source"] or "not needed"} for one in known]
+    nothing: dict[str, Any] = {"problem": "", "fallbacks": [], "ollama": [], "signIns": []}
+    return {"default": _ask_default(far), "providers": providers, **nothing}
+
+
+def _ask_default(far: Settings) -> str:
+    told = call_gateway(far, "agents.list", {})
+    return next((str(one["model"]["primary"]) for one in told["agents"] if one["id"] == told["defaultId"]), "")
 
 
 def load_catalog(environ: Mapping[str, str]) -> Catalog:

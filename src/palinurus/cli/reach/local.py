@@ -22,8 +22,6 @@ from palinurus.core.types.inbound import AnswerForm, Inbound, Sender, Target, Tu
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.late import load_beside
-from palinurus.providers.catalog import DEMO_REF
 from palinurus.services.approvals import ApprovalRow
 from palinurus.tools.commands.environ import hide_process
 from palinurus.workspace import bootstrap
@@ -60,8 +58,6 @@ async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clo
         patient = msgspec.structs.replace(loaded.settings.mcp, wait=PATIENCE)
         loaded = msgspec.structs.replace(loaded, settings=msgspec.structs.replace(loaded.settings, mcp=patient))
     app = build_app(loaded, environ, clock)
-    if run and app.catalog.default(loaded.settings.agents[loaded.settings.default_agent]).ref != DEMO_REF:
-        load_beside("aiohttp.client")  # a model is about to be called
     try:
         await (app.start() if run else app.open())
     except BaseException:

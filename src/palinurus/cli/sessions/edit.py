@@ -16,6 +16,7 @@ from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
 from palinurus.cli.sessions.access import find_session, warn_unreadable
 from palinurus.clock import SystemClock
+from palinurus.core.text import format_count
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.sessions import files, tree
 from palinurus.sessions.record import SessionRecord
@@ -55,7 +56,7 @@ def import_session(home: str, asked: argparse.Namespace) -> None:
     with open(asked.file, "rb") as handle:
         params = {"key": str(key), "data": handle.read()}
     done = _change("import", "sessions.import", params, str(key))
-    print(f"imported {len(transcript.messages())} messages into {key} ({done['path']})")
+    print(f"imported {format_count(len(transcript.messages()), 'message')} into {key} ({done['path']})")
     warn_unreadable(transcript)
 
 
@@ -63,7 +64,7 @@ def rewind_session(home: str, asked: argparse.Namespace) -> None:
     """Go back to an entry; what came after it stays in the tree."""
     key = str(find_session(home, asked.key).key)
     done = _change("rewind", "sessions.rewind", {"key": key, "entry": asked.entry}, key)
-    print(f"{key} goes on from {asked.entry} ({done['messages']} messages)")
+    print(f"{key} goes on from {asked.entry} ({format_count(done['messages'], 'message')})")
 
 
 def label_entry(home: str, asked: argparse.Namespace) -> None:

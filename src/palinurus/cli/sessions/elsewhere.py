@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from palinurus.cli.args import read_session_key, to_json
+from palinurus.cli.reach.elsewhere import refuse_elsewhere
 from palinurus.cli.reach.gateway import call_gateway
-from palinurus.cli.reach.http import find_gateway_address
 from palinurus.cli.render import strip_controls
 from palinurus.config.settings import Settings
-from palinurus.errors import BadRequest
 from palinurus.sessions.entries import to_iso
 
 Ask = Callable[[str, dict[str, Any]], Any]
@@ -24,11 +23,7 @@ def run_elsewhere(settings: Settings, asked: argparse.Namespace) -> None:
     """Raises BadRequest for what cannot be done from here, Unauthorized, GatewayUnreachable."""
     run = _VERBS.get(asked.what)
     if run is None:
-        where = find_gateway_address(settings).url
-        raise BadRequest(
-            f"`pal sessions {asked.what}` works on files of the gateway, which is elsewhere ({where})",
-            fix=f"do it on that machine; from here: {', '.join(_VERBS)}",
-        )
+        raise refuse_elsewhere(settings, f"sessions {asked.what}", ", ".join(_VERBS))
     run(lambda method, params: call_gateway(settings, method, params), asked)
 
 

@@ -26,7 +26,7 @@ from palinurus.cli.tui.terminal import UserShell
 from palinurus.clock import Clock
 from palinurus.config.sections.browser import TerminalLook
 from palinurus.core.policy.modes import ABOUT
-from palinurus.core.text import cut_line, format_span, format_tokens
+from palinurus.core.text import cut_line, format_count, format_span, format_tokens
 from palinurus.core.types.approval import PermissionMode
 
 MODES: tuple[PermissionMode, ...] = ("default", "acceptEdits", "full", "plan", "ask")  # as Shift-Tab goes through them
@@ -267,7 +267,7 @@ class ScreenActions(App[None]):
         restored = await errands.restore_files(self.remote, items) if items else []
         if await errands.rewind(self.remote, errands.get_entry(message)):
             self.composer.set(errands.read_said(message))
-            files = f" {len(restored)} files are as they were: {', '.join(restored[:8])}." if restored else ""
+            files = f" {format_count(len(restored), 'file')} put back: {', '.join(restored[:8])}." if restored else ""
             await self.tell(f"Back to before this message; what was said since is kept as a branch.{files}")
 
     async def action_retry(self) -> None:
@@ -311,7 +311,7 @@ class ScreenActions(App[None]):
         elif self.clipboard:
             self.composer.add(self.clipboard)
         else:
-            self.notify("no picture in the clipboard (kitty, wl-paste, xclip or pngpaste reads it)")
+            self.notify("no picture in the clipboard (kitty, wl-paste, xclip or a Mac's own programs read it)")
 
     async def add_note(self, text: str) -> None:
         """A line for the agent's memory."""

@@ -70,6 +70,8 @@ class ChatScreen(ScreenActions):
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
         self.remote = ScreenSession(start.enter, start.session, start.model, clock, tell=self._told)
         self.remote.folder = start.folder
+        self.register_theme(style.DARK)
+        self.register_theme(style.LIGHT)
         self.theme = style.choose_theme(start.look.theme, self.available_themes, light=start.light)
         self._profile = find_profile(os.path.dirname(start.history))
         self._warned = self._escaped = -AGAIN  # when Ctrl-C, when Esc was pressed

@@ -21,6 +21,7 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from palinurus.cli.render import strip_controls
+from palinurus.core.text import format_count
 
 # One list to choose from, with a filter: models, levels, sessions. What is chosen is handed back; nothing is done.
 
@@ -220,7 +221,7 @@ class QuestionCard(Static, can_focus=True):
         if question is None:
             return
         lines = question.body.split("\n")
-        cut = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []
+        cut = [f"… {format_count(len(lines) - LINES, 'line')} more"] if len(lines) > LINES else []
         body = "\n".join([*question.facts, *(f"  {line}" for line in (*lines[:LINES], *cut))])
         why = f"\n{question.why}" if question.why else ""
         keys = "   ".join(_WORDS[word] for word in question.allowed if word in _WORDS)

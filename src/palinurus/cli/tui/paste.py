@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from palinurus.core.text import format_count
 from palinurus.files import read_plain_file
 from palinurus.patterns import compile_late
 
@@ -21,12 +22,15 @@ BYTES = 20 * 1024 * 1024  # of a picture; the gateway takes no more
 SECONDS = 3.0  # for the program that reads the clipboard
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-# Who reads the clipboard of this machine, where the variable is set. Terminals do not hand pictures over.
+# Who reads the clipboard of this machine, where the variable is set. Of terminals only kitty hands pictures over; on a
+# Mac the last one does, in iTerm2 and elsewhere.
 READERS = (
     ("WAYLAND_DISPLAY", "wl-paste", ("--no-newline", "--type", "image/png")),
     ("DISPLAY", "xclip", ("-selection", "clipboard", "-t", "image/png", "-o")),
     ("TERM_PROGRAM", "pngpaste", ("-",)),
+    ("TERM_PROGRAM", "osascript", ("-e", "the clipboard as «class PNGf»")),
 )
+_HEX = compile_late(rb"data PNGf((?:[0-9A-F]{2})+)\xc2\xbb")  # how osascript prints it
 
 
 class PasteShelf:
@@ -41,7 +45,7 @@ class PasteShelf:
         lines = text.count("\n") + 1
         if lines <= LINES and len(text) <= CHARS:
             return text
-        mark = f"[pasted {len(self._texts) + 1}: {lines} lines, {len(text)} characters]"
+        mark = f"[pasted {len(self._texts) + 1}: {format_count(lines, 'line')}, {format_count(len(text), 'character')}]"
         self._texts[mark] = text
         return mark
 
@@ -105,6 +109,8 @@ async def read_clipboard_picture(environ: Mapping[str, str]) -> bytes:
         except TimeoutError:
             child.kill()
             continue
+        if not data.startswith(b"\x89PNG") and (found := _HEX.search(data[: 3 * BYTES])):
+            data = bytes.fromhex(found[1].decode())
         if child.returncode == 0 and data.startswith(b"\x89PNG"):
             return data
     return b""

@@ -90,15 +90,16 @@ def _tell_mode(facts: StatusBarFacts) -> str:
 
 
 # Name -> what it says and how it looks; as they are ordered unless the configuration says otherwise.
+# With a terminal's own colours the line is dim, and a colour that is dim, too, can hardly be read.
 PARTS: Mapping[str, tuple[Callable[[StatusBarFacts], str], str]] = {
-    "state": (_tell_state, "$warning"),
-    "keys": (lambda f: f.keys, "bold"),
-    "tasks": (lambda f: f"{f.tasks} in the background (F2)" if f.tasks else "", "$warning"),
-    "mode": (_tell_mode, "$accent"),
-    "session": (format_place, "bold"),
+    "state": (_tell_state, "$warning not dim"),
+    "keys": (lambda f: f.keys, "bold not dim"),
+    "tasks": (lambda f: f"{f.tasks} in the background (F2)" if f.tasks else "", "$warning not dim"),
+    "mode": (_tell_mode, "$accent not dim"),
+    "session": (format_place, "bold not dim"),
     "folder": (lambda f: f.folder, ""),
     "branch": (lambda f: f"⎇ {f.branch}" if f.branch else "", ""),
-    "model": (lambda f: format_model(f.row), "$primary"),
+    "model": (lambda f: format_model(f.row), "$primary not dim"),
     "think": (lambda f: f"think {format_level(f.row)}" if format_model(f.row) else "", ""),
     "context": (_tell_context, ""),
     "cost": (lambda f: format_cost(f.cost) if f.cost else "", ""),

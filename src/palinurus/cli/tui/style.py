@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from textual.theme import Theme
+
 from palinurus.cli.tui.early import EarlyPrompt
 
 CSS = """
 Screen { layers: base; }
 #log { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
 #log > * { margin: 0 0 1 0; height: auto; width: 1fr; }
-#log .user { background: $boost; padding: 0 1; }
+#log .user { background: $panel; padding: 0 1; }
 #log .words { padding: 0; }
 #log .words Static { height: auto; width: 1fr; text-wrap: nowrap; text-overflow: clip; }
 #log .thought { color: $text-muted; padding: 0 1; }
@@ -20,7 +22,7 @@ Screen { layers: base; }
 #log .found { border-left: thick $warning; }
 #plan { height: auto; max-height: 9; padding: 0 1; border-top: solid $primary; display: none; }
 #card { height: auto; max-height: 14; border: round $warning; padding: 0 1; }
-#card:focus { border: heavy $warning; background: $boost; }
+#card:focus { border: heavy $warning; background: $panel; }
 #composer { height: auto; max-height: 18; border-top: solid $primary; }
 #offers { height: auto; max-height: 8; display: none; background: $panel; }
 ComposerBox { height: auto; max-height: 8; padding: 0 1; background: transparent; }
@@ -32,6 +34,7 @@ Picker, TaskPanel { align: center middle; }
 #picker #title { text-style: bold; }
 #picker #choices { height: auto; max-height: 14; text-wrap: nowrap; text-overflow: ellipsis; }
 #picker #text { height: auto; max-height: 12; overflow-y: auto; border-top: solid $primary; display: none; }
+ComposerBox .text-area--placeholder { color: $text-muted; }
 Screen:ansi #log .user { text-style: bold; }
 Screen:ansi ComposerBox .text-area--placeholder { text-style: dim; }
 Screen:ansi #log .thought, Screen:ansi #log .note, Screen:ansi #log .told, Screen:ansi #status { text-style: dim; }
@@ -56,10 +59,19 @@ F2             what goes on in the background: stop it, see its log
 #note          write a line into the agent's memory
 Ctrl-C, Ctrl-D stop, clear, leave"""
 
+# Letters of every colour have at least 4.5 times the light of what they stand on, or a part of it (a test counts).
+DARK = Theme(
+    "pal-dark", "#4FA8F0", "#9CC4E8", "#FEA62B", "#F07A8C", "#4EBF71", "#FEA62B",
+    foreground="#E0E0E0", background="#121212", surface="#1E1E1E", panel="#20272E",
+)  # fmt: skip
+LIGHT = Theme(
+    "pal-light", "#00518F", "#35506B", "#7A5300", "#A8152F", "#15692F", "#8A4600",
+    foreground="#1C1C1C", background="#FAFAFA", surface="#F0F0F0", panel="#E6E8EA", dark=False,
+)  # fmt: skip
 # What people call them -> Textual's names. auto and 16 are the terminal's own colours on its own background.
 THEMES: Mapping[str, str] = {
-    "dark": "textual-dark",
-    "light": "textual-light",
+    "dark": DARK.name,
+    "light": LIGHT.name,
     "16": "ansi-dark",
     "16-light": "ansi-light",
 }

@@ -53,7 +53,10 @@ def make_driver(early: EarlyPrompt, replies: ClipboardReplies) -> type[LinuxDriv
                 for event in (*(parser.feed(text) if text else ()), *parser.tick()):
                     self.process_message(event)
                 ready = select.select([self.fileno], [], [], LISTEN)[0]
-                text = replies.feed(decode(os.read(self.fileno, 4096))) if ready else ""
+                data = os.read(self.fileno, 4096) if ready else b""
+                if ready and not data:
+                    return  # the terminal is gone, and would say so for ever
+                text = replies.feed(decode(data)) if data else ""
 
     return TakingDriver
 

@@ -104,6 +104,8 @@ def _describe(name: str, where: str, parsers: list[argparse.ArgumentParser]) -> 
 
 
 def _read_options(node: CompletionNode, parser: argparse.ArgumentParser) -> CompletionNode:
+    if isinstance(parser, CommandParser):
+        parser.offer_json()
     for action in parser._actions:
         if action.help == argparse.SUPPRESS or isinstance(action, argparse._SubParsersAction):
             continue

@@ -29,6 +29,7 @@ from palinurus.cli.upkeep import versions
 from palinurus.cli.upkeep.completion import WRITERS, locate_completion
 from palinurus.clock import SystemClock
 from palinurus.config import paths
+from palinurus.core.text import format_count
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.store.sqlite.database import NAME, to_state_error
 from palinurus.store.sqlite.lock import take_lock
@@ -189,7 +190,7 @@ def run_reset(argv: list[str]) -> int:
             _empty(home)
         else:
             if asked.sessions:
-                print(f"{_forget_conversations(home)} messages that waited or ran are gone with them")
+                print(f"gone with them: {format_count(_forget_conversations(home), 'message')} that waited or ran")
             for path, _ in plan.goes:
                 if os.path.basename(path) != NAME:
                     _remove(path)

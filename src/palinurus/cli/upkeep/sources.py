@@ -11,6 +11,7 @@ import msgspec
 
 from palinurus.cli.upkeep import versions
 from palinurus.cli.upkeep.versions import Installation, KeptVersion
+from palinurus.core.text import format_count
 from palinurus.errors import NotFound, PalinurusError
 from palinurus.plugins.checkout import run_git
 
@@ -48,7 +49,7 @@ def _find_newer(here: Installation) -> UpdateSource | None:
         ask_git(here, "fetch", "--quiet")
         commit = ask_git(here, "rev-parse", "--verify", "--quiet", "@{upstream}")
         count = int(ask_git(here, "rev-list", "--count", f"HEAD..{commit}"))
-        return UpdateSource(f"{commit[:12]} ({count} commits)", commit=commit) if count else None
+        return UpdateSource(f"{commit[:12]} ({format_count(count, 'commit')})", commit=commit) if count else None
     if not here.source or not os.path.isdir(here.source):
         raise NotFound("nobody wrote down where this came from", fix="`pal update --to WHEEL` or a folder of wheels")
     wheel = versions.find_wheel(here.source)

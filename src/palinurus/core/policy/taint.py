@@ -104,10 +104,12 @@ def join_taint(taint: Taint, new: Iterable[str]) -> Taint:
     return tuple(dict.fromkeys((*first, *merged)))[: max(KEPT, len(first))]
 
 
-def collect_taint(messages: Iterable[Message]) -> Taint:
-    """What these messages bring along."""
+def collect_taint(messages: Iterable[Message], before: Taint = ()) -> Taint:
+    """What these messages bring along, besides what was there before them: as if all had been looked at together."""
     said = (m.source or _find_pasted(m) for m in messages if isinstance(m, (UserMessage, ToolResult)))
-    return join_taint((), (one for text in said for one in text.split(SEPARATOR) if get_source_kind(one) not in OURS))
+    return join_taint(
+        before, (one for text in said for one in text.split(SEPARATOR) if get_source_kind(one) not in OURS)
+    )
 
 
 def _find_pasted(message: UserMessage | ToolResult) -> str:

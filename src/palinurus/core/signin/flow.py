@@ -236,8 +236,8 @@ class CodeFlow(TokenFlow):
         self.shown = ShownCode(f"{row.authorize_url}{joint}{urlencode(asked, quote_via=quote)}", kind="browser")
 
     def take_redirect(self, address: str) -> str:
-        """Where the browser was sent to, whole or only its query. "" if it is ours; else why not, and nothing changes:
-        anybody can knock at that address."""
+        """Where the browser was sent to, whole or only its query. "" if it is ours; else why not. Who does not know
+        our state changes nothing: anybody can knock at that address."""
         text = address.strip().strip("\"'<>")
         query = urlsplit(text).query or text.partition("?")[2] or text
         found = {name: values[0] for name, values in parse_qs(query).items()}
@@ -246,10 +246,12 @@ class CodeFlow(TokenFlow):
         if found.get("state") != self._state:
             return "this belongs to another sign-in (state): begin again, or use the newest page"
         silent = "" if self.row.names_issuer else self.row.issuer
-        if self.row.issuer and found.get("iss", silent) != self.row.issuer:
-            return "another server than the one we asked has sent this (iss)"
         if self.done is not None or self.ask is not None:
             return ""
+        if self.row.issuer and found.get("iss", silent) != self.row.issuer:
+            why = "another server than the one we asked has sent this (iss)"
+            self._end(SignInFailure(why))
+            return why
         if "error" in found:
             self._end(SignInFailure(_tell(found) or "the sign-in was refused"))
         else:

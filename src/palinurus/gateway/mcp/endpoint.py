@@ -22,8 +22,11 @@ from palinurus.gateway import http
 from palinurus.gateway.auth import narrow_scopes
 from palinurus.gateway.http import HttpFault, RouteRequest, read_body
 from palinurus.gateway.limits import KEEPALIVE
+from palinurus.gateway.mcp.envelope import STATELESS, is_stateless
 from palinurus.gateway.mcp.face import INVALID_REQUEST, PARSE_ERROR, VERSIONS, McpFace, Params
-from palinurus.gateway.mcp.session import McpSession, McpSessions, McpStream
+from palinurus.gateway.mcp.modern import handle_stateless
+from palinurus.gateway.mcp.session import McpSession, McpSessions
+from palinurus.gateway.mcp.stream import McpStream
 from palinurus.gateway.rpc import ADMIN, WRITE, ClientDescription, ConnectedClient, MethodCall, MethodError, serve_call
 from palinurus.gateway.ws.frames import encode_json
 from palinurus.plugins.peer import find_mcp_peer
@@ -59,21 +62,33 @@ class _Inside:
 
 async def handle_mcp(visit: RouteRequest) -> StreamResponse | HttpFault:
     """Answer one request."""
-    version = visit.request.headers.get("MCP-Protocol-Version", VERSIONS[0])
-    if version not in VERSIONS:
-        return _refuse(INVALID_REQUEST, f"MCP-Protocol-Version: one of {', '.join(VERSIONS)}")
     lowered = narrow_scopes(visit.request.headers, visit.caller.scopes)
     visit = msgspec.structs.replace(visit, caller=msgspec.structs.replace(visit.caller, scopes=lowered))
     sessions = _open_sessions(visit)
+    face = _make_face(visit, sessions)
+    if isinstance(face, Response):
+        return face
+    asked: Any = None
+    version = visit.request.headers.get("MCP-Protocol-Version", "")
+    if visit.request.method == "POST":
+        data = await read_body(visit.request)
+        if isinstance(data, HttpFault):
+            return data
+        try:
+            asked = msgspec.json.decode(data[: BODY + 1])
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return _refuse(PARSE_ERROR, "the body is not JSON")
+        if is_stateless(asked, version):
+            return await handle_stateless(visit, sessions, face, asked)
+    elif version and version not in VERSIONS:
+        status = 405 if version == STATELESS else 400  # there only POST is known
+        return _refuse(INVALID_REQUEST, f"MCP-Protocol-Version: one of {', '.join(VERSIONS)}", status=status)
     named = visit.request.headers.get(SESSION, "")
     session = sessions.find(named, visit.caller) if named else None
     if named and session is None:
         return _refuse(INVALID_REQUEST, "this session is not known (any more): initialize again", status=404)
-    face = _make_face(visit, sessions)
-    if isinstance(face, Response):
-        return face
     if visit.request.method == "POST":
-        return await _take(visit, sessions, session, face)
+        return await _take(visit, sessions, session, face, asked=asked)
     if session is None:
         return _refuse(INVALID_REQUEST, f"{SESSION} is needed: initialize first")
     if visit.request.method == "DELETE":
@@ -107,15 +122,8 @@ def _make_face(visit: RouteRequest, sessions: McpSessions) -> McpFace | Response
 
 
 async def _take(
-    visit: RouteRequest, sessions: McpSessions, session: McpSession | None, face: McpFace
+    visit: RouteRequest, sessions: McpSessions, session: McpSession | None, face: McpFace, asked: Any
 ) -> StreamResponse | HttpFault:
-    data = await read_body(visit.request)
-    if isinstance(data, HttpFault):
-        return data
-    try:
-        asked = msgspec.json.decode(data[: BODY + 1])
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return _refuse(PARSE_ERROR, "the body is not JSON")
     if isinstance(asked, dict) and ("result" in asked or "error" in asked):
         if session is not None:
             session.take_answer(asked)

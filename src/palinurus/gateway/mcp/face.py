@@ -28,6 +28,13 @@ SEND = "sessions_send"
 SHOWN, MESSAGES, COMPLETED = 50, 200, 100  # sessions in the list, messages of one, values of a completion
 SESSION = "session://{key}"
 Params = dict[str, Any]
+CAPABILITIES: Params = {
+    "tools": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "prompts": {"listChanged": True},
+    "completions": {},
+    "logging": {},
+}
 _SCHEMA = {
     "type": "object",
     "properties": {
@@ -41,9 +48,13 @@ _SCHEMA = {
 class McpFault(Exception):
     """An error of the protocol."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.code, self.message = code, message
+        self.code, self.message, self.data = code, message, data
+
+    def describe(self) -> Params:
+        """The `error` of an answer."""
+        return {"code": self.code, "message": self.message, **({"data": self.data} if self.data is not None else {})}
 
 
 class MethodLink(Protocol):
@@ -89,11 +100,9 @@ class McpFace:
 
     async def _initialize(self, params: Params) -> Params:
         wanted = params.get("protocolVersion")
-        can: Params = {"tools": {"listChanged": True}, "resources": {"listChanged": True, "subscribe": True}}
-        can |= {"prompts": {"listChanged": True}, "completions": {}, "logging": {}}
         info = {"name": "palinurus", "version": __version__}
         version = wanted if wanted in VERSIONS else VERSIONS[0]
-        return {"protocolVersion": version, "capabilities": can, "serverInfo": info}
+        return {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": info}
 
     # --- tools ------------------------------------------------------------------------------------------------
 
@@ -129,6 +138,10 @@ class McpFace:
         details = told["output"]["details"]
         own = details.get(MCP_CONTENT) if isinstance(details, dict) else None
         return {"content": own or [_block(block) for block in told["output"]["content"]]}
+
+    async def find_schema(self, name: Any) -> Params:
+        """Of a tool's arguments; {} for one that is not offered."""
+        return next((row["parameters"] for row in await self._readers() if row["id"] == name), {})
 
     async def _readers(self) -> list[Params]:
         """Not those of other MCP servers: whoever wants them connects to them."""
@@ -234,7 +247,8 @@ class McpFace:
             if missing:
                 raise McpFault(INVALID_PARAMS, f"the prompt needs {', '.join(missing)}")
             known = {arg.name for arg in brought.arguments}
-            made = brought.make(**{key: str(value) for key, value in given.items() if key in known})
+            found = brought.make(**{key: str(value) for key, value in given.items() if key in known})
+            made = await found if inspect.isawaitable(found) else found
             return {"description": brought.about, "messages": [_user(made)] if isinstance(made, str) else made}
         row = next((row for row in await self._skills() if row["name"] == name), None)
         if row is None:

@@ -7,12 +7,13 @@ what it said to an agent was on disk before, and goes on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import uuid
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -23,6 +24,8 @@ from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent, ToolStar
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.tool import ToolFailure
 from palinurus.gateway.mcp.face import INTERNAL, INVALID_PARAMS, NO_RESOURCE, VERSIONS, McpFace, McpFault, Params
+from palinurus.gateway.mcp.single import SingleCalls
+from palinurus.gateway.mcp.stream import ANSWER, LEVELS, McpStream
 from palinurus.inbox.message import CONTROL_LANE
 from palinurus.plugins.peer import MCP_PEER, McpLogLevel
 from palinurus.tasks import TaskSet
@@ -32,44 +35,8 @@ log = logging.getLogger(__name__)
 MOST = 100  # sessions
 IDLE = 3600.0  # seconds without a request after which one may be forgotten
 STREAMS = 32  # of a session that are kept for a client that comes back
-KEPT = 1000  # messages of a stream
 FOLLOWED = 1000  # resources that a session is subscribed to
-ANSWER = 600.0  # seconds that a client has to answer us
-LEVELS: tuple[str, ...] = get_args(McpLogLevel)
 LISTS = ("tools/list", "resources/list", "prompts/list")
-
-
-class McpStream:
-    """What is said on one stream, numbered from 1. One connection reads it at a time; the next ends the one before."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.ended = False
-        self.wake = asyncio.Event()
-        self._rows: deque[tuple[int, Params]] = deque(maxlen=KEPT)
-        self._count = 0
-        self._turn = 0
-
-    def say(self, message: Params) -> None:
-        self._count += 1
-        self._rows.append((self._count, {"jsonrpc": "2.0", **message}))
-        self.wake.set()
-
-    def end(self) -> None:
-        self.ended = True
-        self.wake.set()
-
-    def take(self) -> int:
-        """Read from now on: valid while `holds` says so."""
-        self._turn += 1
-        self.wake.set()
-        return self._turn
-
-    def holds(self, turn: int) -> bool:
-        return turn == self._turn
-
-    def since(self, number: int) -> list[tuple[int, Params]]:
-        return [row for row in self._rows if row[0] > number]
 
 
 class _Caller:
@@ -77,6 +44,9 @@ class _Caller:
 
     def __init__(self, session: McpSession, stream: McpStream, token: object) -> None:
         self._session, self._stream, self._token = session, stream, token
+
+    def can(self, ability: str) -> bool:
+        return self._session.can(ability)
 
     def log(self, level: McpLogLevel, text: str) -> None:
         if LEVELS.index(level) >= LEVELS.index(self._session.level):
@@ -89,13 +59,17 @@ class _Caller:
             said |= ({} if total is None else {"total": total}) | ({"message": message} if message else {})
             self._stream.say({"method": "notifications/progress", "params": said})
 
-    async def elicit(self, message: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    async def elicit(self, message: str, schema: Mapping[str, Any], name: str = "") -> dict[str, Any]:
         asked = {"message": message, "requestedSchema": schema}
         return await self._session.ask(self._stream, "elicitation", "elicitation/create", asked)
 
     async def sample(self, messages: Sequence[Mapping[str, Any]], max_tokens: int) -> dict[str, Any]:
         asked = {"messages": list(messages), "maxTokens": max_tokens}
         return await self._session.ask(self._stream, "sampling", "sampling/createMessage", asked)
+
+    async def roots(self) -> list[dict[str, Any]]:
+        found = (await self._session.ask(self._stream, "roots", "roots/list", {})).get("roots")
+        return found if isinstance(found, list) else []
 
     def rest(self) -> None:
         self._stream.take()
@@ -111,6 +85,7 @@ class McpSession:
         self.level: str = "info"
         self.used = 0.0
         self.news = McpStream("0")  # what belongs to no request
+        self.heard = 0  # of it, by who listens without a session
         self.streams: OrderedDict[str, McpStream] = OrderedDict({"0": self.news})
         self.tasks = TaskSet("an MCP request")
         self._can: Mapping[str, Any] = {}
@@ -141,7 +116,7 @@ class McpSession:
         try:
             told: Params = {"result": await self._answer(message["method"], params, face)}
         except McpFault as fault:
-            told = {"error": {"code": fault.code, "message": fault.message}}
+            told = {"error": fault.describe()}
         except asyncio.CancelledError:  # nobody waits for the answer
             stream.end()
             raise
@@ -166,6 +141,20 @@ class McpSession:
         elif method in LISTS:
             self._lists[method] = _digest(told)
         return told
+
+    async def expect(self, wanted: Mapping[str, Any], face: McpFace) -> Params:
+        """What of it the client will be told of (`subscriptions/listen`)."""
+        kept: Params = {}
+        for name in LISTS:
+            word = f"{name.partition('/')[0]}ListChanged"
+            if wanted.get(word) is True:
+                self._lists[name] = _digest(await face.answer(name, {}))
+                kept[word] = True
+        uris = wanted.get("resourceSubscriptions")
+        for uri in uris if isinstance(uris, list) else ():
+            with contextlib.suppress(McpFault):
+                await self._follow(str(uri), face, wanted=True)
+        return {**kept, "resourceSubscriptions": list(self._followed)} if self._followed else kept
 
     async def _follow(self, uri: str, face: McpFace, *, wanted: bool) -> Params:
         if not wanted:
@@ -212,9 +201,12 @@ class McpSession:
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
 
+    def can(self, ability: str) -> bool:
+        return ability in self._can
+
     async def ask(self, stream: McpStream, need: str, method: str, params: Params) -> Params:
         """Its answer. Raises ToolFailure."""
-        if need not in self._can:
+        if not self.can(need):
             raise ToolFailure(f"the MCP client has no {need}")
         ident = f"pal-{uuid.uuid4()}"
         self._asked[ident] = asyncio.get_running_loop().create_future()
@@ -255,6 +247,8 @@ class McpSessions:
         self._steps: dict[str, tuple[Callable[[int, str], None], int]] = {}  # runs -> who is told of its steps
         self._waiting: dict[str, Callable[[int, str], None]] = {}
         self.unfollow: Callable[[], None] = lambda: None
+        self.single = SingleCalls()
+        self.called = asyncio.Event()  # set, and made anew, when a tool was called: it may have changed something
 
     def __len__(self) -> int:
         return len(self._all)
@@ -286,8 +280,14 @@ class McpSessions:
     def close(self) -> None:
         """The gateway stops."""
         self.unfollow()
+        self.single.close()
         for ident in tuple(self._all):
             self.end(ident)
+
+    def stir(self) -> None:
+        """Whoever listens looks again."""
+        self.called.set()
+        self.called = asyncio.Event()
 
     def tell_change(self, uri: str) -> None:
         """Tell all who subscribed to it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta, timezone
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,8 @@ from msgspec import Meta
 from palinurus.core.text import cut_line
 from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import extract_text, project_history
+from palinurus.providers.prices import load_prices
+from palinurus.services.usage import build_usage_report
 from palinurus.services.why import sum_spent
 from palinurus.store.port import UsageRow
 
@@ -53,6 +55,20 @@ class UsageWindow(msgspec.Struct, frozen=True):
     zone: timezone
     start: int
     end: int
+
+
+class UsageReportParams(MethodParams, frozen=True):
+    since_ms: Annotated[int, Meta(ge=0)]
+    by: Literal["model", "session", "agent", "day"] = "model"
+
+
+async def report_usage(call: MethodCall, asked: UsageReportParams) -> dict[str, Any]:
+    """What `pal usage` tells, for one that is on another machine. Ours."""
+    entries = await call.program.store.list_usage(asked.since_ms)
+    made: dict[str, Any] = msgspec.to_builtins(
+        build_usage_report(entries, asked.by, asked.since_ms, load_prices().as_of)
+    )
+    return made
 
 
 async def get_usage_cost(call: MethodCall, asked: UsageSpanParams) -> dict[str, Any]:
@@ -212,6 +228,7 @@ def _zone(asked: UsageSpanParams, now: int) -> timezone:
 
 
 METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("usage.report", READ, UsageReportParams, report_usage),
     GatewayMethod("usage.cost", READ, UsageSpanParams, get_usage_cost),
     GatewayMethod("sessions.usage", READ, SessionUsageParams, get_session_usage, listed=False),
     GatewayMethod("sessions.usage.timeseries", READ, UsageKeyParams, get_usage_series, listed=False),

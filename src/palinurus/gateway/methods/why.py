@@ -182,6 +182,7 @@ def _model(call: UsageRow) -> dict[str, Any]:
 class ChatWhyParams(SessionParams, frozen=True):
     message_id: NonEmpty | None = None
     item: NonEmpty | None = None
+    facts: bool = False  # ours: only what is on file about the run, as `pal why` tells it
 
 
 class RunTraceParams(MethodParams, frozen=True):
@@ -198,6 +199,8 @@ async def explain_chat(call: MethodCall, asked: ChatWhyParams) -> dict[str, Any]
     row = await here.program.store.item(ident) if ident else None
     if row is None or not transcript.entries_of(row.id):
         raise MethodError("nothing is on file about this message")
+    if asked.facts:
+        return describe_run(await load_run_facts(here.program.store, transcript, row))
     return await explain_message(here.program, seen, transcript, row, admin=call.client.may(ADMIN))
 
 

@@ -25,6 +25,12 @@ from palinurus.providers.program import OUTPUT
 from palinurus.providers.transcribe import SoundRecording
 
 FORMATS = ("json", "text", "verbose_json")
+# What would change the answer and nobody here can do; `model` means the configured one.
+UNSERVED = frozenset(
+    "languages temperature stream include timestamp_granularities chunking_strategy keywords"
+    " known_speaker_names known_speaker_references".split()
+)
+ASKS_NOTHING = ("", "0", "0.0", "false")
 OURS = ("", "tts-1", "tts-1-hd", "openclaw", "palinurus")  # names that mean the configured model
 _BOUNDARY = compile_late(r'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
 _NAMED = compile_late(r'\b(name|filename)="([^"\r\n]{0,200})"', re.IGNORECASE)
@@ -52,6 +58,9 @@ async def handle_speech(visit: RouteRequest) -> StreamResponse | HttpFault:
         asked = msgspec.json.decode(data or b"{}", type=_Speech)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
         return http.make_bad_request(f"the body is not understood: {exc}")
+    if asked.instructions or asked.stream_format == "sse":
+        name = "instructions" if asked.instructions else "stream_format"
+        return http.make_bad_request(f"{name} is not supported", name, code="unsupported_parameter")
     if voices is None:
         return HttpFault(503, "there is nobody here who speaks", "api_error", code="no_voice")
     told = {"voice": asked.voice, "speed": str(asked.speed) if asked.speed is not None else ""}
@@ -76,11 +85,18 @@ async def handle_transcription(visit: RouteRequest) -> StreamResponse | HttpFaul
     form = fields.get("response_format") or "json"
     if form not in FORMATS:
         return http.make_bad_request(f"response_format: one of {', '.join(FORMATS)}", "response_format")
+    odd = next(
+        (name for name, value in fields.items() if name.removesuffix("[]") in UNSERVED and value not in ASKS_NOTHING),
+        "",
+    )
+    if odd:
+        return http.make_bad_request(f"{odd} is not supported", odd, code="unsupported_parameter")
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="pal-")
     path = os.path.join(folder, f"{secrets.token_hex(4)}{os.path.splitext(sound.name)[1][:8]}")
     try:
         await asyncio.to_thread(_write, path, sound.data)
-        words = await ears.transcribe(msgspec.structs.replace(sound, path=path))
+        hints = {name: fields.get(name, "") for name in ("language", "prompt")}
+        words = await ears.transcribe(msgspec.structs.replace(sound, path=path, **hints))
     finally:
         await asyncio.to_thread(_remove, folder, path)
     if isinstance(words, ModelFailure):

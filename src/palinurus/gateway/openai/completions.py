@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from aiohttp.web_response import Response
 
 from palinurus.agent.settle import extract_answer
 from palinurus.config.settings import AgentSettings, Settings
@@ -18,7 +17,7 @@ from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_i
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.http import HttpFault, RouteRequest, decode_body, make_bad_request, reply_json
+from palinurus.gateway.http import HttpFault, decode_body, make_bad_request
 from palinurus.gateway.openai.messages import OpenAiConversation, OpenAiMessage, read_conversation
 from palinurus.gateway.port import ModelFinder
 from palinurus.patterns import compile_late, decode_late
@@ -37,7 +36,8 @@ STOPS = 4
 _UNSERVED: dict[str, Any] = {
     "n": 1, "logprobs": False, "top_logprobs": 0, "logit_bias": {}, "presence_penalty": 0, "frequency_penalty": 0,
     "modalities": ["text"], "audio": None, "prediction": None, "web_search_options": None, "function_call": "none",
-    "tool_choice": "auto",
+    "tool_choice": "auto", "verbosity": "medium", "moderation": None, "top_k": None, "min_p": None,
+    "repetition_penalty": 1,
 }  # fmt: skip
 _NOTHING: tuple[Any, ...] = (None, [], {})
 _FINISH = {"length": "length", "max_turns": "length"}  # why a run ended -> OpenAI's word; the rest is "stop"
@@ -88,6 +88,12 @@ class _Body(msgspec.Struct, frozen=True):
     audio: Any = None
     prediction: Any = None
     web_search_options: Any = None
+    verbosity: str | None = None
+    moderation: Any = None
+    top_k: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    parallel_tool_calls: bool | None = None
 
 
 class OpenAiRequest(msgspec.Struct, frozen=True):
@@ -100,6 +106,7 @@ class OpenAiRequest(msgspec.Struct, frozen=True):
     events: bool  # run events are wanted too
     keyed: bool  # the client sent an idempotency key
     background: bool = False  # answered at once; the client comes back for the response
+    single: bool = False  # the client wants one call of its tools at a time
     attached: tuple[Any, ...] = ()  # files of the terminal, as the page sends them: `gateway/attachments.py`
 
 
@@ -162,7 +169,12 @@ def parse_completion(
         push=False,
     )
     usage = body.stream_options is not None and body.stream_options.include_usage
-    return OpenAiRequest(inbound, body.model, bool(body.stream), usage, events=False, keyed=bool(idempotency))
+    return OpenAiRequest(
+        *(inbound, body.model, bool(body.stream), usage),
+        events=False,
+        keyed=bool(idempotency),
+        single=body.parallel_tool_calls is False,
+    )
 
 
 def parse_terminal_turn(
@@ -200,7 +212,8 @@ def _unsupported(body: _Body) -> HttpFault | None:
                 "only function tools with a plain name are supported", "tools", code="unsupported_parameter"
             )
     for name in _UNSERVED:
-        if (value := getattr(body, name)) not in _NOTHING and value != _UNSERVED[name]:
+        value, usual = getattr(body, name), _UNSERVED[name]
+        if value is not None and (usual is None or value not in _NOTHING) and value != usual:
             return make_bad_request(f"{name} is not supported", name, code="unsupported_parameter")
     stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
     if len(stops) > STOPS or not all(0 < len(text) <= 200 for text in stops):
@@ -327,7 +340,8 @@ def make_reply(ask: OpenAiRequest, end: AgentEnd | None, row: InboxRow, usage: T
 def _waiting(ask: OpenAiRequest, end: AgentEnd | None) -> tuple[ToolCall, ...]:
     names = {tool.name for tool in ask.inbound.options.client_tools}
     answers = [m for m in end.messages if isinstance(m, AssistantMessage)] if end and names else []
-    return tuple(call for said in answers for call in said.calls if call.name in names)
+    calls = tuple(call for said in answers for call in said.calls if call.name in names)
+    return calls[:1] if ask.single else calls  # the others have no result, and are asked for anew
 
 
 def render_tool_calls(reply: OpenAiReply) -> list[dict[str, Any]]:
@@ -368,26 +382,3 @@ def render_usage(usage: TokenUsage) -> dict[str, Any]:
         "total_tokens": prompt + usage.output,
         "prompt_tokens_details": {"cached_tokens": usage.cacheRead},
     }
-
-
-def list_models(visit: RouteRequest) -> Response:
-    """GET /v1/models."""
-    return reply_json({"object": "list", "data": _models(visit)})
-
-
-def find_model(visit: RouteRequest) -> Response | HttpFault:
-    """GET /v1/models/<id>."""
-    wanted = visit.part("id")
-    found = next((row for row in _models(visit) if row["id"] == wanted), None)
-    if found is None:
-        return HttpFault(404, f"there is no model {wanted[:64]!r}", param="model", code="model_not_found")
-    return reply_json(found)
-
-
-def _models(visit: RouteRequest) -> list[dict[str, Any]]:
-    """Agents, since a model name here names an agent."""
-    names = ["palinurus", "openclaw", "openclaw/default", *(f"openclaw/{name}" for name in visit.host.settings.agents)]
-    return [
-        {"id": name, "object": "model", "created": 0, "owned_by": "openclaw", "permission": []}
-        for name in dict.fromkeys(names)
-    ]

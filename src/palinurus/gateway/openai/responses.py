@@ -94,8 +94,8 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     top_p: float | None = None
     top_logprobs: int | None = None
     max_tool_calls: int | None = None  # refused
-    # Taken without effect: they say how a hosted service should work, not what the answer must be.
     parallel_tool_calls: bool | None = None
+    # Taken without effect: they say how a hosted service should work, not what the answer must be.
     metadata: dict[str, Any] | None = None
     store: bool | None = None
     truncation: str | None = None
@@ -103,6 +103,8 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     service_tier: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_options: dict[str, Any] | None = None
+    prompt_cache_retention: str | None = None
     stream_options: dict[str, Any] | None = None
 
 
@@ -139,6 +141,8 @@ def parse_response_request(
         "top_p": body.top_p,
         "top_logprobs": body.top_logprobs,
         "tool_choice": body.tool_choice,
+        "parallel_tool_calls": body.parallel_tool_calls,
+        "verbosity": body.text.verbosity if body.text is not None else None,
         "response_format": _format(form) if form is not None else None,
         "reasoning_effort": body.reasoning.effort if body.reasoning else None,
         "tools": [_function(tool) for tool in body.tools or ()] or None,

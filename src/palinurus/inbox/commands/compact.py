@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRequest, compact_by_hand
+from palinurus.core.text import format_count
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.core.types.tool import list_specs
 from palinurus.errors import StateError
@@ -175,7 +176,8 @@ def _line(point: CompactionCheckpoint) -> str:
     entry, told = point.entry, point.details
     state = "taken back" if point.undone else "in use" if point.counts else "part of a later one"
     size = f"{format_tokens(entry.tokensBefore)} tokens before"
-    replaced = f", {told['messages']} messages, entries {told['from']} to {told['to']}" if "from" in told else ""
+    many = format_count(told.get("messages", 0), "message")
+    replaced = f", {many}, entries {told['from']} to {told['to']}" if "from" in told else ""
     return f"{entry.timestamp} {told.get('reason', '')} ({state}): {size}{replaced}"
 
 
@@ -189,5 +191,5 @@ def _done(transcript: Transcript) -> str:
 
 
 def _restored(transcript: Transcript) -> str:
-    count = len(transcript.messages())
-    return f"The model sees {count} messages again. If they fill its window they are compacted with the next message."
+    count = format_count(len(transcript.messages()), "message")
+    return f"The model sees {count} again. What fills its window is compacted with the next message."

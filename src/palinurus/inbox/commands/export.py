@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable
 
 from palinurus.beneath import write_file_beneath
+from palinurus.core.text import format_count
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
@@ -30,7 +31,7 @@ async def run_export(call: CommandCall) -> CommandAnswer:
     text = render_markdown(f"{call.key} ({call.record.sessionId})", messages)
     name = f"session-{call.record.sessionId[:8]}-{call.claim.id[-6:]}.md"
     file = await asyncio.to_thread(write_export, call.agent.workspace, name, text)
-    return CommandAnswer(f"Exported {len(messages)} messages to {file}")
+    return CommandAnswer(f"Exported {format_count(len(messages), 'message')} to {file}")
 
 
 def render_markdown(title: str, messages: Iterable[Message]) -> str:

@@ -17,6 +17,7 @@ from palinurus.core.history.repair import repair_history
 from palinurus.core.history.tokens import CHARS_PER_TOKEN, ModelCalibration, estimate_context_tokens
 from palinurus.core.policy.decide import ToolVerdict, explain_tool_verdict
 from palinurus.core.prompt.bootstrap import BootstrapWeight, hide_memory
+from palinurus.core.text import format_count
 from palinurus.core.types.inbound import Route
 from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall
 from palinurus.inbox.commands.levels import get_effective_level
@@ -41,7 +42,7 @@ async def run_context(call: CommandCall) -> CommandAnswer:
     used = format_tokens(report["used"])
     lines = [
         f"Context of {call.key}: {used} of {format_tokens(report['window'])} tokens ({report['model']})",
-        f"  history: {report['messages']} messages, {used} tokens{_sent(report)}",
+        f"  history: {format_count(report['messages'], 'message')}, {used} tokens{_sent(report)}",
         f"  estimate: {_estimate(report['estimate'])}",
     ]
     lines += [f"  {part['name']}: {_size(part)}" for part in report["prompt"]]
@@ -103,8 +104,8 @@ def _estimate(found: dict[str, Any]) -> str:
     """How tokens are guessed where no provider has counted, and how far off that was."""
     if not found["measures"]:
         return f"{CHARS_PER_TOKEN} characters to a token; not yet measured with this model"
-    error = f"{found['error'] * 100:.0f}% off on average"
-    return f"{CHARS_PER_TOKEN / found['scale']:.1f} characters to a token, {error} over {found['measures']} measures"
+    error = f"{found['error'] * 100:.0f}% off on average over {format_count(found['measures'], 'measure')}"
+    return f"{CHARS_PER_TOKEN / found['scale']:.1f} characters to a token, {error}"
 
 
 def _weight(file: dict[str, Any]) -> str:
@@ -204,7 +205,8 @@ def format_spending(rows: Iterable[UsageRow]) -> str:
         return "nothing yet."
     priced = [r.cost for r in rows if r.cost is not None]
     cost = f"${sum(priced):.4f}" if priced else "no price known"
-    missing = f" ({len(rows) - len(priced)} calls unpriced)" if priced and len(priced) < len(rows) else ""
+    left = len(rows) - len(priced) if priced else 0
+    missing = f" ({format_count(left, 'call')} unpriced)" if left else ""
     read = sum(r.input + r.cache_read + r.cache_write for r in rows)
     cached = sum(r.cache_read for r in rows)
     return (

@@ -125,7 +125,7 @@ class SignInSession:
     def _take(self, address: str) -> str:
         assert isinstance(self._flow, CodeFlow)
         wrong = self._flow.take_redirect(address)
-        if not wrong:
+        if not wrong or self._flow.done is not None:
             self._back.set()
         return wrong
 

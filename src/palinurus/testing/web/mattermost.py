@@ -121,6 +121,7 @@ class FakeMattermost(FakePlatform):
             await socket.send_json({"status": "FAIL", "error": {"id": "api.web_socket_router.bad_seq"}})
             return socket
         self._sockets.append(socket)
+        self.calls.append(f"GET {request.path}")
         await socket.send_json({"event": "hello", "data": {"server_version": "10.5.0"}, "seq": 0})
         await socket.send_json({"status": "OK", "seq_reply": 1})
         async for frame in socket:

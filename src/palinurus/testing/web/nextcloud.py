@@ -18,14 +18,14 @@ from palinurus.testing.platform import HumanMessage, VisibleMessage
 from palinurus.testing.web.hooked import HookedPlatform
 
 SECRET, USER, PASSWORD, ALICE, DIRECT, GROUP = "s" * 40, "pal", "app-password", "alice", "dmroom", "town"
-_STATUSES = {"down": 503, "limited": 429, "long": 413, "signed_out": 401, "gone": 404, "refused": 400}
+_STATUSES = {"down": 503, "limited": 429, "long": 413, "gone": 401, "refused": 400}
 
 
 class FakeNextcloud(HookedPlatform):
     """Implements `FakePlatform`."""
 
     name = "nextcloud-talk"
-    troubles: ClassVar[tuple[SendTrouble, ...]] = ("down", "cut", "limited", "long", "signed_out", "gone", "refused")
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("down", "cut", "limited", "long", "gone", "refused")
 
     def __init__(self) -> None:
         api = "/ocs/v2.php/apps/spreed/api"
@@ -81,7 +81,7 @@ class FakeNextcloud(HookedPlatform):
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        trouble = self.next_fault() if self._right(request, body["message"]) else "signed_out"
+        trouble = self.next_fault() if self._right(request, body["message"]) else "gone"
         if trouble in _STATUSES:
             headers = {"Retry-After": str(int(self.retry_after))} if trouble == "limited" else {}
             told = {"ocs": {"meta": {"message": "no"}, "data": {}}}

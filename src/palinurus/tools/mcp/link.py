@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -23,12 +24,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from palinurus import __version__
+from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpServerSettings, McpTransport
 from palinurus.core.types.sampling import SamplingRequest
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.mcp import port
 from palinurus.tools.mcp.pipe import Streams, open_pipe
 from palinurus.tools.mcp.questions import McpQuestion
+from palinurus.tools.mcp.revision import agree_on_revision, finish_request, hear_changes, is_closed
 from palinurus.tools.mcp.translate import MAX_TOOLS
 from palinurus.tools.mcp.transport import PinnedTransport, SignedTransport
 
@@ -75,18 +78,30 @@ async def connect_server(
             return mcp_types.CreateMessageResult(role="assistant", content=said, model=told.model, stop_reason=end)
 
         roots = _make_roots(server) if wire == "stdio" else None
-        session = ClientSession(
-            read,
-            write,
+        make = partial(
+            ClientSession,
             message_handler=told,
             client_info=info,
             elicitation_callback=ask,
             list_roots_callback=roots,
             sampling_callback=sample,
         )
-        await stack.enter_async_context(session)
-        await _asked(session.initialize(), watch)
-        yield McpConnection(session, watch, held)
+        session = await stack.enter_async_context(make(read, write))
+        try:
+            await _asked(session.initialize() if wire == "sse" else agree_on_revision(session, watch), watch)
+        except port.McpConnectionLost:
+            if wire != "stdio":
+                raise
+            await stack.aclose()  # an old program may end at the first word that it does not know
+            read, write = await stack.enter_async_context(_OPEN[wire](server, means, watch))
+            session = await stack.enter_async_context(make(read, write))
+            await _asked(session.initialize(), watch)
+        hearing = asyncio.ensure_future(hear_changes(session, means.clock, watch))
+        try:
+            yield McpConnection(session, watch, held, means.clock)
+        finally:
+            hearing.cancel()
+            await asyncio.wait({hearing})
 
 
 def _read_sampling(params: mcp_types.CreateMessageRequestParams) -> SamplingRequest | None:
@@ -194,7 +209,8 @@ _OPEN: dict[McpTransport, Callable[[McpServerSettings, port.McpMeans, port.McpWa
 class McpConnection:
     """Implements `port.McpLink`."""
 
-    def __init__(self, session: ClientSession, watch: port.McpWatch, limits: _Limits) -> None:
+    def __init__(self, session: ClientSession, watch: port.McpWatch, limits: _Limits, clock: Clock) -> None:
+        self._clock = clock
         self._session = session
         self._limits = limits
         self._watch = watch
@@ -223,7 +239,9 @@ class McpConnection:
     async def read(self, uri: str, timeout: float) -> list[dict[str, Any]]:
         """One resource."""
         async with asyncio.timeout(timeout):
-            return [_plain(one) for one in (await self._ask(self._session.read_resource(uri))).contents]
+            read = partial(self._session.read_resource, uri, allow_input_required=True)
+            got = await self._finish(lambda given, state: read(input_responses=given, request_state=state))
+            return [_plain(one) for one in got.contents]
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], timeout: float, show: port.McpProgress
@@ -239,8 +257,11 @@ class McpConnection:
                     limit.reschedule(min(now() + timeout, latest))
                 show(progress, total, message or "")
 
+            call = partial(
+                self._session.call_tool, name, dict(arguments), progress_callback=told, allow_input_required=True
+            )
             try:
-                return _plain(await self._ask(self._session.call_tool(name, dict(arguments), progress_callback=told)))
+                return _plain(await self._finish(lambda given, state: call(input_responses=given, request_state=state)))
             finally:
                 del self._limits.all[limit]
 
@@ -252,12 +273,24 @@ class McpConnection:
     async def prompt(self, name: str, arguments: Mapping[str, str], timeout: float) -> port.McpPrompt:
         """One, filled in."""
         async with asyncio.timeout(timeout):
-            got = await self._ask(self._session.get_prompt(name, dict(arguments)))
+            get = partial(self._session.get_prompt, name, dict(arguments), allow_input_required=True)
+            got = await self._finish(lambda given, state: get(input_responses=given, request_state=state))
         said = tuple((str(one.role), str(getattr(one.content, "text", "[not a text]"))) for one in got.messages)
         return port.McpPrompt(got.description or "", said)
 
     async def _ask(self, asking: Awaitable[T]) -> T:
         return await _asked(asking, self._watch)
+
+    async def _finish(self, send: Callable[[Any, str | None], Awaitable[Any]]) -> Any:
+        """The result; with tools listed anew where the server has other ones than we think (then it did nothing)."""
+        try:
+            return await self._ask(finish_request(self._session, self._clock, send))
+        except port.McpRefusal as refused:
+            if refused.code != mcp_types.HEADER_MISMATCH:
+                raise
+        self._watch.changed()
+        await self.tools()
+        return await self._ask(finish_request(self._session, self._clock, send))
 
     async def _pages(self, page: Callable[[Any], Awaitable[Any]], name: str) -> list[Any]:
         found: list[Any] = []
@@ -277,13 +310,13 @@ async def _asked(asking: Awaitable[T], watch: port.McpWatch) -> T:
     try:
         return await asking
     except MCPError as error:
-        if error.code == mcp_types.CONNECTION_CLOSED:
+        if is_closed(error):
             raise port.McpConnectionLost("the connection was closed") from None
         if error.message == "Session terminated":  # how the SDK says 404: the server has begun anew
             raise port.McpConnectionLost("the server has forgotten this session", unsent=True) from None
         if error.message in _BARE and watch.why:  # how the SDK says that HTTP said no; `watch` knows with what
             raise ToolFailure(watch.why) from None
-        raise port.McpRefusal(f"{error.message} (error {error.code})") from None
+        raise port.McpRefusal(f"{error.message} (error {error.code})", error.code) from None
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError) as error:
         raise port.McpConnectionLost(f"the connection broke ({type(error).__name__})") from None
     except (pydantic.ValidationError, RuntimeError) as error:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from palinurus.clock import Clock, SystemClock
 from palinurus.config.sections.mcp import McpServerSettings, McpTransport
 from palinurus.core.types.sampling import SamplingAnswer, SamplingRequest
 from palinurus.core.types.tool import ToolFailure
@@ -28,6 +29,10 @@ class McpConnectionLost(Exception):
 
 class McpRefusal(Exception):
     """The server answered with an error of the protocol; the words are its own, hence untrusted."""
+
+    def __init__(self, words: str, code: int = 0) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 McpAsker: TypeAlias = Callable[[McpQuestion], Awaitable[McpAnswer]]
@@ -105,6 +110,7 @@ class McpMeans(msgspec.Struct, frozen=True):
     judge: Callable[[str], Awaitable[list[str]]]  # an address -> where it may be connected to. Raises ToolFailure
     mark: Callable[[str], str]  # NAME=value in the environment of the server's processes
     tokens: McpTokens | None = None
+    clock: Clock = SystemClock()
 
 
 async def decline_question(question: McpQuestion) -> McpAnswer:

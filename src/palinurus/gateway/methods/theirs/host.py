@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus import __version__
+from palinurus.core.text import format_count
 from palinurus.gateway.context import require
 from palinurus.gateway.methods import nodes
 from palinurus.gateway.rpc import (
@@ -86,7 +87,8 @@ async def _ask_rules(call: MethodCall, asked: NodeRulesParams, verb: str, params
 async def preview_restart(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """What a restart would meet. Turns that run are finished, or go on after it."""
     busy = len(call.program.inbox.busy)
-    block = [{"kind": "run", "count": busy, "message": f"{busy} turns run; they are finished or go on after it"}]
+    told = f"{format_count(busy, 'turn')} at work: finished before it, or going on after it"
+    block = [{"kind": "run", "count": busy, "message": told}]
     return {"safe": not busy, "counts": {"runs": busy, "totalActive": busy}, "blockers": block if busy else []}
 
 

@@ -1,0 +1,1 @@
+"""HTTP/1.1 as models speak it: connections that are kept, answers taken apart."""
