@@ -173,22 +173,23 @@ const choose = async (text, words) => {
   if (await until(() => sure.isVisible(), 3)) await sure.click();
   return true;
 };
-const written = (text) => until(async () => (await page.locator("textarea:visible").first().inputValue()) === text);
+const drafts = async (text) => (await page.locator("textarea:visible").evaluateAll((all) => all.map((one) => one.value))).filter((one) => one === text).length;
+const written = (text, before) => until(async () => (await drafts(text)) > before); // every session has a field of its own
 if (rewinds) {
   await step("fork", async () => {
-    const found = await choose("STALL 400", /Fork/i);
+    const before = await drafts("STALL 400"), found = await choose("STALL 400", /Fork/i);
     const there = async () => { // not the old one, which is left a moment later
       return (await said()).at(-1)?.startsWith("echo: TOOL read"); // panes of other sessions stay before it, out of sight
     };
-    const ok = found && await until(there) && await written("STALL 400");
+    const ok = found && await until(there) && await written("STALL 400", before);
     await shot("fork");
     tell("fork: what came before, and the message to be written anew", ok, JSON.stringify(await said()));
     await page.goBack().catch(() => {});
     await sees(/echo: TOOL exec/);
   });
   await step("rewind", async () => {
-    const found = await choose("STALL 400", /Rewind/i);
-    const ok = found && await written("STALL 400") && await until(async () => !(await said()).some((one) => one.startsWith("echo: TOOL exec")));
+    const before = await drafts("STALL 400"), found = await choose("STALL 400", /Rewind/i);
+    const ok = found && await written("STALL 400", before) && await until(async () => !(await said()).some((one) => one.startsWith("echo: TOOL exec")));
     await shot("rewind");
     tell("rewind: what came after is gone, the message is to be written anew", ok, JSON.stringify(await said()));
   });
