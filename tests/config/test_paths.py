@@ -1,8 +1,10 @@
 import os
+from pathlib import Path
 
 import pytest
 
 from palinurus.config import paths
+from palinurus.errors import StateUnwritable
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,22 @@ def test_names_in_the_home() -> None:
     assert paths.locate_backup("/s/palinurus.json") == "/s/palinurus.json.bak"
     assert paths.locate_token_file("/s") == "/s/gateway.token"
     assert paths.locate_workspace("/s") == "/s/workspace"
+
+
+@pytest.mark.parametrize("name", ["HOME", "PALINURUS_HOME"])
+def test_a_folder_for_something_else_is_no_home(tmp_path: Path, name: str) -> None:
+    """`/` as a home was closed to all others, and `pal doctor --fix` would have closed all that is in it."""
+    place = tmp_path / ".palinurus"
+    place.mkdir()
+    (place / "letters").write_text("mine")
+    environ = {name: str(tmp_path if name == "HOME" else place)}
+    assert paths.find_home(environ) == str(place)  # nobody else may enter it
+    place.chmod(0o755)
+    with pytest.raises(StateUnwritable, match="no home") as caught:
+        paths.find_home(environ)
+    assert "PALINURUS_HOME" in caught.value.fix
+    assert (place.stat().st_mode & 0o777) == 0o755
+    (place / "palinurus.json").write_text("{}")
+    assert paths.find_home(environ) == str(place)
+    with pytest.raises(StateUnwritable):
+        paths.find_home({"PALINURUS_HOME": "/"})

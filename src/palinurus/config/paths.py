@@ -10,13 +10,14 @@ import pwd
 import zlib
 from collections.abc import Mapping
 
-from palinurus.errors import PalinurusError
+from palinurus.errors import PalinurusError, StateUnwritable
 
 PAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "gateway", "static")  # what `make web` builds
 SITE_FOLDER = os.path.join(os.path.dirname(PAGE_FOLDER), "site")  # what `make docs` builds
 
 PROFILES = ".palinurus-"  # with a name behind it, in the user's home
 RESTORED = ".restored"  # after the home's name: a backup, unpacked, that is about to take its place
+OURS = frozenset(("palinurus.json", "state.db", "gateway.lock", "gateway.token"))  # one of these is in every home
 STORE_VARIABLE = "PALINURUS_STORE"  # where the state is, if it is a fleet's
 
 
@@ -42,9 +43,25 @@ def expand_path(path: str, environ: Mapping[str, str], base: str) -> str:
 
 
 def find_home(environ: Mapping[str, str]) -> str:
-    """The state directory: PALINURUS_HOME, else ~/.palinurus. Absolute; it need not exist."""
+    """The state directory: PALINURUS_HOME, else ~/.palinurus. Absolute; it need not exist. Raises as `check_home`."""
     chosen = environ.get("PALINURUS_HOME", "").strip()
-    return expand_path(chosen or "~/.palinurus", environ, os.getcwd() if chosen else "/")
+    home = expand_path(chosen or "~/.palinurus", environ, os.getcwd() if chosen else "/")
+    check_home(home)
+    return home
+
+
+def check_home(home: str) -> None:
+    """Raise StateUnwritable if that is plainly a folder for something else (`/`, a person's own, `/tmp`): others may
+    enter it, and nothing in it is ours. We close our home to others: that would take the machine from them."""
+    try:
+        foreign = os.stat(home).st_mode & 0o077 and (names := os.listdir(home)) and not OURS.intersection(names)
+    except OSError:  # whoever needs it says what is wrong with it
+        return
+    if foreign or os.path.dirname(home) == home:
+        raise StateUnwritable(
+            f"{home} is no home for Palinurus: it holds other things, and others may enter it",
+            fix=f"set PALINURUS_HOME to a folder of its own, such as {os.path.join(home, '.palinurus')}",
+        )
 
 
 def find_profile(home: str) -> str:

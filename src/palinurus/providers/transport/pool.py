@@ -29,7 +29,7 @@ SAFE = "/%:@!$&'()*+,;=?[]~"  # what a path or a query may hold as it is
 DEFAULTS = {
     "user-agent": "palinurus",
     "accept": "text/event-stream, application/json",
-    "accept-encoding": "gzip, deflate",
+    "accept-encoding": "gzip",  # servers disagree about what deflate is
 }
 
 

@@ -11,6 +11,7 @@ import fcntl
 import os
 import stat
 
+from palinurus.config.paths import check_home
 from palinurus.errors import StateLocked, StateUnwritable
 from palinurus.files import read_plain_file
 
@@ -134,6 +135,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def _directory(home: str) -> None:
+    check_home(home)
     try:
         os.makedirs(home, mode=0o700, exist_ok=True)
         found = os.stat(home)
