@@ -90,7 +90,8 @@ first = subprocess.Popen(["/bin/sh", "-c", 'for n in 1 2 3 4 5 6; do "$@" & done
 first.wait()
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # thousands that have ended are nobody's to look through
 time.sleep(0.3)
-signal_family(signal.SIGSTOP, first.pid)
+while not signal_family(signal.SIGSTOP, first.pid):
+    pass  # each was gone when its number had been read: the keeper looks again, too
 time.sleep(0.3)
 print(*(one.state for one in list_family(os.getpid()) if one.state not in "ZX"), flush=True)
 for _ in range(100):
