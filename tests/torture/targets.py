@@ -102,7 +102,11 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("inbox/dispatch.py", "without `run is not None` in `match effect", "only runs are steered into, or stopped"),
     ("agent/turn.py", "returns False in `return True`", "the transcript is read again, and is the same"),
     ("agent/turn.py", "returns True in `return False`", "all of it was flushed, or somebody else has ended it"),
-    ("inbox/dispatch.py", "without `message` in `session, lane, message = (claim.session, claim.lane", "it saves the reading, no more"),
+    (
+        "inbox/dispatch.py",
+        "without `message` in `session, lane, message = (claim.session, claim.lane",
+        "it saves the reading, no more",
+    ),
     ("inbox/dispatch.py", "await self._clock.sleep(0)", "who goes first on the loop is no promise"),
     ("inbox/dispatch.py", "in `free = session not in", "the store says the same, and the slot is given back"),
     ("inbox/lanes.py", "in `if self._stopped or not (blind or self._lanes.backlog", "who begins then finds nothing"),
