@@ -17,7 +17,7 @@ SITE_FOLDER = os.path.join(os.path.dirname(PAGE_FOLDER), "site")  # what `make d
 
 PROFILES = ".palinurus-"  # with a name behind it, in the user's home
 RESTORED = ".restored"  # after the home's name: a backup, unpacked, that is about to take its place
-OURS = frozenset(("palinurus.json", "state.db", "gateway.lock", "gateway.token"))  # one of these is in every home
+OURS = frozenset("palinurus.json state.db gateway.lock gateway.token plugins skills agents".split())
 STORE_VARIABLE = "PALINURUS_STORE"  # where the state is, if it is a fleet's
 
 
