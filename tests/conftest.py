@@ -12,6 +12,7 @@ import os
 import re
 import resource
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Generator
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
 from hypothesis import HealthCheck, given, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.strategies import text
@@ -57,6 +59,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
+
+
+# pytest takes the whole package for a plugin, since it brings one, and rewrites the asserts of all its modules: a
+# quarter of loading in a fresh clone, and before Python 3.11.5 parsing in threads fails at times. Only `testing` asserts.
+for _hook in sys.meta_path:
+    if isinstance(_hook, AssertionRewritingHook):  # not with --assert=plain
+        _hook._must_rewrite.discard("palinurus")
+        _hook._marked_for_rewrite_cache.clear()
+        _hook.mark_rewrite("palinurus.testing")
 
 
 def pytest_configure(config: pytest.Config) -> None:
