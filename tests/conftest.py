@@ -62,7 +62,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 # pytest takes the whole package for a plugin, since it brings one, and rewrites the asserts of all its modules: a
-# quarter of loading in a fresh clone, and before Python 3.11.5 parsing in threads fails at times. Only `testing` asserts.
+# quarter of loading in a fresh clone; before Python 3.11.5 parsing in threads fails at times. Only `testing` asserts.
 for _hook in sys.meta_path:
     if isinstance(_hook, AssertionRewritingHook):  # not with --assert=plain
         _hook._must_rewrite.discard("palinurus")
