@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from palinurus.channels.kit import ChannelFile, decode_object, read_seconds
-from palinurus.channels.web.api import make_upload_form
+from palinurus.channels.web.api import make_upload_form, read_mapping
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure, SendTrouble
 
@@ -60,8 +60,7 @@ class TelegramFault(Exception):
 
 def explain_telegram_answer(status: int, told: Mapping[str, Any]) -> TelegramFault:
     """What an answer that is not ok means. Never shows the token."""
-    said, more = str(told.get("description") or ""), told.get("parameters")
-    more = more if isinstance(more, Mapping) else {}
+    said, more = str(told.get("description") or ""), read_mapping(told.get("parameters"))
     if more.get("migrate_to_chat_id"):
         return TelegramFault(SendFailure("the group has a new id", "gone"), said, str(more["migrate_to_chat_id"]))
     if status == 429 or more.get("retry_after"):
@@ -144,8 +143,7 @@ class BotApi:
     async def download(self, file_id: str) -> AsyncGenerator[bytes, None]:
         """A file that somebody sent, piece by piece. Raises TelegramFault."""
         assert self._http is not None, "inside of `connected` only"
-        found = await self.call("getFile", file_id=file_id)
-        path = str(found.get("file_path") or "") if isinstance(found, Mapping) else ""
+        path = str(read_mapping(await self.call("getFile", file_id=file_id)).get("file_path") or "")
         url = f"{self._root}/file/bot{self._token.reveal()}/{quote(path)}"
         limits = aiohttp.ClientTimeout(UPLOAD, sock_connect=CONNECT, sock_read=READ)
         try:

@@ -132,7 +132,8 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
         for other in await here.reader.load_all():
             if other.key != key and other.record is not None and other.record.label == asked.label:
                 raise MethodError(f"label already in use: {asked.label}")
-    wanted = {n: v for n in asked.__struct_fields__[3:] if (v := getattr(asked, n)) is not UNSET}
+    about = SameSessionParams.__struct_fields__  # which session; the rest is what shall be changed
+    wanted = {n: v for n in asked.__struct_fields__ if n not in about and (v := getattr(asked, n)) is not UNSET}
     made = make_record_changes(gather_facts(here.program, key, record), here.program, wanted)
     if made.get("archivedAt"):
         made["archivedAt"] = now
@@ -224,8 +225,9 @@ async def _check_folder(call: MethodCall, seen: SessionSnapshot, folder: str | N
 
 async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str, Any]:
     """The next session of this key begins, as /new and /reset do it."""
-    key = str(asked.resolve(call))
-    asked.check((await call.context.reader.load(asked.resolve(call))).record)
+    found = asked.resolve(call)
+    asked.check((await call.context.reader.load(found)).record)
+    key = str(found)
     await _command(call, key, "/new" if asked.reason == "new" else "/reset")
     call.context.broadcaster.announce_change(key, "reset")
     return {"ok": True, "key": key, "entry": await call.context.reader.find_row(key) or {}}
