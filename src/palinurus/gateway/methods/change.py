@@ -225,9 +225,8 @@ async def _check_folder(call: MethodCall, seen: SessionSnapshot, folder: str | N
 
 async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str, Any]:
     """The next session of this key begins, as /new and /reset do it."""
-    found = asked.resolve(call)
+    key = str(found := asked.resolve(call))
     asked.check((await call.context.reader.load(found)).record)
-    key = str(found)
     await _command(call, key, "/new" if asked.reason == "new" else "/reset")
     call.context.broadcaster.announce_change(key, "reset")
     return {"ok": True, "key": key, "entry": await call.context.reader.find_row(key) or {}}
