@@ -136,7 +136,7 @@ def test_the_model_is_asked_only_when_told_to(sound: Path, capsys: pytest.Captur
     assert run_doctor(["--ask"]) == 0
     assert "ok    model: builtin/demo answers" in capsys.readouterr().out
     assert run_doctor([]) == 0
-    assert "answers" not in capsys.readouterr().out
+    assert "demo answers" not in capsys.readouterr().out
     text = (sound / "palinurus.json").read_text()
     (sound / "palinurus.json").write_text(text.replace("builtin/demo", "openai/nosuch"))
     assert run_doctor(["--ask"]) == 1

@@ -35,10 +35,9 @@ async def polled(do: Any, ident: str, until: str) -> str:
     """All that was printed, until it holds `until`: first lines may have come with the starting call."""
     seen: str = (await do("process", action="log", sessionId=ident)).text
     for _ in range(200):
-        result = await do("process", action="poll", sessionId=ident, timeout=5000)
-        seen += result.text
         if until in seen:
             return seen
+        seen += (await do("process", action="poll", sessionId=ident, timeout=5000)).text
     raise AssertionError(f"never saw {until!r} in {seen!r}")
 
 
@@ -169,8 +168,7 @@ async def test_control_c_ends_a_command_in_a_terminal(do: Any) -> None:
 
 async def test_a_program_that_asks_where_the_cursor_is_gets_an_answer(do: Any) -> None:
     ask = r"stty raw -echo; printf '\033[6n'; dd bs=1 count=6 2>/dev/null | od -An -c | tr -d ' \n'; stty sane; echo"
-    ident = await started(do, ask, pty=True)
-    assert "[1;1R" in (await finished(do, ident)).text
+    assert "[1;1R" in await polled(do, await started(do, ask, pty=True), "R")
 
 
 async def test_a_paste_is_marked_and_cannot_be_broken_out_of(do: Any) -> None:

@@ -17,7 +17,7 @@ from tools.mcp.test_server import MEANS, Other
 
 
 def servers(wait: float = 5.0, clock: FakeClock | None = None, **others: Other) -> McpServers:
-    settings = McpSettings({n: McpServerSettings(n, command="x") for n in others}, wait)
+    settings = McpSettings({n: McpServerSettings(n, command="x") for n in others}, wait=wait)
 
     def pick() -> McpConnect:
         def connect(server: McpServerSettings, *rest: Any) -> Any:

@@ -110,6 +110,8 @@ def main() -> None:
             say({"id": ident, "result": {"tools": TOOLS}})
         elif method == "tools/call":
             call(ident, asked["params"]["name"], asked["params"].get("arguments") or {})
+        elif ident is not None:
+            say({"id": ident, "error": {"code": -32601, "message": f"no method {method}"}})
     if "--stay" in sys.argv:
         subprocess.run(["sleep", "300"])
 

@@ -8,6 +8,7 @@ import asyncio
 import getpass
 import textwrap
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -205,7 +206,8 @@ class SetupQuestions:
     def workspace(self, default: str) -> str:
         """Where the agent works; "" for where it would anyway."""
         self._asked += 1
-        return self._ask(f"{self._asked}. Where shall the agent keep its files? [{default}]: ")
+        self._person.say(f"{self._asked}. Where shall the agent keep its files?")  # a plain terminal cuts long prompts
+        return self._ask(f"   [{default}]: ")
 
     def begin(self) -> bool:
         """Whether to chat now."""
@@ -214,13 +216,11 @@ class SetupQuestions:
 
     def agrees(self, question: str) -> bool:
         """Whether the answer is a yes; Enter is one, nobody there is none."""
-        try:
+        with suppress(EOFError):
             return self._person.ask(question).strip().lower() in ("", "y", "yes")
-        except EOFError:
-            return False
+        return False
 
     def _ask(self, text: str, how: Callable[[str], str] | None = None) -> str:
-        try:
+        with suppress(EOFError):
             return (how or self._person.ask)(text).strip()
-        except EOFError:
-            return ""
+        return ""

@@ -19,6 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from palinurus.tools.commands import descendants
 from palinurus.tools.mcp.port import McpWatch
+from palinurus.tools.sandbox.children import KeptChild
 from palinurus.tools.sandbox.launch import ChildLaunch, StartedChild, start_child
 
 MAX_LINE = 16 * 1024 * 1024
@@ -120,6 +121,13 @@ async def _ended(process: StartedChild, mark: str, since: int) -> None:
         with contextlib.suppress(OSError):
             process.stdin.close()
     await _waited(process)
+    if isinstance(process, KeptChild):  # which has ended when all of it has, and whose keeper lives on for others
+        for ask in (process.terminate, process.kill):
+            if process.poll() is None:
+                ask()
+                await _waited(process)
+        process.close()
+        return
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = await asyncio.to_thread(descendants.find_descendants, process.pid, mark, since)
         if not left:
