@@ -25,7 +25,7 @@ from palinurus.tools.web.egress import EgressGuard
 
 NAME = "suite"
 METADATA = "https://conformance-test.local/client-metadata.json"
-ECHOED = f"{NAME}__json_schema_2020_12_tool"
+ECHO, ECHOED = "json_schema_echo", "json_schema_2020_12_tool"
 ARGUMENTS = {"add_numbers": {"a": 5, "b": 3}}
 
 
@@ -89,9 +89,9 @@ async def use(home: str) -> str:
         wanted = {one["name"]: one["arguments"] for one in read_context().get("toolCalls", ())}
         for name, tool in table.items():
             own = name.removeprefix(f"{NAME}__")
-            args = wanted.get(own) or (
-                {"schema": table[ECHOED].parameters} if "echo" in own else ARGUMENTS.get(own, {})
-            )
+            args = wanted.get(own) or ARGUMENTS.get(own, {})
+            if own == ECHO:  # as the server said it; what models are told of it is made fit for those
+                args = {"schema": next(one["inputSchema"] for one in server.listed if one["name"] == ECHOED)}
             try:
                 answer = await tool.run(cast(ToolContext, Owner()), **args)
             except ToolFailure as failure:

@@ -31,7 +31,7 @@ class Told(NamedTuple):
             return f"not installed: {self.missing}"
         if self.is_red:
             return f"RED: {self.stopped or '; '.join(self.failed) or 'nothing was checked'}"
-        return f"their limit: {'; '.join(self.explained)}" if self.explained else ""
+        return f"limit: {'; '.join(self.explained)}" if self.explained else ""
 
 
 class Tally:

@@ -75,7 +75,7 @@ def test_the_table_becomes_a_page_of_the_docs() -> None:
     )
     page = run.draw_page(rows, 90)
     assert page.endswith(
-        "| Nobody | 1 | 3 | 2 | 7 | their limit: no threads |\n| Other | 2 | - | - | - | not installed: x |\n"
+        "| Nobody | 1 | 3 | 2 | 7 | limit: no threads |\n| Other | 2 | - | - | - | not installed: x |\n"
     )
     kept = (FOLDER.parent / "docs" / "compat.md").read_text().splitlines()  # has a row for each that there is
     for part in run.PARTS:

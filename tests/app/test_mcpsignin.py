@@ -99,6 +99,26 @@ async def test_more_rights_are_asked_for_with_those_there_were(tmp_path: Path, o
         assert text(await table["far__ping"].run(context())) == "pong"
 
 
+async def test_too_few_rights_for_the_first_word_are_told_as_such(tmp_path: Path, oauth: FakeOAuth) -> None:
+    """It is not asked again in an older way, whose refusal would hide the reason."""
+    oauth.scopes, oauth.guarded = {"write"}, {"server/discover", "initialize"}
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, _):
+        await sign_in(servers, oauth)
+        await servers.all["far"].wait_settled()
+        assert "more rights than the sign-in has (write)" in servers.all["far"].problem
+        assert "initialize" not in oauth.called
+
+
+async def test_a_server_that_greets_anybody_is_asked_for_what_it_refuses(tmp_path: Path, oauth: FakeOAuth) -> None:
+    """Its handshake is free: which rights the rest needs, only its refusal of the rest says."""
+    oauth.greets, oauth.wants = True, "basic"
+    async with joined(tmp_path / "h", far=far(oauth)) as (servers, _):
+        assert servers.all["far"].locked
+        going = await signins(servers).start("far")
+        assert "&scope=basic&" in going.shown.url
+        await signins(servers).close()
+
+
 async def test_a_token_goes_to_its_own_server_only(tmp_path: Path, oauth: FakeOAuth) -> None:
     async with joined(tmp_path / "h", far=far(oauth)) as (servers, _):
         await sign_in(servers, oauth)

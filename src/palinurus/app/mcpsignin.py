@@ -25,9 +25,12 @@ from palinurus.providers.signin.vault import MCP, KeptSignIn, SignInVault, descr
 from palinurus.services.signins import RunningSignIn, SignInTable, make_signin_fetch
 from palinurus.tools.web.egress import EgressGuard
 
-# What a server that wants a sign-in answers with 401, and says where.
-_KNOCK = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
-_KNOCK += b'"clientInfo":{"name":"palinurus","version":"0"}}}'
+# What a server that wants a sign-in answers with 401, and says where. Some greet anybody, and refuse the rest.
+_KNOCKS = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"clientInfo":{"name":"palinurus","version":"0"}}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+)
 _SPEAKS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
@@ -130,7 +133,10 @@ class McpSignIns(SignInTable):
     async def _discover(self, server: McpServerSettings, who: DiscoveryClient) -> SignInRow:
         url = server.url.reveal()
         headers = {name: value.reveal() for name, value in server.headers.items()}
-        knock = await self.fetch(OAuthAsk(url, _KNOCK, {**headers, **_SPEAKS}))
+        for words in _KNOCKS:
+            knock = await self.fetch(OAuthAsk(url, words, {**headers, **_SPEAKS}))
+            if knock.status in (0, 401):
+                break
         if not knock.status:
             raise BadRequest(
                 f"{server.place} cannot be reached: {knock.body.decode('utf-8', 'replace')[:300]}",

@@ -50,7 +50,10 @@ class FakeOAuth:
         self.lasting: set[str] = set()  # refresh tokens, and what is traded for short-lived ones
         self.revoked: list[str] = []
         self.registered: list[dict[str, Any]] = []
-        self.scopes: set[str] = set()  # what a call of the tool server needs besides a token
+        self.scopes: set[str] = set()  # what `guarded` methods of the tool server need besides a token
+        self.guarded = {"tools/call"}
+        self.greets = False  # the tool server shakes hands with anybody
+        self.wants = ""  # the scope that it names when it refuses
         self.granted: dict[str, str] = {}  # access token -> scopes
         self.called: list[str] = []  # methods that the tool server was asked, with a token that it took
         self._codes: dict[str, dict[str, str]] = {}
@@ -215,17 +218,18 @@ class FakeOAuth:
         """A tool server that wants a token, and for calls perhaps a scope."""
         where = f'Bearer resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"'
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if token not in self.valid:
-            return web.json_response({}, status=401, headers={"WWW-Authenticate": f'{where}, error="invalid_token"'})
+        asked = await request.json() if request.method == "POST" else {}
+        method = str(asked.get("method"))
+        if token not in self.valid and not (self.greets and method in ("initialize", "notifications/initialized")):
+            said = f'{where}, error="invalid_token"' + (f', scope="{self.wants}"' if self.wants else "")
+            return web.json_response({}, status=401, headers={"WWW-Authenticate": said})
         if request.method != "POST":
             return web.Response(status=405)
-        asked = await request.json()
-        method = str(asked.get("method"))
         self.called.append(method)
         if "id" not in asked:
             return web.Response(status=202)
         lacking = self.scopes - set(self.granted.get(token, "").split())
-        if method == "tools/call" and lacking:
+        if method in self.guarded and lacking:
             said = f'{where}, error="insufficient_scope", scope="{" ".join(sorted(lacking))}"'
             return web.json_response({}, status=403, headers={"WWW-Authenticate": said})
         return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": _serve_tools(method, asked)})

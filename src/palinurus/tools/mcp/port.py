@@ -143,6 +143,7 @@ class McpWatch:
         self.noise = ""
         self.why = ""  # what refused the connection, in our words
         self.locked = False  # it wants a sign-in, and there is none that works
+        self.narrow = False  # the sign-in works, and has too few rights
 
     def add_noise(self, text: str) -> None:
         """Keeps the end of it."""

@@ -35,7 +35,7 @@ async def agree_on_revision(session: ClientSession, watch: port.McpWatch) -> Non
     try:
         await session.discover()
     except MCPError as error:
-        if is_closed(error) or watch.locked:
+        if is_closed(error) or watch.locked or watch.narrow:
             raise
         await session.initialize()
     except (pydantic.ValidationError, RuntimeError):  # an answer of something else; no version in common

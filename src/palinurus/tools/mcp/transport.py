@@ -116,6 +116,7 @@ class SignedTransport(httpx2.AsyncBaseTransport):
         elif status == 403 and said.get("error") == "insufficient_scope" and self._tokens is not None:
             scope = clean_label(said.get("scope", ""), 200)
             self._tokens.note_scope(self._server, scope)
+            self._watch.narrow = True
             hint = f"it wants more rights than the sign-in has ({scope}): `pal mcp login {name}` asks for them"
         words = f"{status} {_PHRASES.get(status, '')}".strip()
         self._watch.why = f"it answers HTTP {words}{f'; {hint}' if hint else ''}"
