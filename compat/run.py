@@ -53,8 +53,8 @@ HEAD = """# Tried with the real ones
 Other people's clients and servers, unmodified, against this gateway with a mock model. Made by
 `make compat ARGS=--docs`; do not edit. Run on {day}: {sum}.
 
-A row is green unless it says RED. What it checks is in the file of `compat/` that drives it. What another side cannot do
-by its own account, and extensions of a protocol that are not built here, are told as limits.
+A row is green unless it says RED. What it checks is in the file of `compat/` that drives it. What another side cannot
+do by its own account, and extensions of a protocol that are not built here, are told as limits.
 
 | client or server | version | checks | passed | seconds | |
 |---|---|---|---|---|---|"""

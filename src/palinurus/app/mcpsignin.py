@@ -47,7 +47,7 @@ class McpSignIns(SignInTable):
         rules = settings.web.fetch.rules.join(open_server_hosts(settings))
         super().__init__(vault, make_signin_fetch(guard, rules), clock)
         self._servers = settings.mcp.servers
-        self._keeper = TokenKeeper(vault, _find_row, self.fetch, clock)
+        self._keeper = TokenKeeper(vault, lambda _, kept: find_row(None, None, kept), self.fetch, clock)
         self.signed_in: Callable[[str], None] = lambda name: None  # told of a server that can be spoken to now
 
     async def start(
@@ -71,10 +71,9 @@ class McpSignIns(SignInTable):
 
     async def sign_out(self, name: str, profile: str = "") -> list[str]:
         """Revoke where that can be told, and forget. Raises NotFound, OSError."""
-        told = await self.leave(lambda ident, kept: find_row(None, None, kept) if ident == f"{MCP}{name}" else None)
-        if not told:
-            raise NotFound(f"nobody is signed in to the MCP server {name!r}", fix="`pal mcp status` lists who is")
-        return told
+        if told := await self.leave(lambda one, kept: find_row(None, None, kept) if one == f"{MCP}{name}" else None):
+            return told
+        raise NotFound(f"nobody is signed in to the MCP server {name!r}", fix="`pal mcp status` lists who is")
 
     def describe(self) -> list[dict[str, Any]]:
         """Who is signed in, until when, and who is not any more."""
@@ -126,17 +125,15 @@ class McpSignIns(SignInTable):
             raise NotFound(f"there is no MCP server {name!r}", fix="`pal mcp list`")
         if server.command:
             raise BadRequest(
-                f"{name} is a program on this machine: it is not signed in to", fix="give it what it needs in env"
+                f"{name} is a program on this machine: nobody signs in", fix="give it what it needs in env"
             )
         return server
 
     async def _discover(self, server: McpServerSettings, who: DiscoveryClient) -> SignInRow:
         url = server.url.reveal()
         headers = {name: value.reveal() for name, value in server.headers.items()}
-        for words in _KNOCKS:
-            knock = await self.fetch(OAuthAsk(url, words, {**headers, **_SPEAKS}))
-            if knock.status in (0, 401):
-                break
+        first, second = [await self.fetch(OAuthAsk(url, words, {**headers, **_SPEAKS})) for words in _KNOCKS]
+        knock = second if second.status == 401 else first
         if not knock.status:
             raise BadRequest(
                 f"{server.place} cannot be reached: {knock.body.decode('utf-8', 'replace')[:300]}",
@@ -154,10 +151,6 @@ class McpSignIns(SignInTable):
             f"no sign-in at {server.place}: {flow.done.reason}",
             fix="`pal mcp login` begins again; a client of your own goes into mcp.servers.NAME.oauth",
         )
-
-
-def _find_row(provider: str, kept: KeptSignIn | None) -> SignInRow:
-    return find_row(None, None, kept)
 
 
 def _find_free_port() -> int:

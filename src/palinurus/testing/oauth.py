@@ -247,12 +247,8 @@ class FakeOAuth:
 
 def _serve_tools(method: str, asked: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
-        version = asked["params"]["protocolVersion"]
-        return {
-            "protocolVersion": version,
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "far", "version": "1"},
-        }
+        told = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}}}
+        return told | {"serverInfo": {"name": "far", "version": "1"}}
     if method == "tools/list":
         return {"tools": [{"name": "ping", "description": "Answers.", "inputSchema": {"type": "object"}}]}
     return {"content": [{"type": "text", "text": "pong"}]}
