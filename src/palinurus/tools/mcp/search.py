@@ -43,19 +43,11 @@ def make_search_tools(counts: Mapping[str, int], *, sequential: bool) -> list[To
     given = {"type": "object", "description": "The tool's own parameters", "additionalProperties": True}
     call = {"type": "object", "properties": {"name": name, "arguments": given}, "required": ["name"]}
     what = f"Call a tool that {SEARCH} found."
-    ours = ToolReach("mine", own=True)  # what it shows of servers stands in other prompts as it is
+    # what it shows of servers stands in other prompts as it is
+    ours: dict[str, Any] = {"origin": MCP_ORIGIN, "reach": ToolReach("mine", own=True)}
     return [
-        Tool(SEARCH, about, search, _search, effect="pure", origin=MCP_ORIGIN, reach=ours, summary=_summarize("query")),
-        Tool(
-            TOOL_CALL,
-            what,
-            call,
-            _call,
-            origin=MCP_ORIGIN,
-            reach=ours,
-            sequential=sequential,
-            summary=_summarize("name"),
-        ),
+        Tool(SEARCH, about, search, _search, effect="pure", summary=_summarize("query"), **ours),
+        Tool(TOOL_CALL, what, call, _call, sequential=sequential, summary=_summarize("name"), **ours),
     ]
 
 
