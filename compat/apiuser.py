@@ -62,6 +62,15 @@ def make_sound() -> bytes:
     return data.getvalue()
 
 
+def walk_tree() -> object:
+    """Those that make a request at all."""
+    import apitree
+
+    heard = list(apitree.walk(BASE, KEY))
+    called = [one for one in heard if one.statuses]
+    return (len(called) > 400 and not any(one.wrong for one in heard)) or (len(called), [h for h in heard if h.wrong])
+
+
 def use_openai() -> None:
     """The official package: chat."""
     import openai
@@ -118,6 +127,7 @@ def use_openai() -> None:
     check("n=2 is refused", lambda: refused(lambda: ask("SAY x", n=2), "n is not supported"))
     check("logprobs are refused", lambda: refused(lambda: ask("SAY x", logprobs=True), "logprobs"))
     use_responses(client)
+    check("every method is answered, or refused in OpenAI's form", walk_tree)
     use_assets(client)
 
 

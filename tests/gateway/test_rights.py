@@ -41,6 +41,8 @@ REQUESTS = {  # a request for each route, where its pattern alone does not say i
     "docs": "/docs/", "response": "/v1/responses/x", "input": "/v1/responses/x/input_items",
     "share": f"/share/{'0' * 32}",
     "cancel": "/v1/responses/x/cancel", "conversation": "/v1/conversations/x", "items": "/v1/conversations/x/items",
+    "change": "/v1/conversations/x", "delete": "/v1/conversations/x", "item": "/v1/conversations/x/items/y",
+    "add": "/v1/conversations/x/items",
     "push": "/push/news",
     "canvas": f"/__openclaw__/cap/{'0' * 64}/__openclaw__/canvas/",
 }  # fmt: skip

@@ -85,7 +85,7 @@ async def test_wrong_verb_and_unknown_path(http: aiohttp.ClientSession) -> None:
 
 
 def _samples() -> list[tuple[str, str]]:
-    filled = {"key": "agent:main:main", "id": "openclaw"}
+    filled = {"key": "agent:main:main", "id": "openclaw", "item": "x"}
     found = []
     for route in ROUTES:
         path = route.pattern.pattern.split("|")[0]

@@ -157,11 +157,7 @@ class GatewayLink:
 
     def resume(self) -> dict[str, Any]:
         """Where this connection is: what the next one says to go on from here."""
-        return {
-            "epoch": self.hello["resume"]["epoch"],
-            "pos": self.pos,
-            "connId": self.hello["server"]["connId"],
-        }
+        return {"epoch": self.hello["resume"]["epoch"], "pos": self.pos, "connId": self.hello["server"]["connId"]}
 
     async def wait_closed(self) -> int | None:
         """Wait until the gateway ends it; the close code."""

@@ -320,11 +320,7 @@ class GatewayClients(ClientHub):
                 ],
             },
             "snapshot": shot,
-            "policy": {
-                "maxPayload": frames.FRAME,
-                "maxBufferedBytes": self.buffered,
-                "tickIntervalMs": frames.TICK_MS,
-            },
+            "policy": {"maxPayload": frames.FRAME, "maxBufferedBytes": self.buffered, "tickIntervalMs": frames.TICK_MS},
         }
 
     def state_version(self, event: str) -> bytes:

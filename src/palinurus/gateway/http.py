@@ -68,7 +68,12 @@ class HttpFault(msgspec.Struct, frozen=True):
         )
 
 
-def make_bad_request(message: str, param: str | None = None, code: str | None = None) -> HttpFault:
+RESPONSES_OFF = HttpFault(
+    404, "responses are switched off (gateway.http.endpoints.responses)", "not_found", code="switched_off"
+)
+
+
+def make_bad_request(message: str, param: str | None = None, code: str = "invalid_value") -> HttpFault:
     """A 400."""
     return HttpFault(400, message, param=param, code=code)
 
@@ -128,6 +133,14 @@ def decode_body(decoder: msgspec.json.Decoder[S], data: bytes, *, strict: bool =
         return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
     except RecursionError:
         return make_bad_request("the body is nested too deeply", code="invalid_json")
+
+
+async def read_json(request: BaseRequest, decoder: msgspec.json.Decoder[S]) -> S | HttpFault:
+    """The body as the decoder's type, an empty one as {}; or the refusal."""
+    data = await read_body(request)
+    if isinstance(data, HttpFault):
+        return data
+    return decode_body(decoder, data or b"{}")
 
 
 def join_headers(request: BaseRequest) -> dict[str, str]:

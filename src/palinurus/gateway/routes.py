@@ -48,7 +48,8 @@ def _ready(visit: RouteRequest) -> RouteAnswer:
 
 def _chat(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
     if not visit.host.settings.gateway.chat_completions:
-        return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
+        text = "chat completions are switched off (gateway.http.endpoints.chatCompletions)"
+        return HttpFault(404, text, "not_found", code="switched_off")
     return visit.gateway.complete(visit, "CHAT_DIALECT")
 
 
@@ -58,7 +59,7 @@ def _reach(visit: RouteRequest) -> Awaitable[RouteAnswer]:  # `pal agent` and `p
 
 def _responses(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
     if not visit.host.settings.gateway.responses:
-        return HttpFault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
+        return http.RESPONSES_OFF
     return visit.gateway.complete(visit, "RESPONSES_DIALECT")
 
 
@@ -93,6 +94,20 @@ _LATER: dict[str, RouteHandler] = {  # loaded when somebody asks
     "history": lambda visit: late.load_part("history")(visit),
     "mcp": lambda visit: late.load_part("mcp-http")(visit),
 }
+_CONVERSATION = r"/v1/conversations/(?P<id>[^/]+)"
+_SCOPES = {"GET": READ, "POST": WRITE, "DELETE": ADMIN}  # as `sessions.delete`
+_STORED = (
+    ("response", "GET", r"/v1/responses/(?P<id>[^/]+)"),
+    ("input", "GET", r"/v1/responses/(?P<id>[^/]+)/input_items"),
+    ("cancel", "POST", r"/v1/responses/(?P<id>[^/]+)/cancel"),
+    ("begin", "POST", r"/v1/conversations"),
+    ("conversation", "GET", _CONVERSATION),
+    ("change", "POST", _CONVERSATION),
+    ("delete", "DELETE", _CONVERSATION),
+    ("items", "GET", rf"{_CONVERSATION}/items"),
+    ("item", "GET", rf"{_CONVERSATION}/items/(?P<item>[^/]+)"),
+    ("add", "POST", rf"{_CONVERSATION}/items"),
+)
 CHANNELS = compile_late(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 CANVAS = r"/__openclaw__/cap/(?P<token>[0-9a-f.]{40,120})/(?P<path>__openclaw__/.*)"
 SHARE_PATHS = compile_late(r"/share/(?P<token>[\w-]{32})")
@@ -112,14 +127,10 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", compile_late(r"/v1/models/(?P<id>.+)"), "model", READ, _LATER["model"]),
     HttpRoute("POST", compile_late(r"/v1/chat/completions"), "chat", WRITE, _chat),
     HttpRoute("POST", compile_late(r"/v1/responses"), "responses", WRITE, _responses),
-    HttpRoute("GET", compile_late(r"/v1/responses/(?P<id>[^/]+)"), "response", READ, _stored("response")),
-    HttpRoute("GET", compile_late(r"/v1/responses/(?P<id>[^/]+)/input_items"), "input", READ, _stored("input")),
-    HttpRoute("POST", compile_late(r"/v1/responses/(?P<id>[^/]+)/cancel"), "cancel", WRITE, _stored("cancel")),
-    HttpRoute("POST", compile_late(r"/v1/conversations"), "conversations", WRITE, _stored("begin")),
-    HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)"), "conversation", READ, _stored("conversation")),
-    HttpRoute("POST", compile_late(r"/v1/conversations/(?P<id>[^/]+)"), "conversation", WRITE, _stored("change")),
-    HttpRoute("GET", compile_late(r"/v1/conversations/(?P<id>[^/]+)/items"), "items", READ, _stored("items")),
-    HttpRoute("POST", compile_late(r"/v1/embeddings|/v1/audio/\w+"), "asset", WRITE, _LATER["asset"]),
+    *(HttpRoute(verb, compile_late(path), what, _SCOPES[verb], _stored(what)) for what, verb, path in _STORED),
+    HttpRoute(
+        "POST", compile_late(r"/v1/embeddings|/v1/audio/(?:speech|transcriptions)"), "asset", WRITE, _LATER["asset"]
+    ),
     *(HttpRoute(verb, compile_late(r"/mcp"), "mcp", READ, _LATER["mcp"]) for verb in ("POST", "GET", "DELETE")),
     HttpRoute("POST", compile_late(r"/reach/turn"), "reach", ADMIN, _reach),
     HttpRoute("POST", compile_late(r"/tools/invoke"), "invoke", ADMIN, _LATER["invoke"]),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # loaded with the first request (`late`)
 
 log = logging.getLogger(__name__)
 
+MISPLACED = ("/chat/completions", "/responses", "/embeddings")  # where clients ask whose base URL has no /v1
 ENDING = 2.0  # seconds that open requests get at the end
 
 
@@ -144,11 +145,7 @@ class GatewayServer:
         await self.clients.start()
         self._unfollow = self.host.follow(self.metrics)
         self._doors = _Doors(
-            self._handle,
-            logger=log,
-            keepalive_timeout=limits.IDLE_SECONDS,
-            auto_decompress=False,
-            lingering_time=1.0,
+            self._handle, logger=log, keepalive_timeout=limits.IDLE_SECONDS, auto_decompress=False, lingering_time=1.0
         )
         context = served.context if served else None
         self.port = await self._listen(bind, port, context)
@@ -229,17 +226,19 @@ class GatewayServer:
         fault = self.auth.check_request(peer)
         if fault is not None:
             return "-", fault
-        if request.headers.get("Upgrade", "").lower() == "websocket":
-            return "ws", await self._socket(request, peer)
         path = to_local_path(request.path, self.host.settings.webhooks)
+        if request.headers.get("Upgrade", "").lower() == "websocket" and not path.startswith("/v1/"):
+            return "ws", await self._socket(request, peer)
         rows = find_routes(path, self.host.settings.gateway)
+        wanted = "GET" if request.method == "HEAD" else request.method
+        found = next(((row, match) for row, match in rows if row.method == wanted), None)
+        if found is None and (path.startswith("/v1/") or path in MISPLACED):
+            return "-", late.load_part("models").refuse_unserved(path, [row.method for row, _ in rows])
         if not rows:
             lost = await self.page.answer_lost(request) if is_page_place(path, self.host.settings.gateway) else None
             if lost is not None:
                 return "-", lost
             return "-", HttpFault(404, "there is nothing here", "not_found", code="not_found")
-        wanted = "GET" if request.method == "HEAD" else request.method
-        found = next(((row, match) for row, match in rows if row.method == wanted), None)
         if found is None:
             allow = ", ".join(row.method for row, _ in rows)
             return rows[0][0].name, HttpFault(405, f"use {allow}", code="method_not_allowed", headers={"Allow": allow})

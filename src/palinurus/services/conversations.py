@@ -29,6 +29,6 @@ async def find_conversation(store: Store, session: str) -> KeptConversation | No
     return msgspec.json.decode(found.data, type=KeptConversation) if found is not None else None
 
 
-async def keep_conversation(store: Store, session: str, kept: KeptConversation) -> None:
-    """On disk when this returns."""
-    await store.put_record(_KIND, session, msgspec.json.encode(kept))
+async def keep_conversation(store: Store, session: str, kept: KeptConversation | None) -> None:
+    """On disk when this returns; None: forgotten."""
+    await store.put_record(_KIND, session, msgspec.json.encode(kept) if kept is not None else None)

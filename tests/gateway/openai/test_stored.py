@@ -152,6 +152,42 @@ async def test_a_conversation_begins_with_items_and_metadata_and_keeps_them(tmp_
     assert [m.text for m in model.requests[1].messages] == said[:5]
 
 
+async def test_items_are_added_before_the_first_response_and_asked_for_one_by_one(tmp_path: Path) -> None:
+    first: Any = [{"role": "user", "content": "my colour is teal"}]
+    async with talking(tmp_path / "h", ScriptedModel([say("Teal.")])) as (_, client):
+        talk = await client.conversations.create(items=first)
+        more: Any = [{"role": "assistant", "content": "Noted."}]
+        (added,) = (await client.conversations.items.create(talk.id, items=more)).data
+        assert (added.role, added.content[0].text) == ("assistant", "Noted.")
+        again = await client.conversations.items.retrieve(added.id, conversation_id=talk.id)
+        assert again.content[0].text == "Noted."
+        with pytest.raises(openai.NotFoundError):
+            await client.conversations.items.retrieve("msg_x", conversation_id=talk.id)
+        await client.responses.create(model="openclaw", input="which one?", conversation=talk.id)
+        for wrong in (more, []):
+            with pytest.raises(openai.BadRequestError, match="before the first response"):
+                await client.conversations.items.create(talk.id, items=wrong)
+        with pytest.raises(openai.APIStatusError) as refused:
+            await client.conversations.items.delete(added.id, conversation_id=talk.id)
+        assert refused.value.status_code == 405 and "what was said stays" in refused.value.message
+
+
+async def test_a_conversation_is_deleted_with_its_session_and_no_other_session_is(tmp_path: Path) -> None:
+    items: Any = [{"role": "user", "content": "my colour is teal"}]
+    async with talking(tmp_path / "h", ScriptedModel([say("Teal."), say("Hello")])) as (app, client):
+        talk = await client.conversations.create(items=items, metadata={"topic": "paint"})
+        await client.responses.create(model="openclaw", input="which one?", conversation=talk.id)
+        assert len(await app.store.sessions()) == 1
+        gone = await client.conversations.delete(talk.id)
+        assert (gone.id, gone.deleted) == (talk.id, True)
+        assert not await app.store.sessions() and not (await client.conversations.items.list(talk.id)).data
+        other = await client.responses.create(model="openclaw", input="hi", user="ada")
+        session = other.id.removeprefix("resp_").rpartition("-")[0]
+        with pytest.raises(openai.BadRequestError, match="pal sessions delete"):
+            await client.conversations.delete(f"conv_{session}")
+        assert len(await app.store.sessions()) == 1
+
+
 async def test_a_response_is_streamed_again_whole_or_from_where_the_client_was(tmp_path: Path) -> None:
     gate = StreamGate()
     model = ScriptedModel([say("Hello there"), hold_at(say("done"), gate)])

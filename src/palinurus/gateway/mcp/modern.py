@@ -12,13 +12,7 @@ from aiohttp.web_response import Response, StreamResponse
 from palinurus.gateway import http
 from palinurus.gateway.http import RouteRequest
 from palinurus.gateway.limits import KEEPALIVE
-from palinurus.gateway.mcp.envelope import (
-    STATUS,
-    SUBSCRIPTION,
-    check_arguments_in_headers,
-    mark_result,
-    read_envelope,
-)
+from palinurus.gateway.mcp.envelope import STATUS, SUBSCRIPTION, check_arguments_in_headers, mark_result, read_envelope
 from palinurus.gateway.mcp.face import INVALID_REQUEST, McpFace, McpFault, Params
 from palinurus.gateway.mcp.session import McpSession, McpSessions
 from palinurus.gateway.mcp.single import WaitingCall

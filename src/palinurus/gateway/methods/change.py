@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.gateway.context import SessionKeyParams
+from palinurus.gateway.context import MethodContext, SessionKeyParams
 from palinurus.gateway.keep.patches import make_record_changes
 from palinurus.gateway.methods import chat
 from palinurus.gateway.methods.sessions import Label
@@ -259,22 +259,26 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
     asked.check(seen.record)
     if asked.archived_only and seen.record is not None and not seen.record.archived:
         raise MethodError("nothing was deleted: the session is not put away (archived) any more")
+    kept = await forget_session(here, key)
+    return {"ok": True, "key": str(key), "deleted": seen.record is not None, "archived": [kept] if kept else []}
+
+
+async def forget_session(here: MethodContext, key: SessionKey) -> str:
+    """Stop what runs in it and forget it; where its transcript is kept."""
+    program, record = here.program, (await here.reader.load(key)).record
     if here.reader.is_running(str(key)):
-        await here.program.inbox.stop(str(key), "rpc")
+        await program.inbox.stop(str(key), "rpc")
         for _ in range(100):
             if not here.reader.is_running(str(key)):
                 break
-            await here.program.clock.sleep(0.05)
-    kept = ""
-    if seen.record is not None:
-        program = here.program
-        kept = await lifecycle.delete_session(
-            program.settings.home, program.store, key, seen.record, now=program.clock.now()
-        )
-        here.broadcaster.announce_change(str(key), "delete")
-        told = {"sessionId": seen.record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
-        here.program.hooks.observe("session_end", told)
-    return {"ok": True, "key": str(key), "deleted": seen.record is not None, "archived": [kept] if kept else []}
+            await program.clock.sleep(0.05)
+    if record is None:
+        return ""
+    kept = await lifecycle.delete_session(program.settings.home, program.store, key, record, now=program.clock.now())
+    here.broadcaster.announce_change(str(key), "delete")
+    told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
+    program.hooks.observe("session_end", told)
+    return kept
 
 
 async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[str, Any]:

@@ -15,16 +15,7 @@ from palinurus.core.speech import SpokenText
 from palinurus.core.types.model import ModelFailure
 from palinurus.files import read_plain_file
 from palinurus.gateway.context import find_agent, require
-from palinurus.gateway.rpc import (
-    READ,
-    WRITE,
-    GatewayMethod,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-    NoParams,
-)
+from palinurus.gateway.rpc import READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.providers.program import OUTPUT
 from palinurus.providers.speech.maker import SpokenAudio
 from palinurus.providers.speech.requests import SoundUse

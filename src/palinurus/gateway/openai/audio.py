@@ -20,7 +20,7 @@ from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.files import read_plain_file
 from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, RouteRequest
-from palinurus.patterns import compile_late
+from palinurus.patterns import compile_late, decode_late
 from palinurus.providers.program import OUTPUT
 from palinurus.providers.transcribe import SoundRecording
 
@@ -48,16 +48,15 @@ class _Speech(msgspec.Struct, frozen=True):
     stream_format: str = ""
 
 
+_SPEECH = decode_late(_Speech)
+
+
 async def handle_speech(visit: RouteRequest) -> StreamResponse | HttpFault:
     """A text as sound. Opus where that is asked for, else what the voice gives that any player takes."""
     voices = visit.host.program.voices if visit.host.program is not None else None
-    data = await http.read_body(visit.request)
-    if isinstance(data, HttpFault):
-        return data
-    try:
-        asked = msgspec.json.decode(data or b"{}", type=_Speech)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
-        return http.make_bad_request(f"the body is not understood: {exc}")
+    asked = await http.read_json(visit.request, _SPEECH)
+    if isinstance(asked, HttpFault):
+        return asked
     if asked.instructions or asked.stream_format == "sse":
         name = "instructions" if asked.instructions else "stream_format"
         return http.make_bad_request(f"{name} is not supported", name, code="unsupported_parameter")

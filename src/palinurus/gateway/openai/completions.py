@@ -59,7 +59,11 @@ class ResponseFormat(msgspec.Struct, frozen=True):
     json_schema: dict[str, Any] | None = None
 
 
-class _Body(msgspec.Struct, frozen=True):
+# Refused unless they say what is the case anyway.
+_Refused: Any = msgspec.defstruct("_Refused", [(name, Any, None) for name in _UNSERVED], frozen=True)
+
+
+class _Body(_Refused, frozen=True, kw_only=True):  # type: ignore[misc,call-arg]
     messages: list[OpenAiMessage]
     model: str = "openclaw"
     stream: bool | None = None
@@ -73,26 +77,8 @@ class _Body(msgspec.Struct, frozen=True):
     stop: str | list[str] | None = None
     seed: int | None = None
     response_format: ResponseFormat | None = None
-    n: int | None = None
     tools: list[_Tool] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    # Refused unless they say what is the case anyway.
     functions: list[Any] | None = None
-    function_call: Any = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    logit_bias: dict[str, Any] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    modalities: list[str] | None = None
-    audio: Any = None
-    prediction: Any = None
-    web_search_options: Any = None
-    verbosity: str | None = None
-    moderation: Any = None
-    top_k: float | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
     parallel_tool_calls: bool | None = None
 
 
@@ -156,18 +142,9 @@ def parse_completion(
     idempotency = headers.get("Idempotency-Key", "")
     if len(idempotency) > KEY:
         return make_bad_request(f"Idempotency-Key is longer than {KEY} characters", code="bad_idempotency_key")
-    inbound = Inbound(
-        Target("http"),
-        NOBODY,
-        event=f"key:{idempotency}" if idempotency else f"once:{uuid.uuid4()}",
-        text=told.text,
-        at=now,
-        images=told.images,
-        session=str(key),
-        agent=key.agent,
-        options=options,
-        push=False,
-    )
+    event = f"key:{idempotency}" if idempotency else f"once:{uuid.uuid4()}"
+    place: Any = {"session": str(key), "agent": key.agent, "push": False}
+    inbound = Inbound(Target("http"), NOBODY, event, told.text, at=now, images=told.images, options=options, **place)
     usage = body.stream_options is not None and body.stream_options.include_usage
     return OpenAiRequest(
         *(inbound, body.model, bool(body.stream), usage),
@@ -205,31 +182,29 @@ def _unsupported(body: _Body) -> HttpFault | None:
     if body.functions:
         return make_bad_request("functions is the old form; use tools", "functions", code="unsupported_parameter")
     if len(body.tools or ()) > TOOLS:
-        return make_bad_request(f"more than {TOOLS} tools", "tools", code="invalid_value")
+        return make_bad_request(f"more than {TOOLS} tools", "tools")
     for tool in body.tools or ():
         if tool.type != "function" or tool.function is None or not _NAME.fullmatch(tool.function.name):
-            return make_bad_request(
-                "only function tools with a plain name are supported", "tools", code="unsupported_parameter"
-            )
+            text = "only function tools with a plain name are supported"
+            return make_bad_request(text, "tools", code="unsupported_parameter")
     for name in _UNSERVED:
         value, usual = getattr(body, name), _UNSERVED[name]
         if value is not None and (usual is None or value not in _NOTHING) and value != usual:
             return make_bad_request(f"{name} is not supported", name, code="unsupported_parameter")
     stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
-    if len(stops) > STOPS or not all(0 < len(text) <= 200 for text in stops):
-        return make_bad_request(f"stop: up to {STOPS} texts of 1 to 200 characters", "stop", code="invalid_value")
-    if body.top_p is not None and not 0 < body.top_p <= 1:
-        return make_bad_request("must be above 0 and at most 1", "top_p", code="invalid_value")
     tokens = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
-    if tokens is not None and not 0 < tokens <= 10_000_000:
-        return make_bad_request("must be a positive number of tokens", "max_tokens", code="invalid_value")
-    if body.temperature is not None and not 0 <= body.temperature <= 2:
-        return make_bad_request("must be between 0 and 2", "temperature", code="invalid_value")
-    if not body.messages:
-        return make_bad_request("at least one message is needed", "messages", code="invalid_value")
-    if len(body.messages) > MESSAGES:
-        return make_bad_request(f"more than {MESSAGES} messages", "messages", code="invalid_value")
-    return None
+    fine = (
+        (
+            "stop",
+            f"up to {STOPS} texts of 1 to 200 characters",
+            len(stops) <= STOPS and all(0 < len(text) <= 200 for text in stops),
+        ),
+        ("top_p", "must be above 0 and at most 1", body.top_p is None or 0 < body.top_p <= 1),
+        ("max_tokens", "must be a positive number of tokens", tokens is None or 0 < tokens <= 10_000_000),
+        ("temperature", "must be between 0 and 2", body.temperature is None or 0 <= body.temperature <= 2),
+        ("messages", f"1 to {MESSAGES} of them are needed", 0 < len(body.messages) <= MESSAGES),
+    )
+    return next((make_bad_request(f"{name}: {words}", name) for name, words, holds in fine if not holds), None)
 
 
 def _refuse_form(asked: ResponseFormat | None) -> HttpFault | None:
@@ -239,9 +214,7 @@ def _refuse_form(asked: ResponseFormat | None) -> HttpFault | None:
     param = "response_format"
     if asked.type != "json_schema" or asked.json_schema is None:
         text = f"{param}: type is one of text, json_object and json_schema, which needs json_schema"
-        return make_bad_request(
-            text, param, code="unsupported_parameter" if asked.json_schema is None else "invalid_value"
-        )
+        return make_bad_request(text, param, "unsupported_parameter" if asked.json_schema is None else "invalid_value")
     wrong = list_unsupported(asked.json_schema.get("schema"))
     return make_bad_request("; ".join(wrong), f"{param}.json_schema", code="unsupported_schema") if wrong else None
 
@@ -262,13 +235,12 @@ def _where(body: _Body, headers: Mapping[str, str], settings: Settings) -> tuple
     if typed:
         key = parse_session_key(typed, agent)
         if key is None:
-            return make_bad_request(
-                "x-openclaw-session-key is not a session key (agent:<id>:<name>)", code="bad_session_key"
-            )
+            text = "x-openclaw-session-key is not a session key (agent:<id>:<name>)"
+            return make_bad_request(text, code="bad_session_key")
         return _known(key.agent, settings) or (key, True)
     if body.user:
         if len(body.user) > USER:
-            return make_bad_request(f"user is longer than {USER} characters", "user", code="invalid_value")
+            return make_bad_request(f"user is longer than {USER} characters", "user")
         return SessionKey(agent, f"openai:{escape_key_part(body.user)}"), True
     return SessionKey(agent, f"openai:{uuid.uuid4()}"), False
 
@@ -294,11 +266,8 @@ def _override(body: _Body, headers: Mapping[str, str], agent: AgentSettings, cat
     ref = parse_model_ref(body.model)
     wanted = headers.get("x-openclaw-model", "")
     if ref is None and body.model.strip().lower() not in OURS:
-        return make_bad_request(
-            f"model {body.model[:64]!r} is not served; use openclaw, openclaw/<agent> or provider/model",
-            "model",
-            code="model_not_found",
-        )
+        text = f"model {body.model[:64]!r} is not served; use openclaw, openclaw/<agent> or provider/model"
+        return make_bad_request(text, "model", code="model_not_found")
     if not wanted and ref and ref.provider not in OURS:
         wanted = body.model
     if not wanted:
@@ -346,14 +315,8 @@ def _waiting(ask: OpenAiRequest, end: AgentEnd | None) -> tuple[ToolCall, ...]:
 
 def render_tool_calls(reply: OpenAiReply) -> list[dict[str, Any]]:
     """The calls of a reply in OpenAI's words."""
-    return [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()},
-        }
-        for call in reply.calls
-    ]
+    named = [{"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()} for call in reply.calls]
+    return [{"id": call.id, "type": "function", "function": one} for call, one in zip(reply.calls, named, strict=True)]
 
 
 def render_completion(ident: str, created: int, model: str, reply: OpenAiReply) -> bytes:
@@ -361,24 +324,13 @@ def render_completion(ident: str, created: int, model: str, reply: OpenAiReply) 
     message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
     if reply.calls:
         message |= {"content": reply.text or None, "tool_calls": render_tool_calls(reply)}
-    return msgspec.json.encode(
-        {
-            "id": ident,
-            "object": "chat.completion",
-            "created": created,
-            "model": model,
-            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}],
-            "usage": render_usage(reply.usage),
-        }
-    )
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
+    made = {"id": ident, "object": "chat.completion", "created": created, "model": model, "choices": [choice]}
+    return msgspec.json.encode({**made, "usage": render_usage(reply.usage)})
 
 
 def render_usage(usage: TokenUsage) -> dict[str, Any]:
     """Usage in OpenAI's words: cached tokens are part of the prompt."""
     prompt = usage.input + usage.cacheRead + usage.cacheWrite
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": usage.output,
-        "total_tokens": prompt + usage.output,
-        "prompt_tokens_details": {"cached_tokens": usage.cacheRead},
-    }
+    told = {"prompt_tokens": prompt, "completion_tokens": usage.output, "total_tokens": prompt + usage.output}
+    return {**told, "prompt_tokens_details": {"cached_tokens": usage.cacheRead}}

@@ -34,6 +34,7 @@ from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, Resp
 from palinurus.gateway.port import GatewayHost, ModelFinder
 from palinurus.gateway.rpc import MethodError
 from palinurus.late import load_part
+from palinurus.patterns import decode_late
 from palinurus.services.conversations import find_conversation
 from palinurus.store.port import Acceptance, InboxRow
 
@@ -49,16 +50,15 @@ class _Body(msgspec.Struct, frozen=True):
     dimensions: int | None = None
 
 
+_BODY = decode_late(_Body)
+
+
 async def handle_embeddings(visit: RouteRequest) -> StreamResponse | HttpFault:
     """Answer one request."""
     program = visit.host.program
-    data = await http.read_body(visit.request)
-    if isinstance(data, HttpFault):
-        return data
-    try:
-        asked = msgspec.json.decode(data or b"{}", type=_Body)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
-        return http.make_bad_request(f"the body is not understood: {exc}")
+    asked = await http.read_json(visit.request, _BODY)
+    if isinstance(asked, HttpFault):
+        return asked
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     if not 0 < len(texts) <= EMBEDDING_TEXTS or not all(0 < len(text) <= EMBEDDING_CHARS for text in texts):
         return http.make_bad_request(
@@ -86,10 +86,7 @@ async def handle_asset(visit: RouteRequest) -> StreamResponse | HttpFault:
     what = visit.request.path.rpartition("/")[2]
     if what == "embeddings":
         return await handle_embeddings(visit)
-    handler = load_part("audio").get(what)
-    if handler is None:
-        return HttpFault(404, f"there is no /v1/audio/{what}", "not_found", code="not_found")
-    made: StreamResponse | HttpFault = await handler(visit)
+    made: StreamResponse | HttpFault = await load_part("audio")[what](visit)
     return made
 
 

@@ -70,7 +70,7 @@ def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | Htt
                 return text
             system.append(text)
     if not spoken or spoken[-1].role == "assistant":
-        return make_bad_request("the last message must come from the user or a tool", "messages", code="invalid_value")
+        return make_bad_request("the last message must come from the user or a tool", "messages")
     names = {call.id: call.function.name for m in spoken for call in m.tool_calls or () if call.function}
     now = _now(spoken)
     context = _told(spoken[: len(spoken) - now], names)
@@ -83,7 +83,7 @@ def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | Htt
     results = tuple(told for told in said if told.role == "tool")
     text = "\n\n".join(_in_words(told) if told.role == "tool" else told.content for told in said)
     if not text.strip() and not images:
-        return make_bad_request("the user's message is empty", "messages", code="invalid_value")
+        return make_bad_request("the user's message is empty", "messages")
     return OpenAiConversation(text, images, "\n\n".join(s for s in system if s), context, results=results)
 
 
@@ -152,9 +152,8 @@ def _text(message: OpenAiMessage, images: bool = False) -> str | HttpFault:
         if piece.type in ("text", "input_text", "refusal"):
             pieces.append(piece.text)
         elif piece.type != "image_url":
-            return make_bad_request(
-                f"content of type {piece.type[:32]!r} is not supported", "messages", code="unsupported_content"
-            )
+            text = f"content of type {piece.type[:32]!r} is not supported"
+            return make_bad_request(text, "messages", code="unsupported_content")
         elif not images:
             pieces.append("[image]")  # an earlier picture is mentioned, not sent again
     return "\n".join(p for p in pieces if p)
@@ -171,9 +170,8 @@ def _images(message: OpenAiMessage) -> tuple[ImageBlock, ...] | HttpFault:
         head, comma, data = url.partition(",")
         mime = head.removeprefix("data:").removesuffix(";base64").strip().lower()
         if not (comma and data and head.startswith("data:image/") and head.endswith(";base64")):
-            return make_bad_request(
-                "images must be data:image/…;base64 URLs; nothing is fetched", "messages", code="bad_image"
-            )
+            text = "images must be data:image/…;base64 URLs; nothing is fetched"
+            return make_bad_request(text, "messages", code="bad_image")
         images.append(ImageBlock(data, mime))
     if len(images) > IMAGES:
         return make_bad_request(f"more than {IMAGES} images", "messages", code="bad_image")

@@ -76,7 +76,13 @@ class _Conversation(msgspec.Struct, frozen=True):
     id: str
 
 
-class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+# Taken without effect: they say how a hosted service should work, not what the answer must be.
+_IDLE = "metadata store truncation service_tier safety_identifier stream_options"
+_IDLE += " prompt_cache_key prompt_cache_options prompt_cache_retention"
+_Idle: Any = msgspec.defstruct("_Idle", [(name, Any, None) for name in _IDLE.split()], frozen=True)
+
+
+class _Body(_Idle, frozen=True, forbid_unknown_fields=True, kw_only=True):  # type: ignore[misc,call-arg]
     input: str | list[_Item]
     model: str = "openclaw"
     instructions: str | None = None
@@ -95,20 +101,11 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     top_logprobs: int | None = None
     max_tool_calls: int | None = None  # refused
     parallel_tool_calls: bool | None = None
-    # Taken without effect: they say how a hosted service should work, not what the answer must be.
-    metadata: dict[str, Any] | None = None
-    store: bool | None = None
-    truncation: str | None = None
     include: list[str] | None = None
-    service_tier: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_options: dict[str, Any] | None = None
-    prompt_cache_retention: str | None = None
-    stream_options: dict[str, Any] | None = None
 
 
 _DECODER = decode_late(_Body)
+_SAME = "model stream user temperature top_p top_logprobs tool_choice parallel_tool_calls".split()  # in completions
 
 
 def parse_response_request(
@@ -132,16 +129,9 @@ def parse_response_request(
     if key is not None:
         headers = {**headers, SESSION: str(key)}
     chat: dict[str, Any] = {
-        "model": body.model,
+        **{name: getattr(body, name) for name in _SAME},
         "messages": messages,
-        "stream": body.stream,
-        "user": body.user,
         "max_completion_tokens": body.max_output_tokens,
-        "temperature": body.temperature,
-        "top_p": body.top_p,
-        "top_logprobs": body.top_logprobs,
-        "tool_choice": body.tool_choice,
-        "parallel_tool_calls": body.parallel_tool_calls,
         "verbosity": body.text.verbosity if body.text is not None else None,
         "response_format": _format(form) if form is not None else None,
         "reasoning_effort": body.reasoning.effort if body.reasoning else None,
@@ -161,10 +151,10 @@ def read_items(items: list[Any]) -> tuple[EarlierMessage, ...] | HttpFault:
     try:
         given = msgspec.convert(items, list[_Item])
     except msgspec.ValidationError as exc:
-        return make_bad_request(str(exc), "items", code="invalid_value")
+        return make_bad_request(str(exc), "items")
     if any(item.role in ("system", "developer") for item in given):
         return make_bad_request("say it as instructions of each response", "items", code="unsupported_content")
-    messages = _messages(_Body(given))
+    messages = _messages(_Body(input=given))
     if isinstance(messages, HttpFault):
         return messages
     last = {"role": "user", "content": "."}  # what is said now; all the others were said before
@@ -178,7 +168,7 @@ def _find_session(body: _Body) -> SessionKey | HttpFault | None:
     talk = body.conversation.id if isinstance(body.conversation, _Conversation) else body.conversation
     if body.previous_response_id and talk:
         text = "previous_response_id and conversation: one of them"
-        return make_bad_request(text, "conversation", code="invalid_value")
+        return make_bad_request(text, "conversation")
     asked = [
         ("previous_response_id", body.previous_response_id, "previous_response_not_found"),
         ("conversation", talk, "conversation_not_found"),
@@ -192,7 +182,7 @@ def _find_session(body: _Body) -> SessionKey | HttpFault | None:
                 return HttpFault(404, f"there is nothing here with the id {ident[:80]!r}", param=param, code=code)
             keys.append(key)
     if len(set(keys)) > 1:
-        return make_bad_request("what the input refers to is of several conversations", "input", code="invalid_value")
+        return make_bad_request("what the input refers to is of several conversations", "input")
     return keys[0] if keys else None
 
 
@@ -229,9 +219,8 @@ def _messages(body: _Body) -> list[dict[str, Any]] | HttpFault:
                 return content
             made.append({"role": item.role, "content": content})
         elif item.type not in ("reasoning", "item_reference"):  # what is referred to is in the session
-            return make_bad_request(
-                f"input items of type {item.type[:32]!r} are not supported", "input", code="unsupported_content"
-            )
+            text = f"input items of type {item.type[:32]!r} are not supported"
+            return make_bad_request(text, "input", code="unsupported_content")
     return made
 
 
@@ -245,9 +234,8 @@ def _content(item: _Item) -> str | list[dict[str, Any]] | HttpFault:
         elif part.type == "input_image" and part.image_url:
             parts.append({"type": "image_url", "image_url": part.image_url})
         else:
-            return make_bad_request(
-                f"content of type {part.type[:32]!r} is not supported", "input", code="unsupported_content"
-            )
+            text = f"content of type {part.type[:32]!r} is not supported"
+            return make_bad_request(text, "input", code="unsupported_content")
     return parts
 
 
@@ -301,13 +289,12 @@ def find_response_event(ident: str) -> str:
 def render_response_usage(usage: TokenUsage) -> dict[str, Any]:
     """Usage in this interface's words."""
     prompt = usage.input + usage.cacheRead + usage.cacheWrite
-    return {
-        "input_tokens": prompt,
+    told = {"input_tokens": prompt, "output_tokens": usage.output, "total_tokens": prompt + usage.output}
+    more = {
         "input_tokens_details": {"cached_tokens": usage.cacheRead},
-        "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": prompt + usage.output,
     }
+    return {**told, **more}
 
 
 def make_message_item(response: str, text: str, status: str = "completed") -> dict[str, Any]:
@@ -323,40 +310,24 @@ def make_text_part(text: str) -> dict[str, Any]:
 
 def make_call_items(response: str, reply: OpenAiReply) -> list[dict[str, Any]]:
     """The output items of calls to the client's own tools."""
-    return [
-        {
-            "type": "function_call",
-            "id": f"fc_{response[5:]}_{at}",
-            "call_id": call.id,
-            "name": call.name,
-            "arguments": msgspec.json.encode(call.arguments).decode(),
-            "status": "completed",
-        }
-        for at, call in enumerate(reply.calls)
+    told = [
+        (f"fc_{response[5:]}_{at}", call, msgspec.json.encode(call.arguments)) for at, call in enumerate(reply.calls)
     ]
+    done = {"type": "function_call", "status": "completed"}
+    return [
+        {**done, "id": ident, "call_id": call.id, "name": call.name, "arguments": arguments.decode()}
+        for ident, call, arguments in told
+    ]
+
+
+_UNTOLD = ("error", "incomplete_details", "instructions", "temperature", "top_p", "usage")
 
 
 def make_response(response: str, created: int, model: str, status: str, **more: Any) -> dict[str, Any]:
     """The response object."""
-    base: dict[str, Any] = {
-        "id": response,
-        "object": "response",
-        "created_at": created,
-        "status": status,
-        "model": model,
-        "output": [],
-        "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
-        "parallel_tool_calls": True,
-        "temperature": None,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
-        "usage": None,
-    }
-    return {**base, **more}
+    made = {"id": response, "object": "response", "created_at": created, "status": status, "model": model}
+    usual = {"output": [], "metadata": {}, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    return {**made, **usual, **dict.fromkeys(_UNTOLD), **more}
 
 
 def make_settled_response(response: str, created: int, model: str, reply: OpenAiReply) -> dict[str, Any]:

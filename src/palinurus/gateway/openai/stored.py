@@ -19,6 +19,7 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, RouteRequest
+from palinurus.gateway.methods.change import forget_session
 from palinurus.gateway.openai import responses
 from palinurus.gateway.openai.completions import NOBODY, OpenAiReply
 from palinurus.gateway.openai.endpoints import sum_usage
@@ -53,7 +54,7 @@ async def handle_stored(visit: RouteRequest, what: str) -> StreamResponse | Http
     """Answer one request; `what` is a row of the table below."""
     program = visit.host.program
     if not visit.host.settings.gateway.responses or program is None:
-        return HttpFault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
+        return http.RESPONSES_OFF
     return await _HANDLERS[what](visit, program)
 
 
@@ -109,7 +110,7 @@ async def _stream_again(visit: RouteRequest, program: CommandContext, row: Inbox
     """Whole, or what is left of it (`starting_after`). Of one that is not over its end is waited for."""
     inbound, after = decode_inbound(row.body), visit.request.query.get("starting_after", "")
     if after and not after.isdecimal():
-        return http.make_bad_request("starting_after is a number", "starting_after", code="invalid_value")
+        return http.make_bad_request("starting_after is a number", "starting_after")
     frames = ResponseStream(visit.part("id"), row.at // 1000, inbound.options.model or "openclaw")
     frames.resume(int(after)) if after else frames.replay()
 
@@ -173,7 +174,7 @@ def _list(visit: RouteRequest, items: list[dict[str, Any]]) -> StreamResponse | 
     query = visit.request.query
     order, after, typed = query.get("order", "desc"), query.get("after", ""), query.get("limit", str(ITEMS))
     if order not in ("asc", "desc") or not typed.isdecimal() or not 1 <= int(typed) <= MOST:
-        return http.make_bad_request(f"order is asc or desc, limit is 1 to {MOST}", "limit", code="invalid_value")
+        return http.make_bad_request(f"order is asc or desc, limit is 1 to {MOST}", "limit")
     items = items if order == "asc" else items[::-1]
     begin = next((at for at, item in enumerate(items, 1) if item["id"] == after), 0)
     shown = items[begin : begin + int(typed)]
@@ -185,14 +186,11 @@ def _list(visit: RouteRequest, items: list[dict[str, Any]]) -> StreamResponse | 
 
 
 async def _read_new(visit: RouteRequest) -> KeptConversation | HttpFault:
-    data = await http.read_body(visit.request)
-    if isinstance(data, HttpFault):
-        return data
-    asked = http.decode_body(_NEW, data or b"{}")
+    asked = await http.read_json(visit.request, _NEW)
     if isinstance(asked, HttpFault):
         return asked
     if len(asked.items or ()) > BEGINNING:
-        return http.make_bad_request(f"at most {BEGINNING} items", "items", code="invalid_value")
+        return http.make_bad_request(f"at most {BEGINNING} items", "items")
     items = responses.read_items(asked.items or [])
     if isinstance(items, HttpFault):
         return items
@@ -246,12 +244,48 @@ async def _list_conversation(visit: RouteRequest, program: CommandContext) -> St
     found = await _open_conversation(visit, program)
     if isinstance(found, HttpFault):
         return found
-    said = [item for one in found[2].items for item in _make_items(visit.part("id"), one)]
-    told = [(m, "user" if isinstance(m, UserMessage) else "assistant") for m in found[1]]
+    items = _list_items(visit, found[1], found[2])
+    if not (wanted := visit.match.groupdict().get("item")):
+        return _list(visit, items)
+    named = next((item for item in items if item["id"] == wanted), None)
+    text = f"there is no item {wanted[:80]!r}"
+    return http.reply_json(named) if named else HttpFault(404, text, "not_found", "item_id", code="item_not_found")
+
+
+def _list_items(visit: RouteRequest, messages: list[Message], kept: KeptConversation) -> list[dict[str, Any]]:
+    said = [item for one in kept.items for item in _make_items(visit.part("id"), one)]
+    told = [(m, "user" if isinstance(m, UserMessage) else "assistant") for m in messages]
     said += [
         _make_message(role, m.text) for m, role in told if isinstance(m, UserMessage | AssistantMessage) and m.text
     ]
-    return _list(visit, [{**item, "id": f"msg_{visit.part('id')[5:]}_{at}"} for at, item in enumerate(said, 1)])
+    return [{**item, "id": f"msg_{visit.part('id')[5:]}_{at}"} for at, item in enumerate(said, 1)]
+
+
+async def _add_items(visit: RouteRequest, program: CommandContext) -> StreamResponse | HttpFault:
+    """To what a conversation begins with: later ones would not stand where the client thinks they do."""
+    found, asked = await _open_conversation(visit, program), await _read_new(visit)
+    if isinstance(found, HttpFault) or isinstance(asked, HttpFault):
+        return found if isinstance(found, HttpFault) else asked  # type: ignore[return-value]
+    key, messages, before = found
+    text = "items are added before the first response; after it they are its `input`"
+    if messages or not asked.items or len(before.items) + len(asked.items) > BEGINNING:
+        return http.make_bad_request(f"{text}; at most {BEGINNING}", "items", code="conversation_begun")
+    kept = msgspec.structs.replace(before, items=(*before.items, *asked.items))
+    await keep_conversation(program.store, str(key), kept)
+    return _list(visit, _list_items(visit, [], kept)[-len(asked.items) :])
+
+
+async def _delete_conversation(visit: RouteRequest, program: CommandContext) -> StreamResponse | HttpFault:
+    """Its session is forgotten as `sessions.delete` does it. Only of those that were made as conversations."""
+    found, here = await _open_conversation(visit, program), visit.gateway.clients.context
+    if isinstance(found, HttpFault):
+        return found
+    if not found[0].rest.startswith(CONVERSATION) or here is None:
+        text = "it was not made by POST /v1/conversations; `pal sessions delete` forgets any session"
+        return http.make_bad_request(text, "id", code="not_a_conversation")
+    await forget_session(here, found[0])
+    await keep_conversation(program.store, str(found[0]), None)
+    return http.reply_json({"id": visit.part("id"), "object": "conversation.deleted", "deleted": True})
 
 
 StoredHandler = Callable[[RouteRequest, CommandContext], Awaitable[StreamResponse | HttpFault]]
@@ -263,4 +297,7 @@ _HANDLERS: dict[str, StoredHandler] = {
     "conversation": _show_conversation,
     "change": _change_conversation,
     "items": _list_conversation,
+    "item": _list_conversation,
+    "add": _add_items,
+    "delete": _delete_conversation,
 }

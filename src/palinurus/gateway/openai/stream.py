@@ -141,9 +141,8 @@ class CompletionStream(AnswerStream):
             end = f',"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reply.finish}"}}]}}\n\n'
             self._buffer += self._opening + end.encode()
             if self._usage:
-                self._buffer += (
-                    self._opening + b',"choices":[],"usage":' + encode_json(render_usage(reply.usage)) + b"}\n\n"
-                )
+                usage = encode_json(render_usage(reply.usage))
+                self._buffer += self._opening + b',"choices":[],"usage":' + usage + b"}\n\n"
         self._buffer += DONE
 
 
@@ -236,9 +235,8 @@ class ResponseStream(AnswerStream):
 
     def _call(self, at: int, item: dict[str, Any]) -> None:
         place = {"item_id": item["id"], "output_index": at}
-        self._emit(
-            "response.output_item.added", output_index=at, item={**item, "arguments": "", "status": "in_progress"}
-        )
+        begun = {**item, "arguments": "", "status": "in_progress"}
+        self._emit("response.output_item.added", output_index=at, item=begun)
         self._emit("response.function_call_arguments.delta", **place, delta=item["arguments"])
         self._emit("response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"])
         self._emit("response.output_item.done", output_index=at, item=item)
