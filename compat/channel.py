@@ -24,7 +24,7 @@ class ChannelGateway:
         self.root, self.name = root, name
         mock, self._port = place.free_port(), place.free_port()
         self._mock = place.spawn([sys.executable, "-m", "palinurus.testing.server", "--port", str(mock)], root, "mock")
-        place.listens(mock)
+        place.need_listening(root, mock)
         config = {"channels": {name: own}, "commands": {"ownerAllowFrom": [f"{name}:{owner}"]}}
         self.home = make_home(root, config, {"chart.txt": CHART}, url=f"http://127.0.0.1:{mock}/v1")
         self.chart = os.path.join(root, "work", "chart.txt")
@@ -34,7 +34,7 @@ class ChannelGateway:
     def begin(self) -> str:
         """Until the chat app is there: what `pal channels status` says then."""
         self._process = place.spawn([*self._pal, "gateway", "--port", str(self._port)], self.root, "gateway")
-        place.listens(self._port, 60)
+        place.need_listening(self.root, self._port)
         return until(self.see_status, rf"{self.name}/\S+ +ready", seconds=90)
 
     def see_status(self) -> str:

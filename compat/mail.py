@@ -28,7 +28,7 @@ DOVECOT = """
 base_dir = {root}/run
 state_dir = {root}/state
 log_path = {root}/dovecot.log
-protocols = imap lmtp
+protocols = imap
 listen = 127.0.0.1
 ssl = required
 ssl_cert = <{root}/cert.pem
@@ -60,12 +60,6 @@ service imap-login {{
 }}
 service anvil {{
   chroot =
-}}
-service lmtp {{
-  inet_listener lmtp {{
-    address = 127.0.0.1
-    port = {lmtp}
-  }}
 }}
 namespace inbox {{
   inbox = yes
@@ -104,19 +98,18 @@ check_data:
   accept add_header = :at_start:Authentication-Results: mx.{domain}; spf=none smtp.mailfrom=$sender_address
 begin routers
 boxes:
-  driver = manualroute
+  driver = accept
   domains = +local_domains
+  local_parts = ann : pal
   transport = boxes
-  route_list = * 127.0.0.1
-  self = send
 begin transports
 boxes:
-  driver = smtp
-  protocol = lmtp
-  port = {lmtp}
-  hosts_try_auth =
-  hosts_avoid_tls = *
-  allow_localhost
+  driver = appendfile
+  maildir_format
+  directory = {root}/boxes/$local_part_data@{domain}
+  create_directory
+  user = {user}
+  group = {group}
 begin retry
 * * F,1h,2s
 begin authenticators
@@ -138,10 +131,9 @@ def drive(cache: str, tally: Tally) -> None:
     root = tempfile.mkdtemp(prefix="compat-mail-")
     print(f"compat: Dovecot and Exim {tally.version}; logs in {root}", flush=True)
     place.make_certificate(root, HOST)
-    ports = {name: place.free_port() for name in ("imap", "smtp", "lmtp")}
+    ports = {name: place.free_port() for name in ("imap", "smtp")}
     with channel.keep_running(*_start(root, ports)):
-        for port in ports.values():
-            place.listens(port, 60)
+        place.need_listening(root, *ports.values())
         box = {"host": HOST, "tlsCaFile": f"{root}/cert.pem"}
         own = {"address": f"pal@{DOMAIN}", "password": PASSWORD, "authservId": f"mx.{DOMAIN}"}
         own |= {"imap": {**box, "port": ports["imap"]}, "smtp": {**box, "port": ports["smtp"], "tls": "starttls"}}

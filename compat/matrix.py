@@ -43,6 +43,7 @@ def drive(cache: str, tally: Tally) -> None:
     own = {"homeserver": url, "userId": "@pal:real", "password": PASSWORD, "dmPolicy": "allowlist"}
     own["allowFrom"] = ["@alice:real"]
     with channel.keep_running(running):
+        place.need_listening(root, int(url.rpartition(":")[2]))
         _register(url)
         with channel.run_channel(root, "matrix", own, "@alice:real") as gateway:
             _talk(os.path.join(client, "python"), url, gateway, tally)
@@ -55,7 +56,6 @@ def _start_synapse(python: str, root: str) -> tuple[str, subprocess.Popen[bytes]
     argv = [python, "-m", "synapse.app.homeserver", "--config-path", os.path.join(root, "hs.yaml")]
     subprocess.run([*argv, "--generate-keys"], check=True, capture_output=True, cwd=root)
     running = place.spawn(argv, root, "synapse")
-    place.listens(port, 180)
     return f"http://127.0.0.1:{port}", running
 
 

@@ -59,7 +59,7 @@ def drive(cache: str, tally: Tally) -> None:
     own = {"host": "localhost", "port": port, "tlsCaFile": f"{root}/cert.pem", "nick": "pal", "channels": [ROOM]}
     own |= {"password": "server pass phrase", "dmPolicy": "open", "allowFrom": ["*"], "groupPolicy": "open"}
     with channel.keep_running(server):
-        place.listens(port, 60)
+        place.need_listening(root, port)
         with channel.run_channel(root, "irc", own, "human") as gateway:
             _talk(gateway, port, root, tally)
 

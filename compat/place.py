@@ -180,10 +180,11 @@ def start(version: str, package: str) -> Place:
     pal = [sys.executable, "-m", "palinurus", "--home", home, "gateway", "--port", str(port)]
     running.append(spawn(pal, root, "gateway"))
     place = Place(root, version, package, home, port, page, shots, running)
-    for one in (mock, port):
-        if not listens(one):
-            place.stop()
-            raise SystemExit(f"compat: nothing listens on port {one}; see the logs in {root}")
+    try:
+        need_listening(root, mock, port)
+    except SystemExit:
+        place.stop()
+        raise
     return place
 
 
@@ -229,3 +230,10 @@ def listens(port: int, seconds: float = 30) -> bool:
                 return True
         time.sleep(0.1)
     return False
+
+
+def need_listening(root: str, *ports: int) -> None:
+    """Wait for servers. Raises SystemExit when one does not come up: a row without its server proves nothing."""
+    for port in ports:
+        if not listens(port, 120):
+            raise SystemExit(f"compat: nothing listens on port {port}; see the logs in {root}")

@@ -59,8 +59,10 @@ def drive(cache: str, tally: Tally) -> None:
     room, human = f"den@rooms.{DOMAIN}", f"human@{DOMAIN}"
     own = {"jid": f"pal@{DOMAIN}", "password": "pal pass phrase", "host": "127.0.0.1", "port": port, "rooms": [room]}
     own |= {"tlsCaFile": f"{root}/cert.pem", "dmPolicy": "allowlist", "allowFrom": [human], "groupPolicy": "open"}
-    with channel.keep_running(server), channel.run_channel(root, "xmpp", own, human) as gateway:
-        _talk([os.path.join(client, "python"), "127.0.0.1", str(port)], room, gateway, tally)
+    with channel.keep_running(server):
+        place.need_listening(root, port)
+        with channel.run_channel(root, "xmpp", own, human) as gateway:
+            _talk([os.path.join(client, "python"), "127.0.0.1", str(port)], room, gateway, tally)
 
 
 def _start_prosody(root: str) -> tuple[int, subprocess.Popen[bytes]]:
@@ -74,7 +76,6 @@ def _start_prosody(root: str) -> tuple[int, subprocess.Popen[bytes]]:
         argv = ["prosodyctl", "--config", config, "register", name, DOMAIN, f"{name} pass phrase"]
         subprocess.run(argv, check=True, capture_output=True)
     server = place.spawn(["prosody", "-F", "--config", config], root, "server")
-    place.listens(port, 60)
     return port, server
 
 
