@@ -207,8 +207,9 @@ async def test_sessions_are_recorded_apart_and_nothing_is_without_being_asked_fo
         await app.tapes.choose("*", True)
     async with running(home, ScriptedModel([say("ok")], repeat=True)) as app:  # kept over a restart
         await ask(app, "four")
-        assert app.tapes.describe()["count"] == 1 and app.tapes.is_recorded("any")
-        assert app.tapes.thin(0.0) == 0 and app.tapes.thin(4e9) == 1  # they go with their messages
+        await app.tapes.close()  # a tape is written beside what comes next
+        assert app.tapes.describe()["count"] == 2 and app.tapes.is_recorded("any")
+        assert app.tapes.thin(0.0) == 0 and app.tapes.thin(4e9) == 2  # they go with their messages
 
 
 async def test_who_watches_a_run_that_is_recorded_sees_all_of_it_and_what_is_steered_in_ends(tmp_path: Path) -> None:
