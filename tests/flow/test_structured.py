@@ -152,6 +152,6 @@ async def test_a_model_that_cannot_be_told_is_not_asked(tmp_path: Path) -> None:
     models = {"providers": {"fake": anthropic}}
     model = ScriptedModel([say("hi")])
     async with running(tmp_path / "h", model, models=models) as app, served(app) as gateway, sdk(gateway) as client:
-        with pytest.raises(openai.APIStatusError, match="cannot be asked for seed"):
+        with pytest.raises(openai.BadRequestError, match="cannot be asked for seed"):
             await client.chat.completions.create(model="openclaw", messages=ASK, seed=1, stop=["x"])
     assert not model.requests

@@ -130,6 +130,8 @@ class GatewayClients(ClientHub):
             oldest.close(1008, "too many connections wait for a login")
         try:
             await connection.run(peer)
+        except ConnectionError:
+            pass  # it went while it was answered
         except Exception:  # task boundary: one broken connection must not be more than that
             log.exception("ws %s failed", connection.conn[:8])
         finally:

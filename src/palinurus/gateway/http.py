@@ -174,6 +174,7 @@ _RUNS: dict[str, HttpFault] = {
     "refused": HttpFault(400, "", "invalid_request_error", code="content_filter"),
     "aborted": HttpFault(409, "", "api_error", code="aborted"),
     "config": HttpFault(500, "", "api_error", code="config"),
+    "asked": HttpFault(400, "", "invalid_request_error", code="unsupported_parameter"),  # what its model has not
 }
 _RUN = HttpFault(502, "", "api_error", code="provider_error")
 
@@ -199,7 +200,10 @@ def make_outcome_fault(outcome: str | None, note: str, failure: ModelFailure | N
     """
     if outcome in ("answered", "silent"):
         return None
-    row = _RUNS.get(failure.kind, _RUN) if failure else _OUTCOMES.get(outcome or "", _OUTCOMES["failed"])
+    kind = (
+        "asked" if failure and failure.kind == "config" and failure.status == 400 else failure.kind if failure else ""
+    )
+    row = _RUNS.get(kind, _RUN) if failure else _OUTCOMES.get(outcome or "", _OUTCOMES["failed"])
     message = (failure.message if failure else note) or note or f"the turn ended without an answer ({outcome})"
     headers: dict[str, str] = {}
     if failure and failure.retry_after is not None:

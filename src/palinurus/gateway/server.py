@@ -25,7 +25,7 @@ from palinurus.gateway import http, limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.health import GatewayMetrics
-from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
+from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.listener import OTHER_LOOPBACK, ConnectionListener, bind_sockets, explain_bind_failure
 from palinurus.gateway.page import WebPage
 from palinurus.gateway.port import GatewayHost
@@ -62,6 +62,19 @@ class _Wire(RequestHandler):
                 self.over()
                 return
         super().data_received(data)
+
+    def handle_error(
+        self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> StreamResponse:
+        """For bytes that are no request: a refusal like any other, and a line without anything of theirs. Somebody who
+        has gone is no error."""
+        if isinstance(exc, ConnectionError):
+            raise exc
+        if status >= 500:
+            return super().handle_error(request, status, exc, message)
+        log.info("http - - %d: %s", status, type(exc).__name__)
+        why = (message or "").partition(":")[0][:80]  # after it stands what was sent
+        return http.reply_fault(HttpFault(status, f"not HTTP as it is spoken here: {why}", code="bad_http", close=True))
 
 
 class _Doors(Server):
@@ -142,6 +155,7 @@ class GatewayServer:
         settings = self.host.settings
         served = await asyncio.to_thread(load_certificate, settings) if settings.gateway.tls.enabled else None
         self.fingerprint = served.fingerprint if served else ""
+        logging.getLogger("aiohttp.websocket").setLevel(logging.ERROR)  # it tells what clients call their protocols
         await self.clients.start()
         self._unfollow = self.host.follow(self.metrics)
         self._doors = _Doors(
@@ -264,9 +278,12 @@ class GatewayServer:
 
     async def _socket(self, request: BaseRequest, peer: GatewayPeer) -> RouteAnswer:
         try:
-            return await self.clients.serve(request, peer)
-        except HTTPException as exc:
-            return make_bad_request(f"not a WebSocket handshake: {exc.text or exc.reason}", code="bad_handshake")
+            if request.method == "GET" and request.headers.get("Sec-WebSocket-Key", "").isascii():
+                return await self.clients.serve(request, peer)
+        except HTTPException:
+            pass
+        text = "not a WebSocket handshake: GET, Connection: Upgrade, Sec-WebSocket-Version: 13, a Sec-WebSocket-Key"
+        return HttpFault(400, text, code="bad_handshake", close=True)
 
     def _peer(self, request: BaseRequest) -> GatewayPeer:
         transport = request.transport

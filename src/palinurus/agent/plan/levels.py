@@ -125,7 +125,7 @@ def check_options(
         return model
     missing = list_missing_controls(model, read_sampling(options))
     if missing:
-        return ModelFailure("config", f"{model.ref} cannot be asked for {', '.join(missing)}")
+        return ModelFailure("config", f"{model.ref} cannot be asked for {', '.join(missing)}", 400)
     if not (options.strict and strict):
         return model
     offered = find_thinking_profile(model, catalog.vendor(model.ref.provider))

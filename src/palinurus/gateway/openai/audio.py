@@ -8,7 +8,9 @@ import asyncio
 import os
 import re
 import secrets
+import shutil
 import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -93,11 +95,11 @@ async def handle_transcription(visit: RouteRequest) -> StreamResponse | HttpFaul
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="pal-")
     path = os.path.join(folder, f"{secrets.token_hex(4)}{os.path.splitext(sound.name)[1][:8]}")
     try:
-        await asyncio.to_thread(_write, path, sound.data)
+        await asyncio.to_thread(Path(path).write_bytes, sound.data)  # the folder is ours alone
         hints = {name: fields.get(name, "") for name in ("language", "prompt")}
         words = await ears.transcribe(msgspec.structs.replace(sound, path=path, **hints))
     finally:
-        await asyncio.to_thread(_remove, folder, path)
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     if isinstance(words, ModelFailure):
         return _fault(words)
     return Response(text=words + "\n") if form == "text" else http.reply_json({"text": words})
@@ -143,14 +145,3 @@ def _fault(failure: ModelFailure) -> HttpFault:
     status = 400 if "too many to say" in failure.message else _STATUS.get(failure.kind, 502)
     kind = "invalid_request_error" if status == 400 else "api_error"
     return HttpFault(status, failure.message, kind, code=failure.kind)
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        out.write(data)
-
-
-def _remove(folder: str, path: str) -> None:
-    if os.path.exists(path):
-        os.unlink(path)
-    os.rmdir(folder)

@@ -165,14 +165,8 @@ def parse_terminal_turn(
     if isinstance(more, HttpFault):
         return more
     options = found.inbound.options
-    options = msgspec.structs.replace(
-        options,
-        strict=bool(options.thinking),
-        permission_mode=more.mode,
-        system=more.system or options.system,
-        bounds=more.bounds,
-        folder=more.folder,
-    )
+    told: Any = {"system": more.system or options.system, "permission_mode": more.mode, "bounds": more.bounds}
+    options = msgspec.structs.replace(options, strict=bool(options.thinking), folder=more.folder, **told)
     inbound = msgspec.structs.replace(found.inbound, target=Target("terminal"), options=options)
     return msgspec.structs.replace(found, inbound=inbound, events=True, attached=more.attachments)
 

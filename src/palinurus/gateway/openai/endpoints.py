@@ -30,7 +30,7 @@ from palinurus.gateway.attachments import delete_attachments, keep_attachments
 from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
-from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
+from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, send_stream
 from palinurus.gateway.port import GatewayHost, ModelFinder
 from palinurus.gateway.rpc import MethodError
 from palinurus.late import load_part
@@ -218,13 +218,7 @@ async def _streamed(
     transport = request.transport
     if transport is not None:
         frames.overflow = transport.abort
-    response = await http.open_event_stream(request)
-    settling = asyncio.ensure_future(_conclude(host, ask, accepted, frames, waits=waits))
-    try:
-        await pump_stream(frames, response)
-    finally:
-        settling.cancel()
-    return response
+    return await send_stream(request, frames, _conclude(host, ask, accepted, frames, waits=waits))
 
 
 async def _conclude(

@@ -66,7 +66,5 @@ def find_model(visit: RouteRequest) -> Response | HttpFault:
 def _models(visit: RouteRequest) -> list[dict[str, Any]]:
     """Agents, since a model name here names an agent."""
     names = ["palinurus", "openclaw", "openclaw/default", *(f"openclaw/{name}" for name in visit.host.settings.agents)]
-    return [
-        {"id": name, "object": "model", "created": 0, "owned_by": "openclaw", "permission": []}
-        for name in dict.fromkeys(names)
-    ]
+    row = {"object": "model", "created": 0, "owned_by": "openclaw", "permission": []}
+    return [{"id": name, **row} for name in dict.fromkeys(names)]

@@ -334,15 +334,10 @@ def make_settled_response(response: str, created: int, model: str, reply: OpenAi
     """The response object of a settled message."""
     said = [make_message_item(response, reply.text)] if reply.text or not reply.calls else []
     cut = reply.finish == "length"
-    return make_response(
-        response,
-        created,
-        model,
-        "incomplete" if cut else "completed",
-        output=[*said, *make_call_items(response, reply)],
-        incomplete_details={"reason": "max_output_tokens"} if cut else None,
-        usage=render_response_usage(reply.usage),
-    )
+    why = {"reason": "max_output_tokens"} if cut else None
+    told = {"output": [*said, *make_call_items(response, reply)], "usage": render_response_usage(reply.usage)}
+    status = "incomplete" if cut else "completed"
+    return make_response(response, created, model, status, incomplete_details=why, **told)
 
 
 def render_response(response: str, created: int, model: str, reply: OpenAiReply) -> bytes:

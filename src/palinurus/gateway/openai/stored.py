@@ -6,7 +6,6 @@ message is (`session.maintenance`). Only what a client gives a conversation at i
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeAlias
@@ -23,7 +22,7 @@ from palinurus.gateway.methods.change import forget_session
 from palinurus.gateway.openai import responses
 from palinurus.gateway.openai.completions import NOBODY, OpenAiReply
 from palinurus.gateway.openai.endpoints import sum_usage
-from palinurus.gateway.openai.stream import ResponseStream, pump_stream
+from palinurus.gateway.openai.stream import ResponseStream, send_stream
 from palinurus.gateway.views import SessionReader
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.route import make_dedupe
@@ -120,13 +119,7 @@ async def _stream_again(visit: RouteRequest, program: CommandContext, row: Inbox
         frames.finish(reply, http.make_outcome_fault(ended.outcome, ended.note, None))
 
     frames.wake.set()
-    response = await http.open_event_stream(visit.request)
-    settling = asyncio.ensure_future(conclude())
-    try:
-        await pump_stream(frames, response)
-    finally:
-        settling.cancel()
-    return response
+    return await send_stream(visit.request, frames, conclude())
 
 
 async def _read(program: CommandContext, row: InboxRow) -> list[Message]:

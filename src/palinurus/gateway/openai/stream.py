@@ -8,15 +8,16 @@ last write leaves in one write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
+from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 
 from palinurus.core.stream.answer import LiveText
 from palinurus.core.types.events import AgentEnd, MessageStart, RunEvent
-from palinurus.gateway.http import HttpFault, encode_sse
+from palinurus.gateway.http import HttpFault, encode_sse, open_event_stream
 from palinurus.gateway.limits import BUFFER, KEEPALIVE
 from palinurus.gateway.openai import responses
 from palinurus.gateway.openai.completions import GAP, OpenAiReply, render_tool_calls, render_usage
@@ -173,6 +174,19 @@ async def pump_stream(frames: AnswerStream, response: StreamResponse) -> bool:
         return False
     finally:
         timer.cancel()
+
+
+async def send_stream(
+    request: BaseRequest, frames: AnswerStream, conclude: Coroutine[Any, Any, None]
+) -> StreamResponse:
+    """All of it, as the answer to a request; `conclude` waits for the outcome and hands it to the stream."""
+    response = await open_event_stream(request)
+    settling = asyncio.ensure_future(conclude)
+    try:
+        await pump_stream(frames, response)
+    finally:
+        settling.cancel()
+    return response
 
 
 class ResponseStream(AnswerStream):
