@@ -78,6 +78,15 @@ def test_one_that_does_not_is_shown_with_what_it_said_and_a_way_out(
     assert run_mcp(["test", "fails"]) == 1
     shown = capsys.readouterr().out
     assert "  | Permission denied: /secret" in shown and "fix: it runs in a cell" in shown
+    run_mcp(["add", "words", "--", *COMMAND, "--babble"])
+    run_mcp(["add", "odd", "--", *COMMAND, "--odd"])
+    capsys.readouterr()
+    for name, words in (("words", "fix: is this the right address or command?"), ("odd", "the server is at fault")):
+        assert run_mcp(["test", name]) == 1
+        assert words in capsys.readouterr().out
+    run_mcp(["add", "crowd", "--", *COMMAND, "--crowd"])
+    assert run_mcp(["test", "crowd"]) == 0
+    assert "; 496 more are not used: toolFilter.include chooses" in capsys.readouterr().out
     assert run_mcp(["test", "shut"]) == 1
     shown = capsys.readouterr().out
     assert "fix:" in shown and "Traceback" not in shown

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import signal
@@ -66,6 +67,7 @@ def load_mcp_connect() -> McpConnect:
     """What opens connections; loads the extra. Raises PalinurusError where it is not installed."""
     try:
         found: McpConnect = late.load_part("mcp")
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints what came; what is wrong we tell ourselves
     except ModuleNotFoundError as exc:
         if exc.name is None or exc.name.split(".")[0] not in ("mcp", "mcp_types", "httpx2", "anyio", "pydantic"):
             raise
@@ -111,10 +113,8 @@ class McpLauncher:
         declared = {name: value.reveal() for name, value in server.env.items()}
         mark, _, value = self.mark(server.name).partition("=")
         line, cwd = (program, *server.args), server.cwd or self._room(server)
-        if not server.contained:
-            env = build_child_env(self._env, declared)
-            return prepare_launch(line, cwd, {**env, mark: value}, SandboxSpec(accepted=True))
-        cell, own = self._cell(server, program, cwd)
+        free = SandboxSpec(accepted=True), dict[str, str]()
+        cell, own = self._cell(server, program, cwd) if server.contained else free
         env = build_child_env({**self._env, **own}, declared)
         return prepare_launch(line, cwd, {**env, mark: value}, cell)
 

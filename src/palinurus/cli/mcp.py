@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 from typing import Any
@@ -43,18 +44,19 @@ from palinurus.tools.mcp.pins import digest_tool
 from palinurus.tools.mcp.server import McpServer
 from palinurus.tools.web.egress import EgressGuard
 
+CELL = 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'
 # What a program says when it cannot start -> what helps.
-FIXES: tuple[tuple[str, str], ...] = (
-    ("is not there", "install it, or write its whole path; tools see only the PATH that `pal mcp test --json` shows"),
-    ("extra that is not installed", "`pal extras add mcp`"),
-    ("permission denied", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
-    ("eacces", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
-    ("operation not permitted", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
-    ("cannot be reached", "is the server running, and is the address right?"),
-    ("pal mcp login", ""),  # the problem says it
-    ("http 401", "the key that the config sends (headers.Authorization) is not taken there"),
-    ("did not start within", "give it longer: connectionTimeoutMs"),
-    ("the connection was closed", "it ended by itself: run the command by hand and read what it says"),
+FIXES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("is not there",), "install it, or write its whole path"),
+    (("extra that is not installed",), "`pal extras add mcp`"),
+    (("permission denied", "eacces", "operation not permitted"), CELL),
+    (("is not mcp", "redirect to"), "is this the right address or command? its pages say which one speaks MCP"),
+    (("cannot be reached",), "is the server running, and is the address right?"),
+    (("pal mcp login",), ""),  # the problem says it
+    (("http 401",), "the key that the config sends (headers.Authorization) is not taken there"),
+    (("did not start within",), "give it longer: connectionTimeoutMs"),
+    (("the connection was closed",), "it ended by itself: run the command by hand and read what it says"),
+    (("breaks the protocol", "line of more than", "http 5"), "the server is at fault: try a newer version of it"),
 )
 
 AGAIN = "a gateway that runs takes it over by itself; a turn that is not over in 30 s goes on afterwards"
@@ -118,7 +120,8 @@ async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
     made.attach(table, lambda: None)
     server = made.all[name]
     clock = asyncio.get_running_loop().time
-    await asyncio.to_thread(_loaded)
+    with contextlib.suppress(PalinurusError):  # where it is missing, connecting says so
+        await asyncio.to_thread(mcp.load_mcp_connect)  # so that the time shown is the server's
     began = clock()
     server.wake()
     await server.wait_settled()
@@ -126,7 +129,7 @@ async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
     told = {**_plain(server.settings), "ok": good, "seconds": round(took, 2)}
     if good and server.facts is not None:
         facts = server.facts
-        told |= {"server": f"{facts.name} {facts.version}".strip(), "protocol": facts.protocol}
+        told |= {"server": f"{facts.name} {facts.version}".strip(), "protocol": facts.protocol, "left": server.left}
         told["tools"] = [
             {"name": tool.name, "description": tool.description, "readOnly": tool.effect == "pure"}
             for tool in table.values()
@@ -142,17 +145,10 @@ async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
     return told, good
 
 
-def _loaded() -> None:
-    """Loads the SDK, so that the time shown is the server's; where it is missing, connecting says so."""
-    try:
-        mcp.load_mcp_connect()
-    except PalinurusError:
-        return
-
-
 def _fix(server: McpServer) -> str:
     text = f"{server.problem}\n{server.noise}".lower()
-    return next((fix for words, fix in FIXES if words in text), "`pal mcp list` shows what is configured")
+    found = (fix for words, fix in FIXES if any(one in text for one in words))
+    return next(found, "`pal mcp list` shows what is configured")
 
 
 def _lines(told: dict[str, Any]) -> list[str]:
@@ -169,7 +165,8 @@ def _lines(told: dict[str, Any]) -> list[str]:
         lines.append(f"  ! {one['name']} is not what it was, and waits: {one['description'][:1000]}")
     if told["changed"]:
         lines.append(f"  `pal mcp trust {told['name']}` takes it as it is now")
-    return [*lines, format_count(len(told["tools"]), "tool")]
+    more = f"; {told['left']} more are not used: toolFilter.include chooses" if told["left"] else ""
+    return [*lines, format_count(len(told["tools"]), "tool") + more]
 
 
 def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:

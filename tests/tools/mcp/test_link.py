@@ -17,12 +17,14 @@ from typing import Any
 
 import pytest
 import uvicorn
+from aiohttp import web
 from mcp.server.mcpserver import MCPServer
 
 from palinurus.config.load import load_config
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.tool import ToolFailure
 from palinurus.gateway.tls import load_certificate
+from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp
 from palinurus.tools.commands import descendants
 from tools.mcp.kit import SAMPLE, Asked, context, joined, settings, text
 
@@ -172,3 +174,23 @@ async def test_the_reference_server_of_the_protocol(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
         assert text(await table["every__echo"].run(ctx, message="back")) == "Echo: back"
     assert not descendants.find_strays((mark,))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("text/html", "Unexpected content type: text/html"), ("application/json", "Failed to parse JSON")],
+)
+async def test_what_is_no_mcp_server_is_told_in_one_sentence_and_nothing_is_logged_beside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, words: str
+) -> None:
+    """The SDK logs with a traceback, and with a piece of what came."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="<p>canary", content_type=kind)
+
+    page = LoopbackHttp({EVERY_REQUEST: answer})
+    await page.start()
+    async with joined(tmp_path / "h", page={"url": f"{page.url}/mcp"}) as (servers, _):
+        assert servers.all["page"].problem.startswith(f"what it answers is not MCP ({words}")
+    await page.stop()
+    assert "canary" not in caplog.text and not [one for one in caplog.records if one.name.startswith("mcp")]

@@ -53,7 +53,7 @@ async def test_it_cannot_write_outside_its_cell_unless_that_was_opened(tmp_path:
 
 async def test_a_line_beyond_all_measure_ends_the_connection_and_it_comes_back(tmp_path: Path) -> None:
     async with joined(tmp_path / "h", tiny=TINY) as (_, table):
-        with pytest.raises(ToolFailure, match="went away"):
+        with pytest.raises(ToolFailure, match=r"went away during the call \(it sent a line of more than 16 MB\)"):
             await table["tiny__long"].run(context())
         assert text(await table["tiny__look"].run(context())) == "seen"
 
@@ -84,3 +84,19 @@ async def test_a_command_that_is_not_there_and_one_that_fails_are_told(tmp_path:
         assert servers.all["a"].problem == "no-such-program is not there"
         assert servers.all["b"].problem == "the connection was closed"
         assert "Permission denied" in servers.all["b"].noise and not table
+
+
+@pytest.mark.parametrize(
+    ("flags", "start", "words"),
+    [
+        (("--babble",), 60_000, "what it prints is not MCP"),
+        (("--babble", "--stay"), 1_000, "it did not start within 1 s: what it prints is not MCP"),
+    ],
+)
+async def test_a_program_that_does_not_speak_mcp_is_told_as_such(
+    tmp_path: Path, flags: tuple[str, ...], start: int, words: str
+) -> None:
+    body = {**variant(*flags), "connectionTimeoutMs": start}
+    async with joined(tmp_path / "h", tiny=body) as (servers, _):
+        assert servers.all["tiny"].problem == words
+        assert servers.all["tiny"].noise == "usage: tiny [OPTIONS]\n"  # of the last start only

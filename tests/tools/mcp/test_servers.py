@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from palinurus.core.types.tool import Tool, make_output
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.mcp.port import McpConnect, McpRefusal, McpServerFacts
 from palinurus.tools.mcp.servers import McpServers
-from tools.mcp.kit import Asked, context, text
+from palinurus.tools.mcp.translate import MAX_TOOLS
+from tools.mcp.kit import TINY, Asked, context, joined, text
 from tools.mcp.test_server import MEANS, Other
 
 
@@ -134,3 +136,22 @@ async def test_resources_are_read_by_a_tool_where_there_are_some(has: bool) -> N
     await made.ready()
     assert ("s__resource" in table) is has
     await made.close()
+
+
+async def test_of_a_crowd_the_filter_chooses_and_the_rest_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "palinurus.tools.mcp")
+    crowd = {**TINY, "args": [*TINY["args"], "--crowd"]}
+    last = {**crowd, "toolFilter": {"include": ["one_0999"]}}
+    async with joined(tmp_path / "h", crowd=crowd, last=last) as (servers, table):
+        assert "last__one_0999" in table and "crowd__one_0999" not in table
+        assert (servers.all["crowd"].left, servers.all["last"].left) == (1008 - MAX_TOOLS, 0)
+    assert "mcp server crowd: 496 of its tools are not used; toolFilter.include chooses" in caplog.text
+
+
+async def test_a_tool_against_the_protocol_is_named_in_one_line(tmp_path: Path) -> None:
+    odd = {**TINY, "args": [*TINY["args"], "--odd"]}
+    async with joined(tmp_path / "h", odd=odd) as (servers, _):
+        told = servers.all["odd"].problem
+        assert told == "the answer breaks the protocol: tools.8.inputSchema.type: Input should be 'object' (and 1 more)"

@@ -39,6 +39,10 @@ if "--many" in sys.argv:
         }
         for number in range(200)
     ]
+if "--crowd" in sys.argv:
+    TOOLS += [{"name": f"one_{number:04d}", "inputSchema": {"type": "object"}} for number in range(1000)]
+if "--odd" in sys.argv:
+    TOOLS += [{"name": "odd", "inputSchema": {"type": "array"}}, {"name": "odder"}]
 FORM = {"type": "object", "properties": {"sure": {"type": "boolean"}, "name": {"type": "string", "default": "boat"}}}
 waiting: list[int] = []
 
@@ -92,10 +96,12 @@ def main() -> None:
         print("a warning", file=sys.stderr, flush=True)
     if "--child" in sys.argv:
         subprocess.Popen(["sleep", "300"], start_new_session=True)
+    if "--babble" in sys.argv:
+        print("usage: tiny [OPTIONS]", flush=True)
     if "--fail" in sys.argv:
         print("Permission denied: /secret", file=sys.stderr)
         sys.exit(1)
-    for line in sys.stdin:
+    for line in sys.stdin if "--babble" not in sys.argv else ():
         asked = json.loads(line)
         method, ident = asked.get("method"), asked.get("id")
         if method == "initialize":

@@ -32,13 +32,13 @@ from palinurus.tools.mcp import port
 from palinurus.tools.mcp.pipe import Streams, open_pipe
 from palinurus.tools.mcp.questions import McpQuestion
 from palinurus.tools.mcp.revision import agree_on_revision, finish_request, hear_changes, is_closed
-from palinurus.tools.mcp.translate import MAX_TOOLS
 from palinurus.tools.mcp.transport import PinnedTransport, SignedTransport
 
 PAGES = 20  # of a list; a server that never ends is cut off
 REFUSED = -1  # the protocol's code for a person who said no
 LONGEST = 20  # times the time-out: how far progress may put it off
 _BARE = ("Server returned an error response", "Not Found")
+_ODD = ("Unexpected content type", "Failed to parse JSON response")
 T = TypeVar("T")
 
 
@@ -93,6 +93,7 @@ async def connect_server(
             if wire != "stdio":
                 raise
             await stack.aclose()  # an old program may end at the first word that it does not know
+            watch.noise = ""
             read, write = await stack.enter_async_context(_OPEN[wire](server, means, watch))
             session = await stack.enter_async_context(make(read, write))
             await _asked(session.initialize(), watch)
@@ -228,13 +229,11 @@ class McpConnection:
         """All pages."""
         if not self._tools:
             return ()
-        found = await self._pages(lambda at: self._session.list_tools(params=at), "tools")
-        return tuple(_plain(one) for one in found[:MAX_TOOLS])
+        return tuple(await self._pages(self._session.list_tools, "tools"))
 
     async def resources(self) -> list[dict[str, Any]]:
         """All pages."""
-        found = await self._pages(lambda at: self._session.list_resources(params=at), "resources")
-        return [_plain(one) for one in found]
+        return await self._pages(self._session.list_resources, "resources")
 
     async def read(self, uri: str, timeout: float) -> list[dict[str, Any]]:
         """One resource."""
@@ -267,8 +266,7 @@ class McpConnection:
 
     async def prompts(self) -> list[dict[str, Any]]:
         """All pages."""
-        found = await self._pages(lambda at: self._session.list_prompts(params=at), "prompts")
-        return [_plain(one) for one in found]
+        return await self._pages(self._session.list_prompts, "prompts")
 
     async def prompt(self, name: str, arguments: Mapping[str, str], timeout: float) -> port.McpPrompt:
         """One, filled in."""
@@ -292,13 +290,13 @@ class McpConnection:
         await self.tools()
         return await self._ask(finish_request(self._session, self._clock, send))
 
-    async def _pages(self, page: Callable[[Any], Awaitable[Any]], name: str) -> list[Any]:
-        found: list[Any] = []
+    async def _pages(self, page: Callable[..., Awaitable[Any]], name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
         cursor: str | None = None
         for _ in range(PAGES):
             at = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            answer = await self._ask(page(at))
-            found += getattr(answer, name)
+            answer = await self._ask(page(params=at))
+            found += map(_plain, getattr(answer, name))
             cursor = answer.next_cursor
             if not cursor:
                 break
@@ -311,16 +309,27 @@ async def _asked(asking: Awaitable[T], watch: port.McpWatch) -> T:
         return await asking
     except MCPError as error:
         if is_closed(error):
-            raise port.McpConnectionLost("the connection was closed") from None
+            raise port.McpConnectionLost(watch.end or "the connection was closed") from None
         if error.message == "Session terminated":  # how the SDK says 404: the server has begun anew
             raise port.McpConnectionLost("the server has forgotten this session", unsent=True) from None
         if error.message in _BARE and watch.why:  # how the SDK says that HTTP said no; `watch` knows with what
             raise ToolFailure(watch.why) from None
+        if error.message.startswith(_ODD):
+            told = error.message.partition("\n")[0].partition(": 1 validation")[0]
+            raise port.McpRefusal(f"what it answers is not MCP ({told})", error.code) from None
         raise port.McpRefusal(f"{error.message} (error {error.code})", error.code) from None
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError) as error:
         raise port.McpConnectionLost(f"the connection broke ({type(error).__name__})") from None
     except (pydantic.ValidationError, RuntimeError) as error:
-        raise port.McpRefusal(f"the answer breaks the protocol: {str(error)[:300]}") from None
+        told = _describe_invalid(error) if isinstance(error, pydantic.ValidationError) else str(error)
+        raise port.McpRefusal(f"the answer breaks the protocol: {told[:300]}") from None
+
+
+def _describe_invalid(error: pydantic.ValidationError) -> str:
+    """Where the first thing is that does not fit, and how many more there are; not what stands there."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}{more}"
 
 
 def _plain(model: pydantic.BaseModel) -> dict[str, Any]:

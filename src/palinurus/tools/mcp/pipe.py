@@ -85,16 +85,19 @@ async def _pipes(
 
 async def _in(reader: asyncio.StreamReader, incoming: Any, watch: McpWatch) -> None:
     """Until the program closes its output or sends a line beyond all measure."""
+    heard = False
     try:
         while line := await reader.readline():
             try:
                 message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 watch.add_noise(line[:400].decode("utf-8", "replace"))  # some print for people here, too
+                watch.why = watch.why if heard else "what it prints is not MCP"
                 continue
+            heard, watch.why = True, ""
             await incoming.send(SessionMessage(message))
     except ValueError:
-        watch.why = f"it sent a line of more than {MAX_LINE >> 20} MB"
+        watch.why = watch.end = f"it sent a line of more than {MAX_LINE >> 20} MB"
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         pass
     finally:

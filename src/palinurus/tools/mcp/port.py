@@ -142,6 +142,7 @@ class McpWatch:
         self.help: Callable[[], McpHelp] = lambda: NO_HELP
         self.noise = ""
         self.why = ""  # what refused the connection, in our words
+        self.end = ""  # what ended it, in our words
         self.locked = False  # it wants a sign-in, and there is none that works
         self.narrow = False  # the sign-in works, and has too few rights
 

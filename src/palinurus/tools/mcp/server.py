@@ -41,6 +41,7 @@ class McpServer:
         self.settings = settings
         self.listed: tuple[port.McpToolListing, ...] = ()
         self.facts: port.McpServerFacts | None = None
+        self.left = 0  # tools that are more than are used
         self.problem = ""
         self.locked = False  # it wants a sign-in, and there is none that works
         self.noise = ""
@@ -115,28 +116,12 @@ class McpServer:
         limit = self.settings.timeout
         self._helps.append(help)
         try:
-            return await self._use(lambda link: link.call(tool, arguments, limit, progress))
+            return await self.use(lambda link: link.call(tool, arguments, limit, progress))
         finally:
             self._helps.remove(help)
 
-    async def prompts(self) -> list[dict[str, Any]]:
-        """Prompts that it has ready. Raises as `call` does."""
-        return await self._use(lambda link: link.prompts())
-
-    async def prompt(self, name: str, arguments: Mapping[str, str]) -> port.McpPrompt:
-        """One of them. Raises as `call` does."""
-        return await self._use(lambda link: link.prompt(name, arguments, self.settings.timeout))
-
     def _help(self) -> port.McpHelp:
         return self._helps[-1] if self._helps else port.NO_HELP
-
-    async def resources(self) -> list[dict[str, Any]]:
-        """What can be read there. Raises as `call` does."""
-        return await self._use(lambda link: link.resources())
-
-    async def read(self, uri: str) -> list[dict[str, Any]]:
-        """One resource. Raises as `call` does."""
-        return await self._use(lambda link: link.read(uri, self.settings.timeout))
 
     async def close(self) -> None:
         """End the connection, and the program if it is one."""
@@ -149,7 +134,8 @@ class McpServer:
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    async def _use(self, ask: Callable[[port.McpLink], Awaitable[T]]) -> T:
+    async def use(self, ask: Callable[[port.McpLink], Awaitable[T]]) -> T:
+        """What came of asking it. Raises as `call` does."""
         name = self.settings.name
         for last in (False, True):
             link = await self._linked()
@@ -226,13 +212,12 @@ class McpServer:
                         self._list(listed)
                         self._settled.set()
                         rested = await self._watch_use()
-                        self._link = None
+                        self._link, self.problem = None, watch.end
                 return rested
             except Exception as exc:  # border: the next way is tried, and the first reason is told
                 self._link, self.locked = None, watch.locked
-                late = isinstance(exc, TimeoutError)
-                why = f"it did not start within {self.settings.start:g} s" if late else watch.why or describe_error(exc)
-                first = first or why
+                late = f"it did not start within {self.settings.start:g} s" if isinstance(exc, TimeoutError) else ""
+                first = first or ": ".join(one for one in (late, watch.why) if one) or describe_error(exc)
                 if joined or watch.locked or wire == self.settings.wires[-1]:
                     raise port.McpConnectionLost(first) from exc
             finally:

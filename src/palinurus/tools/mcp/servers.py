@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import partial
 from typing import Any
 
@@ -152,7 +152,11 @@ def make_server_tools(server: McpServer, taken: set[str], known: tuple[McpToolLi
     listed = [one for one in theirs if server.settings.offers(one["name"])]
     if theirs and not listed:
         log.warning("mcp server %s: its toolFilter leaves none of its %d tools", server.settings.name, len(theirs))
-    for one in sorted(listed, key=lambda one: str(one["name"])):
+    server.left = max(len(listed) - translate.MAX_TOOLS, 0)
+    if server.left:
+        told = "mcp server %s: %d of its tools are not used; toolFilter.include chooses"
+        log.warning(told, server.settings.name, server.left)
+    for one in sorted(listed, key=lambda one: str(one["name"]))[: translate.MAX_TOOLS]:
         name = translate.make_tool_name(server.settings.name, one["name"], used)
         if name.lower() in used:
             continue  # the same tool twice
@@ -195,42 +199,46 @@ def _tool(server: McpServer, listed: McpToolListing, name: str) -> Tool:
 
 
 def _reader(server: McpServer, name: str) -> Tool:
-    ours = server.settings.name
+    async def take(uri: str = "") -> list[str] | ToolOutput:
+        if uri:
+            read = await server.use(lambda link: link.read(uri, server.settings.timeout))
+            return frame_resource(server.settings.name, read)
+        return [_row(one) for one in (await server.use(lambda link: link.resources()))[:_SHOWN]] or ["(no resources)"]
 
-    async def run(ctx: ToolContext, /, uri: str = "") -> ToolOutput:
-        try:
-            if uri:
-                return frame_resource(ours, await server.read(uri))
-            rows = [_row(one) for one in (await server.resources())[:_SHOWN]]
-        except McpRefusal as refusal:
-            return frame_output(ours, [str(refusal)], [], {"server": ours}, error=True)
-        return frame_output(ours, rows or ["(no resources)"], [], {"server": ours})
-
-    about = f"[MCP server {clean_label(ours, 40)}] Read a resource by its URI; without one, list what there is."
     given = {"uri": {"type": "string", "description": "URI of the resource"}}
-    return Tool(name, about, {"type": "object", "properties": given}, run, effect="pure", origin=f"{MCP_ORIGIN}:{ours}")
+    return _adapt(server, name, "Read a resource by its URI; without one, list what there is.", given, take=take)
 
 
 def _prompter(server: McpServer, name: str) -> Tool:
-    ours = server.settings.name
+    async def take(prompt: str = "", arguments: dict[str, str] | None = None) -> list[str] | ToolOutput:
+        if prompt:
+            words = {str(key): str(value) for key, value in (arguments or {}).items()}
+            got = await server.use(lambda link: link.prompt(prompt, words, server.settings.timeout))
+            return [f"{role}: {said}" for role, said in got.messages]
+        found = await server.use(lambda link: link.prompts())
+        return [_describe_prompt(one) for one in found[:_SHOWN]] or ["(no prompts)"]
 
-    async def run(ctx: ToolContext, /, prompt: str = "", arguments: dict[str, str] | None = None) -> ToolOutput:
-        try:
-            if prompt:
-                given = {str(key): str(value) for key, value in (arguments or {}).items()}
-                got = await server.prompt(prompt, given)
-                rows = [f"{role}: {said}" for role, said in got.messages]
-            else:
-                rows = [_describe_prompt(one) for one in (await server.prompts())[:_SHOWN]]
-        except McpRefusal as refusal:
-            return frame_output(ours, [str(refusal)], [], {"server": ours}, error=True)
-        return frame_output(ours, rows or ["(no prompts)"], [], {"server": ours})
-
-    about = f"[MCP server {clean_label(ours, 40)}] Take one of its prompts by name; without one, list what there is."
     given = {
         "prompt": {"type": "string", "description": "Name of the prompt"},
         "arguments": {"type": "object", "description": "What it asks for, by name", "additionalProperties": True},
     }
+    return _adapt(server, name, "Take one of its prompts by name; without one, list what there is.", given, take=take)
+
+
+def _adapt(
+    server: McpServer, name: str, about: str, given: dict[str, Any], *, take: Callable[..., Awaitable[Any]]
+) -> Tool:
+    """A tool of ours that asks the server. `take` gives lines, or the whole result."""
+    ours = server.settings.name
+
+    async def run(ctx: ToolContext, /, **arguments: Any) -> ToolOutput:
+        try:
+            told = await take(**arguments)
+        except McpRefusal as refusal:
+            return frame_output(ours, [str(refusal)], [], {"server": ours}, error=True)
+        return told if isinstance(told, ToolOutput) else frame_output(ours, told, [], {"server": ours})
+
+    about = f"[MCP server {clean_label(ours, 40)}] {about}"
     return Tool(name, about, {"type": "object", "properties": given}, run, effect="pure", origin=f"{MCP_ORIGIN}:{ours}")
 
 
