@@ -1,6 +1,6 @@
-"""Our MCP client, as the conformance suite starts it: `mcpclient.py URL`. The product's own parts do everything: a
-config with the server, `pal mcp login` where it wants a sign-in, and its tools called as a run would call them. Only
-the browser and the owner, who says yes, are played here."""
+"""Our MCP client, as the conformance suite starts it: `mcpclient.py URL` (a program: `mcpclient.py -- COMMAND …`). The
+product's own parts do everything: a config with the server, `pal mcp login` where it wants a sign-in, and its tools
+called as a run would call them. Only the browser and the owner, who says yes, are played here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from palinurus.tools.web.egress import EgressGuard
 NAME = "suite"
 METADATA = "https://conformance-test.local/client-metadata.json"
 ECHO, ECHOED = "json_schema_echo", "json_schema_2020_12_tool"
-ARGUMENTS = {"add_numbers": {"a": 5, "b": 3}}
+ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}, "add": {"a": 5, "b": 3}}
 
 
 class Owner:
@@ -49,14 +49,16 @@ def read_context() -> dict[str, Any]:
     return dict(json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}"))
 
 
-def write_home(url: str) -> str:
+def write_home(words: list[str]) -> str:
     """A home with that server."""
     home = tempfile.mkdtemp(prefix="mcpclient-")
     given = read_context()
     oauth = {"clientId": given.get("client_id"), "clientSecret": given.get("client_secret")}
     if os.environ.get("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd":  # whoever has such a page writes its address
         oauth["clientId"] = METADATA
-    server = {"url": url, "oauth": {name: value for name, value in oauth.items() if value}}
+    server: dict[str, Any] = {"url": words[0], "oauth": {name: value for name, value in oauth.items() if value}}
+    if words[0] == "--":
+        server = {"command": words[1], "args": words[2:]}
     config = {"mcp": {"servers": {NAME: server}}, "tools": {"web": {"fetch": {"allowedHosts": ["localhost"]}}}}
     Path(home, "palinurus.json").write_text(json.dumps(config))
     return home
@@ -96,15 +98,16 @@ async def use(home: str) -> str:
                 answer = await tool.run(cast(ToolContext, Owner()), **args)
             except ToolFailure as failure:
                 return str(failure)
-            print(name, answer.is_error, str(answer.content)[:300])
+            assert server.facts is not None
+            print(server.facts.protocol, name, answer.is_error, str(answer.content)[:300])
     finally:
         await made.close()
     return ""
 
 
-def main(url: str) -> int:
+def main(words: list[str]) -> int:
     """At most three sign-ins: the first, and more rights where the server says so."""
-    home, problem = write_home(url), ""
+    home, problem = write_home(words), ""
     for _ in range(3):
         problem = asyncio.run(use(home))
         print("problem:", problem or "none")
@@ -114,4 +117,4 @@ def main(url: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

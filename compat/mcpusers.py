@@ -1,5 +1,6 @@
 """Other people's MCP clients against our server, over HTTP (`/mcp`) and standard input (`pal mcp serve`): the
-inspector's command line from npm, and the newest Python SDK from the package index (`mcpuser.py`)."""
+inspector's command line from npm, and the newest SDKs: Python's (`mcpuser.py`) and that of npm (`mcpuser.mjs`), whose
+server our client calls, too."""
 
 from __future__ import annotations
 
@@ -16,8 +17,18 @@ from tally import Tally
 
 from palinurus.testing.home import TOKEN, make_home
 
-INSPECTOR, SDK = "2.12.0", "2.3.0"
+INSPECTOR, SDK, NPM = "2.12.0", "2.3.0", "2.4.0"
+HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE = 180
+# What our client prints of each tool of the npm SDK's server: revision, name, whether it failed, what came.
+NPM_ANSWERS = {
+    "a call": r"2026-07-28 suite__add False .*sum 8",
+    "structured": r"suite__shape False .*a square",
+    "a failure is a result": r"suite__fail True .*on purpose",
+    "a picture": r"suite__binary False .*image/png",
+    "resources": r"suite__resource False .*note://one",
+    "prompts": r"suite__prompt False .*greet",
+}
 
 
 @contextmanager
@@ -74,13 +85,31 @@ def drive_inspector(cache: str, tally: Tally) -> None:
 def drive_sdk(cache: str, tally: Tally) -> None:
     """A whole visit, both ways."""
     python = os.path.join(place.install_pip(os.path.join(cache, f"mcp-{SDK}"), f"mcp=={SDK}"), "python")
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mcpuser.py")
+    _visit([python, os.path.join(HERE, "mcpuser.py")], tally)
+
+
+def _visit(client: list[str], tally: Tally) -> None:
     with start_gateway() as (url, serve):
         for way, target in (("http", [url, TOKEN]), ("stdio", serve)):
             environ = {k: v for k, v in os.environ.items() if not k.startswith(("PALINURUS_", "PYTHON"))}
-            line = [python, script, way, *target]
+            line = [*client, way, *target]
             done = subprocess.run(line, env=environ, capture_output=True, text=True, timeout=PATIENCE)
             for said in done.stdout.splitlines():
                 row = json.loads(said)
                 tally.note(f"mcp sdk, {way}: {row['name']}", row["ok"], row["said"])
             tally.note(f"mcp sdk, {way}: ran to its end", done.returncode == 0, done.stderr[-3000:])
+
+
+def drive_npm(cache: str, tally: Tally) -> None:
+    """Its client's visit, both ways and with both revisions; then our client at its server."""
+    folder = os.path.join(cache, f"mcp-npm-{NPM}")
+    names = [f"@modelcontextprotocol/{one}@{NPM}" for one in ("client", "server")]
+    place.install_npm(folder, *names, "zod@4", f"node@{place.NODE}", entry=os.path.join("node_modules", "zod"))
+    node = os.path.join(folder, "node_modules", "node", "bin", "node")
+    _visit([node, os.path.join(HERE, "mcpuser.mjs"), folder], tally)
+    command = [node, os.path.join(HERE, "mcpuser.mjs"), folder, "serve"]
+    line = [sys.executable, os.path.join(HERE, "mcpclient.py"), "--", *command]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE)
+    for name, wanted in NPM_ANSWERS.items():
+        tally.has(f"our client at its server: {name}", done.stdout, wanted)
+    tally.note("our client at its server: to its end", done.returncode == 0, done.stdout + done.stderr)

@@ -175,6 +175,7 @@ PARTS = (
         mcpusers.drive_inspector,
     ),
     Part("mcp-sdk", "MCP SDK (Python)", mcpusers.SDK, (), mcpusers.drive_sdk),
+    Part("mcp-npm", "MCP SDK (npm), both ways", mcpusers.NPM, ("npm",), mcpusers.drive_npm),
     Part(
         "conformance-client",
         "MCP conformance suite, our client",

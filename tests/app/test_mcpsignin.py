@@ -41,6 +41,7 @@ async def sign_in(servers: McpServers, oauth: FakeOAuth, **how: Any) -> str:
 
 
 async def test_from_the_refusal_to_the_first_call(tmp_path: Path, oauth: FakeOAuth) -> None:
+    """W31: a server elsewhere that answers 401 was "error -32603", and there was no way to sign in."""
     async with joined(tmp_path / "h", far=far(oauth)) as (servers, table):
         server = servers.all["far"]
         assert not server.connected and server.locked
