@@ -157,7 +157,7 @@ def left(glass: Glass) -> int:
 
 
 def test_a_terminal_that_can_gets_the_full_screen(demo: Path) -> None:
-    glass = Glass(demo, SRC)
+    glass = Glass(demo)
     glass.until("\x1b[?1049h")
     glass.until("builtin/demo")
     glass.type("list files\r")

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -12,10 +11,10 @@ import nursery as nurseries
 
 @pytest.fixture(scope="session")
 def model_url():
-    argv = [sys.executable, "-m", "palinurus.testing.server", "--port", "0"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:
+    argv = ("-m", "palinurus.testing.server", "--port", "0")
+    with nurseries.PythonProgram(*argv, stdout=subprocess.PIPE) as server:
         try:
-            yield server.stdout.readline().decode().strip()
+            yield server.stdout.readline().strip()
         finally:
             server.kill()
 

@@ -91,6 +91,7 @@ async def test_whole(name, point, world, record_faults):
     await dies_and_recovers(name, point, world, record_faults)
 
 
+@pytest.mark.torture  # the rows above judge the same, and that the program goes on to the same end
 @pytest.mark.parametrize("name", list(SCENARIOS))
 async def test_nothing_is_wrong_without_a_crash(name, world):
     reached, wrong = await survive(world, SCENARIOS[name], "")

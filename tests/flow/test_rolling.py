@@ -9,8 +9,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 
 from channels.scene import until
 from cli.place import SRC
+from nursery import Program, run_program
 from palinurus.cli.gateway.serve import OUT_OF_FLEET
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError
@@ -46,21 +45,16 @@ class Node:
         self.environ = {**os.environ, "PALINURUS_HOME": self.home, "PALINURUS_STORE": fleet, "PYTHONPATH": SRC}
 
     async def start(self) -> None:
-        order = [sys.executable, "-m", "palinurus", "gateway", "--port", str(self.port)]
         with Path(self.home, "out").open("ab") as out:
-            self.process = subprocess.Popen(order, env=self.environ, stdout=out, stderr=out)
+            self.process = Program("gateway", "--port", str(self.port), env=self.environ, stdout=out, stderr=out)
         await until(lambda: Path(self.home, "gateway.json").exists() or self.process.poll() is not None)
         assert self.process.poll() is None, Path(self.home, "out").read_text()
 
     async def run(self, *line: str) -> str:
         """`pal …` beside it; what it prints."""
-        order = (sys.executable, "-m", "palinurus", *line)
-        child = await asyncio.create_subprocess_exec(
-            *order, env=self.environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        told, _ = await child.communicate()
-        assert child.returncode == 0, told.decode()
-        return told.decode()
+        done = await asyncio.to_thread(run_program, *line, timeout=120, env=self.environ)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
 
     def end(self) -> None:
         self.process.kill()

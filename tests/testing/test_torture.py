@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import subprocess
@@ -9,18 +10,42 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from nursery import PythonProgram
 from palinurus.testing import home as homes
 from palinurus.testing.harm import FAULTS, SKEWED, TortureReport, format_report
 from palinurus.testing.server import ModelServerRequest, ScriptedResponse, follow_markers
 from palinurus.testing.torture import Torture
 
 
+class Forked:
+    """A gateway that has its modules already. (`pal torture` with interpreters: cli/test_first_minutes.)"""
+
+    def __init__(self, _: str, *args: str, **options: Any) -> None:
+        self._program = PythonProgram(*args, **options)
+        self.pid, self.send_signal, self.kill = self._program.pid, self._program.send_signal, self._program.kill
+
+    @property
+    def returncode(self) -> int | None:
+        return self._program.poll()
+
+    async def wait(self) -> None:
+        while self.returncode is None:
+            await asyncio.sleep(0.01)
+
+
+class Quick(Torture):
+    @staticmethod
+    async def spawn(*line: str, **options: Any) -> Any:
+        return Forked(*line, **options)
+
+
 async def test_it_holds_and_finds_what_is_planted(tmp_path: Path) -> None:
     """Three faults are put into the story of one run: a message that is gone, one shown twice, one done twice."""
     said: list[str] = []
     raw = {"agents": {"defaults": {"model": {"primary": "anthropic/x"}}}, "channels": {"telegram": {"botToken": "t"}}}
-    torture = Torture(str(tmp_path), raw, 7, said.append)
+    torture = Quick(str(tmp_path), raw, 7, said.append)
     report = await torture.run(4.0)
     assert not report.failed, format_report(report)
     assert report.left_out == ["channels"] and report.sent["chat"] and report.sent["http"]
@@ -43,7 +68,7 @@ async def test_it_holds_and_finds_what_is_planted(tmp_path: Path) -> None:
     assert "chat00001: done 2 times" in torture.report.doubled and "FAILED" in found
 
 
-class Wronged(Torture):
+class Wronged(Quick):
     """Every life has a wrong clock, and the first answer of the model hangs."""
 
     skewed = 1.0

@@ -49,6 +49,7 @@ class Torture:
     """One run. `run` returns when everything has ended and was judged."""
 
     faulty = 0.2  # share of the model's answers that go wrong
+    spawn = staticmethod(asyncio.create_subprocess_exec)
     skewed = 0.3  # share of lives whose clock goes wrong
 
     def __init__(self, root: str, raw: Mapping[str, Any], seed: int, tell: Callable[[str], None]) -> None:
@@ -104,7 +105,7 @@ class Torture:
             env = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
             env |= {"HOME": self._root, "PALINURUS_HOME": self.home, ARM: crash}
             with self._open_log("ab") as log:
-                self._process = await asyncio.create_subprocess_exec(
+                self._process = await self.spawn(
                     *line, env=env, cwd=self._root, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
                 )
             if await self._until_ready() or crash:
