@@ -51,6 +51,18 @@ BESIDE: dict[str, dict[str, Any]] = {
     "mcp.servers.*.clientKey": {"mcp": {"servers": {"name": {"url": "http://a.example", "clientCert": "c"}}}},
     "mcp.servers.*.args": {"mcp": {"servers": {"name": {"command": "c"}}}},
     "models.providers.*.models": {"models": {"providers": {"name": {"models": [{"id": "m"}]}}}},
+    "models.providers.*.apiKey": {"models": {"providers": {"name": {"apiKey": {"source": "env", "id": "VALUE"}}}}},
+    "skills.entries.*.apiKey": {"skills": {"entries": {"name": {"apiKey": {"source": "env", "id": "VALUE"}}}}},
+    **{
+        f"models.providers.*.{name}": {"models": {"providers": {"name": {"models": [{"id": "m"}]}}}}
+        for name in ("contextWindow", "maxTokens", "contextTokens")
+    },
+    **{
+        f"agents.list.[].heartbeat.activeHours.{name}": {
+            "agents": {"list": [{"id": "a", "heartbeat": {"every": "7m", "activeHours": {name: "09:00"}}}]}
+        }
+        for name in ("start", "end")
+    },
     "auth.profiles": {"auth": {"profiles": {"name": {"provider": "p"}}}},
     "tools.media.audio.models": {"tools": {"media": {"audio": {"models": [{"provider": "openai", "model": "m"}]}}}},
     "tools.media.audio.models.[].args": {"tools": {"media": {"audio": {"models": [{"command": "c"}]}}}},
@@ -138,6 +150,8 @@ def acts(pattern: tuple[str, ...], letter: str) -> bool:
         base = {"channels": {pattern[1]: {"enabled": True}}, "messages": {"groupChat": {"historyLimit": 9}}}
         base["bindings"] = [{"agentId": "main", "match": {"channel": pattern[1]}}]
     path = write_out(pattern)
+    if any(part in ("*", "[]") for part in pattern[:-1]) and not keypath.has_at(base, path[:-1]):
+        base = put(base, path[:-1], {})  # a name alone may already say something
     tries = [choose_sample(path, letter), *list_words(describe_key(path)), *MORE]
     without = read_without(msgspec.json.encode(base))
     return any(strip_raw(read_raw(put(base, path, value))) != without for value in tries)

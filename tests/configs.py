@@ -15,8 +15,8 @@ from palinurus.config.settings import Settings
 def read_settings(
     raw: dict[str, Any], environ: Mapping[str, str] | None = None, home: str = "/s"
 ) -> tuple[Settings, list[ConfigFinding]]:
-    """The settings and what was found, besides kinds: those must be right."""
+    """The settings and what was found, besides kinds: those must be right, but where a slip costs only itself."""
     report = check_config(raw)
-    assert not report.wrong, report.wrong
+    assert not any(finding.fatal for finding in report.wrong), report.wrong
     here = ConfigPlace(home, {"HOME": "/u", **(environ or {})}, [*report.late])
     return resolve_settings(convert_config(raw, here), here, "v"), here.findings

@@ -55,7 +55,7 @@ LINES = {
     "app": 4_980,
     "channels": 14_535,
     "cli": 21_099,
-    "config": 9_645,
+    "config": 9_780,
     "core": 19_590,
     "gateway": 16_600,
     "inbox": 6_420,

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+import pytest
 
 import palinurus
 from config_report import judge_all, judge_declared
 from palinurus.channels import CHANNELS
-from palinurus.config.declare import Section, list_fields
-from palinurus.config.inert import find_reason, list_inert
+from palinurus.config.declare import Section, list_declared, list_fields
+from palinurus.config.edit import put_value
+from palinurus.config.inert import PLATFORM_KEYS, find_reason, list_inert
 from palinurus.config.load import judge_config, load_config
+from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.settings import Settings
 
-ACTING = 734  # of the keys that OpenClaw documents; only larger numbers are put here
+ACTING = 724  # of the keys that OpenClaw documents; only larger numbers are put here
 SOURCE = Path(palinurus.__file__).parent
 
 
@@ -158,3 +161,63 @@ def find_unread() -> list[str]:
 
 def test_every_setting_is_read_by_the_program() -> None:
     assert not find_unread()
+
+
+# One slip in each section that forgives them: nothing is accepted in silence.
+SLIPS: dict[str, Any] = {
+    "channels.telegram.alowFrom": ["1"],
+    "channels.telegram.accounts.a.botTokn": "x",
+    "channels.telegram.accounts.a.dmHistoryLimit": 3,
+    "channels.telegram.groups.-1.requireMenton": False,
+    "channels.telegram.groups.-1.topics.7.systemPromt": "x",
+    "channels.discord.guilds.1.channels.2.usrs": ["1"],
+    "channels.telegram.retry.attemps": 3,
+    "channels.telegram.execApprovals.aprovers": ["1"],
+    "channels.telegram.dm.polcy": "open",
+    "channels.telegram.mediaMaxMb": "lots",
+    "channels.irc.bogus": 1,
+    "channels.defaults.heartbeat.showOK": True,
+    "web.reconnect.initalMs": 3,
+    "plugins.entries.a.enabld": False,
+    "skills.entries.a.enabld": False,
+    "diagnostics.otel.captureContent.enabled": "no",
+    "tools.media.audio.scope.defalt": "deny",
+    "hooks.gmail.lable": "x",
+    "mcp.servers.a.toolFiltr": {},
+}
+
+
+@pytest.mark.parametrize("key", SLIPS)
+def test_a_slip_is_told_with_its_line_and_costs_only_itself(key: str) -> None:
+    raw = put_value({}, tuple(key.split(".")), SLIPS[key])
+    found = judge_config(json.dumps(raw, indent=1), "f", "/s", {})
+    told = [problem for problem in found.problems if problem.path == key]
+    assert found.settings is not None and [(one.fatal, one.line > 1) for one in told] == [(False, True)]
+
+
+def list_read_keys(folder: Path) -> set[str]:
+    """The keys of its own section that a channel asks its kit for."""
+    read = {"text", "texts", "flag", "secret", "secret_or_file", "address", "number", "section"}
+    found: set[str] = set()
+    for file in folder.rglob("*.py") if folder.is_dir() else [folder]:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+                continue
+            holder, name = ast.unparse(node.func.value).split(".")[-1].lstrip("_"), node.func.attr
+            taken = node.args if name == "secret_or_file" else node.args[:1]
+            if (holder == "kit" and name in read) or (holder == "own" and name == "get"):
+                found |= {one.value for one in taken if isinstance(one, ast.Constant)}
+    return found
+
+
+SERVERS = {"imap", "smtp", "imapHost", "smtpHost"}  # of e-mail: two sections with the same keys, read by one function
+SERVER_KEYS = {"host", "port", "tls", "tlsCaFile", "username"}
+
+
+def test_a_section_of_a_channel_knows_what_the_channel_reads() -> None:
+    assert set(PLATFORM_KEYS) == {*CHANNELS, "defaults"}
+    shared = set(list_declared(ChannelSection).keys)
+    for name in CHANNELS:
+        folder = SOURCE / "channels" / name.replace("-", "")
+        read = list_read_keys(folder if folder.is_dir() else folder.with_suffix(".py")) - shared
+        assert PLATFORM_KEYS[name] == ((read - SERVER_KEYS) | SERVERS if name == "email" else read), name

@@ -75,8 +75,14 @@ class SectionKind(Kind):
         return list_declared(self.cls, self.without)
 
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
-        if not self.cls.LOOSE:
-            self.tree.inspect(value, path, report)
+        found = KindReport([], report.late, soft=True) if self.cls.LOOSE else report
+        self.tree.inspect(value, path, found)
+        if self.cls.LOOSE:
+            report.wrong.extend(
+                msgspec.structs.replace(one, fatal=False)
+                for one in found.wrong
+                if not (self.cls.OPEN and len(one.path) == len(path) + 1 and one.path[-1] not in self.tree.keys)
+            )
 
     def read(self, value: Any, here: ConfigPlace) -> Any:
         return fill_section(self.cls, value, here)
@@ -110,7 +116,8 @@ class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
 
     __specs__: ClassVar[dict[str, KeySpec]]
     ALWAYS: ClassVar[bool] = False  # `settle` has a say even if the section is not written
-    LOOSE: ClassVar[bool] = False  # free-form: what does not fit counts as not written
+    LOOSE: ClassVar[bool] = False  # what does not fit counts as not written, and that is said
+    OPEN: ClassVar[bool] = False  # and somebody else may know keys that it does not
     KNOWN: ClassVar[Mapping[str, Any]] = {}  # key -> how it is written; `settle` or somebody above reads it
     ABOUT: ClassVar[str] = ""  # sentences for keys whose field has none: a line each, the key first
     GROUPS: ClassVar[Mapping[str, str]] = {}  # objects that hold several of the keys -> one sentence

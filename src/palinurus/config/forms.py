@@ -11,7 +11,8 @@ import msgspec
 
 from palinurus.config.declare import Section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.kinds import Kind, WordKind, WrappedKind, Written, make_kind
+from palinurus.config.keypath import Path
+from palinurus.config.kinds import Kind, KindReport, WordKind, WrappedKind, Written, make_kind
 from palinurus.config.secrets import Secret
 from palinurus.core.durations import parse_duration
 from palinurus.patterns import compile_late
@@ -104,6 +105,10 @@ class Told(Written):
         super().__init__(form, make)
         self.text, self.scale = text, scale
 
+    def check(self, value: Any, path: Path, report: KindReport) -> None:
+        if not report.soft:
+            super().check(value, path, report)
+
     def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
         shown = str(default).lower() if isinstance(default, int) else f"{default / self.scale:g}"
         here.odd("", f"{self.text}; {shown} is used")
@@ -121,6 +126,10 @@ class ToldWord(WordKind):
         if value in self.near:
             here.odd("", f"{value!r} is not built; it counts as {self.near[value]!r}")
         return self.near.get(value, value)
+
+    def check(self, value: Any, path: Path, report: KindReport) -> None:
+        if not report.soft:
+            super().check(value, path, report)
 
     def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
         text = f"{str(value)[:40]!r} is none of {', '.join(self.words)}"

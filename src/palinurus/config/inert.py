@@ -76,6 +76,11 @@ nothing makes or watches video, or makes music
   . tools.links
 Discord never shows previews of our links: a preview fetches what a model wrote
   channels.discord suppressEmbeds
+chats are told apart by their ids, accounts by their place in the file
+  channels.*.guilds.* slug
+  . channels.telegram.name channels.matrix.name channels.discord.name channels.slack.name channels.signal.name
+  . channels.whatsapp.name channels.mattermost.name channels.googlechat.name channels.msteams.name channels.irc.name
+  . channels.feishu.name channels.line.name channels.bluebubbles.name channels.nextcloud-talk.name
 bots are in no such chats
   channels.discord.dm groupChannels groupEnabled
 who may do what is said elsewhere: by tools, approvals and the lists of people
@@ -115,6 +120,12 @@ not built
   commands debug text
   mcp.servers.* codex
   messages.groupChat unmentionedInbound
+  channels modelByChannel
+  channels.*.guilds.* ignoreOtherMentions reactionNotifications skills
+  channels.*.guilds.*.channels.* skills
+  channels.*.channels.* skills allowBots
+  channels.*.groups.* skills
+  channels.*.groups.*.topics.* skills
   tools.web.fetch provider
   . approvals cli commitments crestodian proxy surfaces transcripts agents.ownership
   agents.* traceDefault cwd utilityModel systemPromptOverride modelPolicy memory
@@ -147,6 +158,37 @@ not built
   tools.exec pathPrepend safeBinProfiles strictInlineEval commandHighlighting reviewer
   tools.exec approvalRunningNoticeMs
 """
+
+
+# What only the section of one platform can say: its channel reads it (a test compares), and nobody reads the rest. A
+# channel that is not here is a plugin's, and so are the keys there.
+PLATFORM_KEYS: dict[str, frozenset[str]] = {
+    name: frozenset(keys.split())
+    for name, keys in {
+        "bluebubbles": "password pollSeconds serverUrl",
+        "discord": "token apiBase",
+        "email": "address aliases authservId copyToSelf folder imap imapHost name password pollSeconds saveSent"
+        " sentFolder smtp smtpHost subject",
+        "feishu": "appId appSecret connectionMode domain encryptKey verificationToken",
+        "googlechat": "apiBase audience audienceType botUser openIdUrl serviceAccount serviceAccountFile tokenUrl",
+        "irc": "host nick nickserv paceMs password port realname tls tlsCaFile username",
+        "line": "apiBase channelAccessToken channelSecret replyTokens secretFile tokenFile",
+        "matrix": "accessToken autoJoin deviceName deviceTrust encryption homeserver password pickleKey proxy"
+        " recoveryKey userId",
+        "mattermost": "baseUrl botToken chatmode oncharPrefixes",
+        "msteams": "appId appPassword loginBase openIdUrl replyStyle serviceUrl tenantId",
+        "nextcloud-talk": "apiPassword apiPasswordFile apiUser baseUrl botName botSecret botSecretFile",
+        "signal": "account accountUuid httpHost httpPort httpUrl sendReadReceipts",
+        "slack": "apiBase appToken botToken mode signingSecret unfurlLinks unfurlMedia",
+        "sms": "accountSid apiBase authToken fromNumber messagingServiceSid pollSeconds publicWebhookUrl",
+        "spool": "dir pollSeconds",
+        "telegram": "apiRoot botToken customCommands linkPreview proxy tokenFile webhookSecret webhookUrl",
+        "webhook": "acts secret url",
+        "whatsapp": "sendReadReceipts",
+        "xmpp": "host jid nick password port tls tlsCaFile",
+        "defaults": "",
+    }.items()
+}
 
 
 @cache

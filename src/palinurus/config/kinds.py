@@ -38,6 +38,7 @@ class KindReport(msgspec.Struct, frozen=True):
 
     wrong: list[ConfigFinding]
     late: list[ConfigFinding]
+    soft: bool = False  # some kinds say it themselves, when they are read
 
 
 class KeyNote(msgspec.Struct, frozen=True):
@@ -93,10 +94,10 @@ class Kind:
         return ""
 
     def fits(self, value: Any) -> bool:
-        """Is nothing at all wrong with the value?"""
+        """Can the value be read? What is wrong with a part that is left out then does not count."""
         report = KindReport([], [])
         self.check(value, (), report)
-        return not report.wrong and not report.late
+        return not report.late and not any(finding.fatal for finding in report.wrong)
 
     def read(self, value: Any, here: ConfigPlace) -> Any:
         """The value as the program uses it; UNSET: the default applies."""

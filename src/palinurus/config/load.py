@@ -135,12 +135,15 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str], go
     for finding in inert:
         del get_at(value, finding.path[:-1])[finding.path[-1]]
     report = mend_config(value, expand_variables(good, env, []), includer.findings)
-    findings += report.wrong + report.late
+    slips = [finding for finding in report.wrong if not finding.fatal]
+    findings += [*(finding for finding in report.wrong if finding.fatal), *report.late]
     vaults = SecretVaults(value.get("secrets"), environ, home)
     here = ConfigPlace(home, environ, findings, fetch=vaults.fetch)
     texts = "".join(part.text for part in includer.parts)
     version = hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()[:12]
     settings = resolve_settings(convert_config(value, here), here, version)
+    better = {finding.path for finding in findings}  # who reads a section may have more to say of a slip
+    findings[:0] = [slip for slip in slips if slip.path not in better]
     if shell:
         held = {name: Secret(text) for name, text in shell.items()}
         settings = msgspec.structs.replace(settings, env={**held, **settings.env})

@@ -34,7 +34,9 @@ def mend_config(value: dict[str, Any], good: Any, known: Sequence[ConfigFinding]
         gone: list[Path] = []
         for at, finding in enumerate(report.wrong):
             place, spare, hint = finding.path, msgspec.UNSET, ""
-            if finding.fatal and has_at(value, place):
+            if not finding.fatal:  # who reads it leaves it out
+                continue
+            if has_at(value, place):
                 place, spare, hint = _choose(value, place, good) if number < ROUNDS - 1 else (place[:1], spare, hint)
             if hint and not number:
                 said[at] = msgspec.structs.replace(finding, hint=f"{finding.hint}; {hint}" if finding.hint else hint)
@@ -46,7 +48,7 @@ def mend_config(value: dict[str, Any], good: Any, known: Sequence[ConfigFinding]
         for path in sorted(set(gone), key=lambda path: [part if isinstance(part, int) else -1 for part in path])[::-1]:
             if has_at(value, path):
                 del get_at(value, path[:-1])[path[-1]]
-        if not report.wrong:
+        if not any(finding.fatal for finding in report.wrong):
             break
         report = check_config(value)
     late = [*first.late, *(one for one in report.late if one not in first.late)]

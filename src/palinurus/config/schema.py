@@ -12,7 +12,7 @@ from palinurus.config.kinds import NotedMap
 from palinurus.config.sections.agents import AgentsSection
 from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
-from palinurus.config.sections.channels import ChannelSection, PhoneSettings
+from palinurus.config.sections.channels import ChannelSection, ChannelsKind, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings, PageLook
 from palinurus.config.sections.mcp import McpSettings
@@ -62,7 +62,7 @@ class Config(Section, frozen=True):
     tools: ToolsSection = option(ToolsSection(), "Which tools the agents have, and their limits.")
     session: SessionSettings = option(SessionSettings(), "How conversations are told apart and when they start anew.")
     messages: MessagesSection = MessagesSection()
-    channels: Annotated[dict[str, Free], NotedMap(Unfilled(ChannelSection), defaults=DEFAULTS)] = option(
+    channels: Annotated[dict[str, Free], ChannelsKind(Unfilled(ChannelSection), defaults=DEFAULTS)] = option(
         {}, "Where messages come from and go to, by channel (docs/channels.md)."
     )
     web: PhoneSettings = option(PhoneSettings(), "The connection to WhatsApp.")

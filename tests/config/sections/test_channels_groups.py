@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from palinurus.config.findings import ConfigFinding, ConfigPlace
-from palinurus.config.sections.channels import AccessGroups, GroupSettings, resolve_accounts
+from palinurus.config.sections.channels import GroupSettings, resolve_accounts
+from palinurus.config.sections.people import AccessGroups
 
 EVERY = ("*",)
 

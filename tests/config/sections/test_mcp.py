@@ -67,7 +67,7 @@ def test_what_cannot_be_used_is_told_and_left_out(tmp_path: Path, body: Any, wor
 
 def test_a_setting_that_is_misspelt_is_told(tmp_path: Path) -> None:
     _, told = made(tmp_path, {"x": {"command": "a", "arg": []}})
-    assert told == ["mcp.servers.x.arg: is not a setting of MCP servers"]
+    assert told == ["mcp.servers.x.arg: unknown key"]
 
 
 def test_limits_and_the_cell(tmp_path: Path) -> None:

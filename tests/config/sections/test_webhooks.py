@@ -62,7 +62,6 @@ def test_what_cannot_work_is_said() -> None:
     assert keys(token=TOKEN, presets=["gmial"]) == [("hooks.presets.0", True)]
     at = "hooks.mappings.0"
     assert keys(token=TOKEN, mappings=[{"signature": "gitlab", "secret": "x"}]) == [(f"{at}.signature", True)]
-    assert keys(token=TOKEN, mappings=[{"transform": {"module": "x.js"}}]) == [(f"{at}.transform", False)]
     assert keys(token=TOKEN, mappings=[{"to": "{{from}}"}]) == [(f"{at}.to", True)]
     config = {"gateway": {"auth": {"token": TOKEN}}, "hooks": {"enabled": True, "token": TOKEN}}
     _, findings = read_settings(config)

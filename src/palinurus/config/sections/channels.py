@@ -4,97 +4,20 @@ An account's own keys go before its channel's, those before channels.defaults. W
 `own` for that channel to read. Knows no platform.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.declare import Section, fill_section, list_declared, option, same_form
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.forms import Count, LooseMillis, Names, Ratio, Size, ToldWord, list_ids
+from palinurus.config.inert import PLATFORM_KEYS
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import Written
+from palinurus.config.kinds import KindReport, NotedMap, Written
+from palinurus.config.sections.people import NAMES, AccessGroups, GroupRow, list_group_rows
+from palinurus.config.sections.schedule import HeartbeatVisibility
 from palinurus.core.policy.admission import EVERYBODY
-
-# Where a channel's section speaks of group chats, and of lists of people. Pure.
-#
-# The platforms write their chats in different places (`groups`, `channels`, `rooms`, `guilds.<server>.channels`,
-# `groups.<chat>.topics`); here all become rows with one kind of key. Also `accessGroups`: lists that have a name.
-
-TEAM = "accessGroup:"
-# What a name begins with where ids never do: such an entry can fit nobody, which its writer should know.
-NAMES: dict[str, str] = {"telegram": "@#", "discord": "@#", "slack": "@#", "whatsapp": "@", "signal": "@"}
-
-
-class GroupRow(msgspec.Struct, frozen=True):
-    """A chat, or all chats of a server. `all`: whoever is there may speak unless a list says who."""
-
-    key: str
-    body: dict[str, Any]
-    path: Path
-    all: bool = False
-    on: bool = True
-
-
-def list_group_rows(section: Mapping[str, Any]) -> Iterator[GroupRow]:
-    """Every chat that the section of an account names."""
-    for ident, body in _maps(section.get("groups")):
-        yield GroupRow(ident, body, ("groups", ident))
-        for topic, below in _maps(body.get("topics")):
-            yield GroupRow(f"{ident}:topic:{topic}", {**body, **below}, ("groups", ident, "topics", topic))
-    for word in ("channels", "rooms"):
-        for ident, body in _maps(section.get(word)):
-            yield GroupRow(ident, body, (word, ident), all=True)
-    for guild, body in _maps(section.get("guilds")):
-        path: Path = ("guilds", guild)
-        inside = dict(_maps(body.get("channels")))
-        for ident, below in inside.items():
-            if ident != "*":
-                yield GroupRow(ident, {**body, **below}, (*path, "channels", ident), all=True)
-        # A server that lists channels means those only; its row then is there to say no.
-        listed = not inside or "*" in inside
-        key = "*" if guild == "*" else f"guild:{guild}"
-        yield GroupRow(key, {**body, **inside.get("*", {})}, path, all=True, on=listed)
-
-
-class AccessGroups:
-    """`accessGroups`. A list that names one of them has its members; one that does not exist has none."""
-
-    def __init__(self, section: Mapping[str, Any], findings: list[ConfigFinding]) -> None:
-        self._section = section
-        self._findings = findings
-
-    def ids(self, written: Any, channel: str, path: Path) -> tuple[str, ...]:
-        """The list as texts; numbers are what JSON made of ids."""
-        found: list[str] = []
-        for entry in list_ids(written):
-            if entry.startswith(TEAM):
-                found += self._members(entry.removeprefix(TEAM), channel, path)
-                continue
-            if entry[:1] in NAMES.get(channel, "\0"):
-                text = f"{entry[:40]!r} is a name, and names change hands; it fits nobody"
-                self._findings.append(ConfigFinding(path, text, "write the person's id", fatal=False))
-            found.append(entry)
-        return tuple(dict.fromkeys(found))
-
-    def _members(self, name: str, channel: str, path: Path) -> list[str]:
-        team = self._section.get(name)
-        if not isinstance(team, dict) or team.get("type", "message.senders") != "message.senders":
-            why = "there is no access group" if team is None else "only message.senders is supported, not"
-            self._findings.append(
-                ConfigFinding(path, f"{why} {name[:40]!r}: nobody", suggest_nearest(name, self._section), False)
-            )
-            return []
-        members = team.get("members")
-        by = members if isinstance(members, dict) else {}
-        return [*list_ids(by.get("*")), *list_ids(by.get(channel))]
-
-
-def _maps(section: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The entries; one that is no object (`"C1": true`) says nothing more than that it is there."""
-    for key, body in section.items() if isinstance(section, dict) else ():
-        yield str(key), body if isinstance(body, dict) else {"enabled": body is not False}
-
 
 DmPolicy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
 GroupPolicy: TypeAlias = Literal["open", "allowlist", "disabled"]
@@ -117,6 +40,12 @@ class GroupSettings(Section, frozen=True):
         requireMention false: the agent answers without being named.
         systemPrompt Words that only this group's turns get.
         groupPolicy Who is heard there: open, allowlist or disabled.
+        allow false: the same as enabled.
+        allowFrom Who is heard there, by id.
+        users The same.
+        roles Who has one of these roles is heard there, too.
+        tools Which tools the agent has there: allow, alsoAllow, deny.
+        toolsBySender The same for single people.
     """
     enabled: bool = True
     require_mention: bool = True
@@ -126,6 +55,29 @@ class GroupSettings(Section, frozen=True):
     policy: Annotated[GroupPolicy | None, GROUPS] = option(None, at="groupPolicy")  # None: the account's
 
     LOOSE: ClassVar = True
+    KNOWN: ClassVar = {
+        **same_form(list[str | int], "allowFrom users roles"),
+        **same_form(dict[str, Any], "tools toolsBySender"),
+        "allow": bool,
+    }
+
+
+class GroupSection(GroupSettings, frozen=True):
+    """channels.<id>.groups.<chat>"""
+
+    KNOWN: ClassVar = {
+        **GroupSettings.KNOWN,
+        "topics": Annotated[dict[str, GroupSettings | bool], "Settings of its topics, by id."],
+    }
+
+
+class GuildSection(GroupSettings, frozen=True):
+    """channels.<id>.guilds.<server>"""
+
+    KNOWN: ClassVar = {
+        **GroupSettings.KNOWN,
+        "channels": Annotated[dict[str, GroupSettings | bool], "Its channels, by id: with some, only those are heard."],
+    }
 
 
 class BotLoopSettings(Section, frozen=True):
@@ -227,6 +179,22 @@ class AccountSettings(Section, frozen=True):
         allowBots Whether other programs are heard: false, true, or "mentions".
         contextVisibility Whose words are context in groups: all, allowlist, or allowlist_quote.
         messagesPerMinute How many messages a minute are taken of somebody whom only * lets in.
+        dm Older words for dmPolicy and allowFrom, and about chats of several people.
+        dm.enabled false: as dmPolicy disabled.
+        dm.policy As dmPolicy.
+        dm.allowFrom As allowFrom.
+        enabled false: it is off.
+        allowFrom Who may write directly, by id; * is everybody.
+        groupAllowFrom Who is heard in groups, by id.
+        groups Settings of single groups, by id; * is all others.
+        channels Settings of single channels, by id.
+        rooms Settings of single rooms, by id.
+        guilds Settings of single servers, by id.
+        requireMention Whether the agent must be named in groups.
+        commands.native false: its commands are not in the platform's menu.
+        heartbeat What of heartbeats is shown there.
+        blockStreamingChunk How large blocks are, as in agents.defaults.
+        blockStreamingCoalesce How small ones are joined, as in agents.defaults.
     """
     channel: str = option(at=None)
     account: str = option("default", at=None)
@@ -279,6 +247,18 @@ class AccountSettings(Section, frozen=True):
     own: dict[str, Any] = option({}, at=None)
 
     LOOSE: ClassVar = True
+    OPEN: ClassVar = True
+    KNOWN: ClassVar = {
+        **same_form(bool, "enabled dm.enabled requireMention"),
+        **same_form(list[str | int], "allowFrom groupAllowFrom dm.allowFrom"),
+        **same_form(dict[str, GroupSettings | bool] | list[str | int], "channels rooms"),
+        **same_form(dict[str, Any], "blockStreamingChunk blockStreamingCoalesce"),
+        "groups": dict[str, GroupSection | bool] | list[str | int],
+        "guilds": dict[str, GuildSection | bool],
+        "dm.policy": str,
+        "commands.native": bool | Literal["auto"],
+        "heartbeat": HeartbeatVisibility,
+    }
 
     def hears_group(self, chat: str) -> bool:
         """Is a chat of several people heard that is no channel of a server?"""
@@ -290,23 +270,16 @@ class ChannelSection(AccountSettings, frozen=True):
 
     ABOUT: ClassVar = """
         accounts Several accounts of the platform, by name; each may say what the section says.
-        enabled false: the channel is off.
         defaultAccount The account that is used where none is named.
-        allowFrom Who may write directly, by id; * is everybody.
-        groupAllowFrom Who is heard in groups, by id.
-        groups Settings of single groups, by id; * is all others.
-        channels Settings of single channels, by id.
-        rooms Settings of single rooms, by id.
-        guilds Settings of single servers, by id.
-        requireMention Whether the agent must be named in groups.
+        dmHistoryLimit How many messages of a direct chat the model is shown.
+        dms The same for single people: {id: {historyLimit}}.
     """
     KNOWN: ClassVar = {
+        **AccountSettings.KNOWN,
         "accounts": dict[str, AccountSettings],
-        "enabled": bool,
         "defaultAccount": str,
-        **same_form(list[str], "allowFrom groupAllowFrom"),
-        **same_form(dict[str, GroupSettings], "groups channels rooms guilds"),
-        "requireMention": bool,
+        "dmHistoryLimit": Size,
+        "dms": dict[str, Any],
     }
 
 
@@ -395,3 +368,23 @@ def _unlisted(row: GroupRow, own: dict[str, Any]) -> tuple[str, ...] | None:
     if isinstance(own.get("roles"), list):
         return ()
     return (EVERYBODY,) if row.all else None
+
+
+class ChannelsKind(NotedMap):
+    """`channels`: by platform, with what that one can say."""
+
+    def inspect(self, value: Any, path: Path, report: KindReport) -> None:
+        super().inspect(value, path, report)
+        for name, section in value.items():
+            if name in PLATFORM_KEYS and isinstance(section, dict):
+                accounts = section.get("accounts")
+                self._tell(AccountSettings if name == "defaults" else ChannelSection, section, (*path, name), report)
+                for account, body in accounts.items() if isinstance(accounts, dict) else ():
+                    self._tell(AccountSettings, body, (*path, name, "accounts", account), report)
+
+    @staticmethod
+    def _tell(cls: type[AccountSettings], section: Any, path: Path, report: KindReport) -> None:
+        known = {*list_declared(cls).keys, *PLATFORM_KEYS[str(path[1])]}
+        for key in sorted(set(section) - known) if isinstance(section, dict) else ():
+            hint = suggest_nearest(key, known)
+            report.wrong.append(ConfigFinding((*path, key), "unknown key", hint, fatal=False))

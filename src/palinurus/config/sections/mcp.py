@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, list_declared, option
-from palinurus.config.findings import ConfigPlace, suggest_nearest
+from palinurus.config.declare import Section, fill_section, option
+from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Free, LooseMillis, OptionalSecret, Size, reveal_references
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
@@ -121,10 +121,6 @@ class McpServerSettings(Section, frozen=True):
         return not barred and (listed or not self.include)
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
-        known = list_declared(type(self)).list_keys()
-        for name in raw:
-            if name not in known:
-                here.below(name).odd("", "is not a setting of MCP servers", suggest_nearest(name, known))
         wires = _wires(raw, self.command, here)
         if wires == ("stdio",) and not self.command:
             here.odd("", "names no command to start", "add command, or url for a server elsewhere")

@@ -106,7 +106,7 @@ class SecretVaults:
     def fetch(self, source: str, provider: str, ident: str) -> tuple[str, str]:
         """The secret, and why there is none."""
         name = self._told.defaults.get(source, provider) if provider == "default" else provider
-        place = self._told.providers.get(name) or (SecretProvider() if source == "env" else None)
+        place = self._told.providers.get(name) or (SecretProvider() if (source, name) == ("env", "default") else None)
         if place is None or place.source != source:
             return "", f"secrets.providers has no {name!r} of source {source!r}"
         if source == "env":

@@ -98,7 +98,7 @@ class WebFetchSettings(Section, frozen=True):
     )
 
     LOOSE: ClassVar = True
-    KNOWN: ClassVar = {"allowedHosts": list[str]}
+    KNOWN: ClassVar = {"allowedHosts": list[Any] | str}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         hosts = set[str]()

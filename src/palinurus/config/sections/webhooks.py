@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, option
+from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.forms import (
     BareSecret,
@@ -53,7 +53,12 @@ class MappedHookSettings(Section, frozen=True):
         deliveryId A template of what makes two deliveries the same one.
         ratePerMinute How many are taken in a minute.
         allowUnsafeExternalContent true: what the caller sent stands in the owner's words.
+        textTemplate An older name of messageTemplate.
+        model The model of its runs.
+        thinking How long they think.
+        timeoutSeconds How long they may take.
     """
+    KNOWN: ClassVar = {**same_form(str, "textTemplate model thinking"), "timeoutSeconds": int | float}
     id: Text = ""
     path: Annotated[str, Written(str, lambda text: text.strip().strip("/"))] = option("", at="match.path")
     source: Text = option("", at="match.source")
@@ -90,9 +95,6 @@ class MappedHookSettings(Section, frozen=True):
             hint = suggest_nearest(scheme, SIGNATURE_SCHEMES)
             here.bad("signature", f"is not one of {', '.join(SIGNATURE_SCHEMES)}", hint)
             wrong = True
-        if "transform" in raw:
-            hint = "use messageTemplate, or a plugin with a `webhook` hook"
-            here.odd("transform", "is not run: code does not come from the config", hint)
         for name in ("channel", "to", "model", "agentId"):
             if isinstance(raw.get(name), str) and "{{" in raw[name]:
                 here.bad(name, "cannot come from the sender", "write it out; until then this hook is closed")
