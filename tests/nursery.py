@@ -97,6 +97,10 @@ class Nursery:
         self._turn = threading.Lock()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
+            if self._given["weak"]:  # one that has loaded becomes it
+                given = {"serve": {**self._given, "ends": self._folder.name}, "env": dict(os.environ), "cwd": "/"}
+                self._process: Child | subprocess.Popen[bytes] = nursery().fork((theirs.fileno(), 1, 2), **given)
+                return self
             line = [sys.executable, __file__, self._folder.name, json.dumps(self._given)]
             self._process = subprocess.Popen(line, stdin=theirs)
         return self
@@ -247,6 +251,7 @@ def _serve(ends: str, *, weak: bool, path: str) -> None:
     if weak:
         drop_capabilities()
     gc.disable()
+    _forget(MACHINE)
     for name in LOADED:
         __import__(name)
     _warm()
@@ -309,7 +314,7 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
     """Turn into the command. Does not return."""
     from palinurus.cli.main import main
 
-    code, known = 1, len(sys.modules)
+    code, known = 0 if order.get("serve") else 1, len(sys.modules)
     # A gateway looks once through all that was loaded: here it would copy what is the nursery's to do so.
     gc.unfreeze = lambda: None
     try:
@@ -332,6 +337,9 @@ def _become(order: dict[str, Any], files: list[int], ours: tuple[int, ...], ends
             os.setsid()
         if order.get("umask", -1) >= 0:
             os.umask(order["umask"])
+        if order.get("serve"):
+            _serve(**order["serve"])
+            return
         sys.argv = ["pal", *order["args"]]
         code = _run_python(order["args"]) if order.get("python") else main(order["args"])
         sys.stdout.flush()

@@ -17,8 +17,10 @@ from palinurus.cli.tui.panel import TaskPanel
 from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StopSignal, StreamRetry
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 
-# The usual one is in `make torture`: what is too small or too large is seen at the ends.
-SIZES = pytest.mark.parametrize("size", [(60, 20), pytest.param((80, 24), marks=pytest.mark.torture), (200, 50)])
+# Here a small one, where things do not fit; the others in `make torture`. Where the size decides: both ends.
+LATER = [pytest.param(size, marks=pytest.mark.torture) for size in ((80, 24), (200, 50))]
+SIZES = pytest.mark.parametrize("size", [(60, 20), *LATER])
+ENDS = pytest.mark.parametrize("size", [(60, 20), LATER[0], (200, 50)])
 FREE = {"tools": {"exec": {"security": "full", "ask": "off", "host": "gateway"}}}
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -54,7 +56,7 @@ async def test_a_plan_ticks_off_above_the_line_and_is_gone_when_all_is_done(
         assert "✔ Mend it" in here.screen()
 
 
-@SIZES
+@ENDS
 async def test_changes_are_beside_each_other_where_there_is_room(tmp_path: Path, size: tuple[int, int]) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "a.txt").write_text("one\ntwo\nthree\n")
@@ -227,7 +229,7 @@ async def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path, size: 
         await here.until(lambda: here.chat.composer.text == "draft and more" and "draft and more" in here.screen())
 
 
-@SIZES
+@ENDS
 async def test_a_theme_is_picked_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
     async with seat(tmp_path, ScriptedModel([]), size=size) as here:
         await here.type("/theme")
@@ -255,7 +257,7 @@ async def test_a_call_that_is_made_again_says_which_try_and_why(tmp_path: Path, 
         await answered(here, "ok")
 
 
-@SIZES
+@ENDS
 async def test_the_line_at_the_bottom_keeps_what_matters_most(tmp_path: Path, size: tuple[int, int]) -> None:
     parts = ["state", "mode", "folder", "model", "context", "cost", "command", "sandbox"]
     async with seat(tmp_path, ScriptedModel([say("ok")]), size=size, ui={"terminal": {"status": parts}}) as here:
@@ -343,7 +345,7 @@ async def test_the_filter_of_a_list_can_begin_with_what_was_typed(tmp_path: Path
         assert here.chat.screen.query_one(Input).value == "alp"
 
 
-@SIZES
+@ENDS
 async def test_unfolding_keeps_what_is_looked_at_where_it_is(tmp_path: Path, size: tuple[int, int]) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "a.txt").write_text("\n".join(f"line {n}" for n in range(60)))
