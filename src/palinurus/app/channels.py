@@ -50,7 +50,7 @@ class ChannelRecords:
         found = await self._store.get_record(KIND, f"{self._prefix}/{key}")
         return found.data if found else None
 
-    async def put(self, key: str, data: bytes) -> None:
+    async def put(self, key: str, data: bytes | None) -> None:
         await self._store.put_record(KIND, f"{self._prefix}/{key}", data)
 
 
@@ -58,12 +58,12 @@ class SignInMemo:
     """Implements `AccountMemo` for a sign-in: nothing of it outlives the command."""
 
     def __init__(self) -> None:
-        self._held: dict[str, bytes] = {}
+        self._held: dict[str, bytes | None] = {}
 
     async def get(self, key: str) -> bytes | None:
         return self._held.get(key)
 
-    async def put(self, key: str, data: bytes) -> None:
+    async def put(self, key: str, data: bytes | None) -> None:
         self._held[key] = data
 
 

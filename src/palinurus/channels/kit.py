@@ -71,8 +71,8 @@ class AccountMemo(Protocol):
 
     async def get(self, key: str) -> bytes | None: ...
 
-    async def put(self, key: str, data: bytes) -> None:
-        """On disk when this returns."""
+    async def put(self, key: str, data: bytes | None) -> None:
+        """On disk when this returns. None: there is none any more."""
         ...
 
 

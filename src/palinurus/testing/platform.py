@@ -6,6 +6,7 @@ A fake speaks the platform's real protocol on loopback; these methods are the hu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -147,7 +148,7 @@ class FileMemo:
     async def get(self, key: str) -> bytes | None:
         return await asyncio.to_thread(_read, self._path(key))
 
-    async def put(self, key: str, data: bytes) -> None:
+    async def put(self, key: str, data: bytes | None) -> None:
         await asyncio.to_thread(_write, self._path(key), data)
 
     def _path(self, key: str) -> str:
@@ -162,8 +163,12 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def _write(path: str, data: bytes) -> None:
+def _write(path: str, data: bytes | None) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    if data is None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return
     with open(path, "wb") as out:
         out.write(data)
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from palinurus.channels.matrix.channel import MatrixChannel
+from palinurus.channels.matrix.sealed import crypto
 from palinurus.channels.matrix.sealed.devices import parse_devices
 from palinurus.channels.matrix.sealed.signing import SigningKey
 from palinurus.core.types.channel import SendFailure, SendReceipt
@@ -33,7 +34,7 @@ class MortalMemo(FileMemo):
     left = -1  # writes until then; below 0: never
     struck = False
 
-    async def put(self, key: str, data: bytes) -> None:
+    async def put(self, key: str, data: bytes | None) -> None:
         if MortalMemo.left == 0:
             MortalMemo.struck = True
             raise Killed(key)
@@ -56,7 +57,7 @@ async def world(tmp_path: Path) -> AsyncIterator[ChannelHarness]:
         await made.stop()
 
 
-@pytest.mark.parametrize("writes", range(1, 5))  # it makes three
+@pytest.mark.parametrize("writes", range(1, 7))  # it makes five
 async def test_killed_before_any_of_its_writes_it_reads_the_message_after_all(tmp_path: Path, writes: int) -> None:
     """The key of the message comes once: the server forgets it when we ask for what came after."""
     async with MortalMatrix() as platform:
@@ -194,3 +195,29 @@ async def test_what_is_kept_is_encrypted_and_without_its_key_it_says_so(world: C
     await world.ready()
     await world.platform.say("hello")
     await wait_until(lambda: "pickle.key" in world.channel.status().detail)
+
+
+async def test_keys_of_so_many_rooms_are_kept_and_those_of_unused_rooms_go_first(
+    world: ChannelHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may send us keys of rooms that do not exist: neither memory nor disk grows with them."""
+    monkeypatch.setattr(crypto, "KEPT", 5)
+    monkeypatch.setattr(crypto, "ROOMS", 3)
+    platform = world.platform
+    assert isinstance(platform, FakeSealedMatrix)
+    await world.restart()
+    await world.ready()
+    await platform.say("hello")
+    await wait_until(lambda: world.texts == ["hello"])
+    for number in range(12):
+        platform.seal(f"!made-up-{number}:fake", ALICE, {})
+    platform.wake()
+    await platform.say("still here")
+    await wait_until(lambda: world.texts[-1:] == ["still here"])
+    kept = {bytes.fromhex(path.name).decode() for path in Path(world.folder, "memo").iterdir()}
+    assert len([key for key in kept if key.startswith("in/")]) == 5 and f"in/{DIRECT}" in kept
+    assert isinstance(world.channel, MatrixChannel) and world.channel._rooms.crypto is not None
+    assert len(world.channel._rooms.crypto._rooms) <= 3
+    await world.restart()
+    await platform.say("after a restart")
+    await wait_until(lambda: world.texts[-1:] == ["after a restart"])

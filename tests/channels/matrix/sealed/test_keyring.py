@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from palinurus.channels.matrix.sealed.keyring import InboundKey, OlmKeyring, RoomKeys, is_signed_by
+from palinurus.channels.matrix.sealed.keyring import INBOUND, InboundKey, OlmKeyring, RoomKeys, is_signed_by
 from palinurus.channels.matrix.unread import Undecipherable
 
 KEY = bytes(32)
@@ -101,3 +101,20 @@ def test_a_new_session_when_somebody_left_or_it_is_worn() -> None:
     assert keys.is_worn(604_800_001, {}, ["@pal:fake P", "@bob:fake B"])
     keys.seal("m.room.message", {}, alice)
     assert keys.is_worn(1, {"rotation_period_msgs": 1}, ["@pal:fake P", "@bob:fake B"])
+
+
+def test_a_room_keeps_so_many_keys_and_who_sends_most_loses_the_least_used() -> None:
+    """Somebody who sends keys without end does not push out those of the others."""
+    ours, alice, mallory = RoomKeys(ROOM, KEY), OlmKeyring("@alice:fake", "A", KEY), OlmKeyring("@mal:fake", "M", KEY)
+    hers = room_of(alice)
+    assert hers.out is not None
+    ours.add(hers.out.starts[0], InboundKey("", "@alice:fake", alice.curve, alice.signing))
+    for number in range(INBOUND + 20):
+        theirs = room_of(mallory)
+        assert theirs.out is not None
+        ours.add(theirs.out.starts[0], InboundKey("", "@mal:fake", mallory.curve, mallory.signing))
+        if number == 0:
+            first = event(theirs.seal("m.room.message", {"body": "mine"}, mallory), sender="@mal:fake")
+        ours.open(first, fresh=False)  # the one that is used stays
+    assert len(ours.inbound) == INBOUND
+    assert ours.open(event(hers.seal("m.room.message", {"body": "hi"}, alice)), fresh=True)

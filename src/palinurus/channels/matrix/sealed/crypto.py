@@ -37,7 +37,8 @@ from palinurus.tasks import finish_in_thread
 log = logging.getLogger(__name__)
 
 OWN = "olm"
-ROOMS = 200  # rooms whose keys are in memory
+ROOMS, KEPT = 50, 500  # rooms whose keys are in memory, and on disk: anybody may send us keys of any room
+DAY = 86_400_000
 KEY_FILE = "pickle.key"
 REQUESTS, MENDED = 500, 3_600_000  # keys asked for; milliseconds before a device's Olm session is begun anew once more
 _ENDED = "the keys kept here cannot be opened: restore {path}, or sign in with a new device"
@@ -61,9 +62,9 @@ class SealedMemo:
         except CryptoError as exc:
             raise Undecipherable(f"the record {key} cannot be opened") from exc
 
-    async def put(self, key: str, data: bytes) -> None:
+    async def put(self, key: str, data: bytes | None) -> None:
         nonce = secrets.token_bytes(24)
-        await self._memo.put(key, nonce + crypto_secretbox(data, nonce, self._secret))
+        await self._memo.put(key, None if data is None else nonce + crypto_secretbox(data, nonce, self._secret))
 
 
 async def read_pickle_key(kit: ChannelKit) -> bytes:
@@ -97,6 +98,7 @@ class MatrixCrypto:
         everyone = kit.text("deviceTrust", "signed") == "all"
         self.devices = DeviceDirectory(calls, MemoTable(self._memo, "masters", 1000), everyone=everyone)
         self._rooms: RecentDict[str, RoomKeys] = RecentDict(ROOMS)
+        self._used = MemoTable(self._memo, "rooms", KEPT)  # of each room on disk, the day of its last message; 0: none
         self._order = ChatOrder()
         self._asked: RecentDict[str, str] = RecentDict(REQUESTS)  # whose key, by session
         self._mended: RecentDict[str, int] = RecentDict(REQUESTS)
@@ -205,10 +207,11 @@ class MatrixCrypto:
             return
         if handed_on and self._asked.get(ident) != row.user:
             return
+        await self._note_use(room, 0)
         keys = await self.room(room)
         try:
             if keys.add(str(inner.get("session_key") or ""), row, exported=handed_on):
-                await self._memo.put(f"in/{room}", msgspec.json.encode(dict(keys.inbound)))
+                await self._memo.put(f"in/{room}", msgspec.json.encode(keys.inbound))
                 self._arrived.add(ident)
         except Undecipherable as exc:
             log.warning("matrix: a key of %s is not usable: %s", row.user, exc)
@@ -218,8 +221,24 @@ class MatrixCrypto:
         if room not in self._rooms:
             made = RoomKeys(room, self._secret)
             made.load(*[await self._memo.get(f"{kind}/{room}") for kind in ("in", "out", "seen")])
-            self._rooms.setdefault(room, made)
-        return self._rooms[room]
+            made = self._rooms.get(room, made)  # somebody else may have read it meanwhile
+        else:
+            made = self._rooms[room]
+        self._rooms[room] = made  # what is used stays in memory
+        return made
+
+    async def _note_use(self, room: str, day: int) -> None:
+        """On disk before keys of the room are. Too many rooms: first go those that nothing was ever said in."""
+        rows = await self._used.rows()
+        if rows.get(room, -1) >= day:
+            return
+        while room not in rows and len(rows) >= KEPT:
+            unused = min(rows, key=lambda one: int(rows[one]))
+            self._rooms.pop(unused, None)
+            for kind in ("in", "out", "seen"):
+                await self._memo.put(f"{kind}/{unused}", None)
+            await self._used.remove(unused)
+        await self._used.put(room, day)
 
     # --- reading
 
@@ -227,6 +246,7 @@ class MatrixCrypto:
         """As it was before it was encrypted. Raises Undecipherable."""
         keys = await self.room(room)
         found, row = keys.open(event, fresh=fresh)
+        await self._note_use(room, self._kit.clock.now() // DAY)
         if row.user == self._keyring.me and row.curve == self._keyring.curve:
             return found
         device = await self.devices.find(row.user, row.curve)
@@ -275,10 +295,12 @@ class MatrixCrypto:
             if isinstance(held, SendFailure):
                 return held
             wanted = {one.name: one for one in held if one.curve != own.curve}
-            keys, now = await self.room(room), self._kit.clock.now()
+            now = self._kit.clock.now()
+            await self._note_use(room, now // DAY)
+            keys = await self.room(room)
             if keys.is_worn(now, limits, wanted):
                 keys.rotate(own.me, own.curve, own.signing, now)
-                await self._memo.put(f"in/{room}", msgspec.json.encode(dict(keys.inbound)))
+                await self._memo.put(f"in/{room}", msgspec.json.encode(keys.inbound))
             assert keys.out is not None
             if missing := [one for name, one in wanted.items() if name not in keys.out.shared]:
                 failed = await self._hand_out("m.room_key", dict.fromkeys(missing, keys.describe_session()))

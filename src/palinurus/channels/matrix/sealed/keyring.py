@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -192,13 +193,12 @@ class RoomKeys:
     def __init__(self, room: str, secret: bytes) -> None:
         self.room = room
         self._secret = secret
-        self.inbound: RecentDict[str, InboundKey] = RecentDict(INBOUND)
+        self.inbound: dict[str, InboundKey] = {}  # what was used last is last
         self.out: OutboundKey | None = None
         self._seen: dict[str, dict[int, str]] = {}  # of each session: which event had which place in it
 
     def load(self, inbound: bytes | None, out: bytes | None, seen: bytes | None) -> None:
-        for ident, row in (msgspec.json.decode(inbound, type=dict[str, InboundKey]) if inbound else {}).items():
-            self.inbound[ident] = row
+        self.inbound = msgspec.json.decode(inbound, type=dict[str, InboundKey]) if inbound else {}
         self.out = msgspec.json.decode(out, type=OutboundKey) if out else None
         self._seen = msgspec.json.decode(seen, type=dict[str, dict[int, str]]) if seen else {}
 
@@ -208,7 +208,8 @@ class RoomKeys:
 
     def add(self, key: str, row: InboundKey, *, exported: bool = False) -> bool:
         """A session that somebody gave us; `row.pickle` is made here. False: nothing new. A copy that reads from
-        further back takes the other's place, if it is of the same device. Raises Undecipherable."""
+        further back takes the other's place, if it is of the same device. When there are too many, the device with
+        the most loses the one that was not used for longest. Raises Undecipherable."""
         try:
             made = (
                 vodozemac.InboundGroupSession.import_session(vodozemac.ExportedSessionKey(key))
@@ -223,6 +224,9 @@ class RoomKeys:
                 return False
         row.pickle = made.pickle(self._secret)
         self.inbound[made.session_id] = row
+        if len(self.inbound) > INBOUND:
+            ((greedy, _),) = Counter(one.curve for one in self.inbound.values()).most_common(1)
+            del self.inbound[next(ident for ident, one in self.inbound.items() if one.curve == greedy)]
         return True
 
     def open(self, event: Mapping[str, Any], *, fresh: bool) -> tuple[dict[str, Any], InboundKey]:
@@ -242,6 +246,7 @@ class RoomKeys:
         except _BROKEN as exc:
             raise Undecipherable("the key does not reach back to it", missing=True) from exc
         payload = decode_object(found.plaintext)
+        self.inbound[ident] = self.inbound.pop(ident)
         if row.user != event.get("sender") or payload.get("room_id") != self.room:
             raise Undecipherable("it was not written by who is said to have, or not here")
         if fresh:
