@@ -321,3 +321,28 @@ class AccountChannel(BasicChannel):
         """Somebody writes faster than his messages can be kept: he is told once, beside everything else."""
         log.warning("%s, account %s: too many messages in %s", self.name, self._kit.account, target.to)
         self._notices.start(self.send(Reply(target, OVERRUN_NOTICE, f"full-{event}", "notice")))
+
+
+class ChannelPosts(Protocol):
+    """Who writes for a channel: the part of `Channel` that is about messages of ours."""
+
+    async def send(self, reply: Reply) -> SendResult: ...
+
+    async def find(self, reply: Reply) -> SendReceipt | None: ...
+
+    async def act(self, target: Target, act: channel.ChannelAction) -> SendResult: ...
+
+
+class PostingChannel(AccountChannel):
+    """One that reads, and has another to write."""
+
+    _posts: ChannelPosts
+
+    async def send(self, reply: Reply) -> SendResult:
+        return await self._posts.send(reply)
+
+    async def find(self, reply: Reply) -> SendReceipt | None:
+        return await self._posts.find(reply)
+
+    async def act(self, target: Target, act: channel.ChannelAction) -> SendResult:
+        return await self._posts.act(target, act)

@@ -6,8 +6,9 @@ A fake speaks the platform's real protocol on loopback; these methods are the hu
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
@@ -146,31 +147,16 @@ class FileMemo:
         self._folder = folder
 
     async def get(self, key: str) -> bytes | None:
-        return await asyncio.to_thread(_read, self._path(key))
+        return await asyncio.to_thread(lambda: path.read_bytes() if (path := self._path(key)).exists() else None)
 
     async def put(self, key: str, data: bytes | None) -> None:
-        await asyncio.to_thread(_write, self._path(key), data)
+        path = self._path(key)
+        kept = partial(path.unlink, missing_ok=True) if data is None else partial(path.write_bytes, data)
+        await asyncio.to_thread(kept)
 
-    def _path(self, key: str) -> str:
-        return os.path.join(self._folder, key.encode().hex())
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as source:
-            return source.read()
-    except FileNotFoundError:
-        return None
-
-
-def _write(path: str, data: bytes | None) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if data is None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        return
-    with open(path, "wb") as out:
-        out.write(data)
+    def _path(self, key: str) -> Path:
+        os.makedirs(self._folder, exist_ok=True)
+        return Path(self._folder, key.encode().hex())
 
 
 async def _all(inbound: Inbound) -> bool:

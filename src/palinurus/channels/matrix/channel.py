@@ -17,21 +17,14 @@ import aiohttp
 
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in
-from palinurus.channels.kit import PASSING, AccountChannel, ChannelKit
+from palinurus.channels.kit import PASSING, ChannelKit, PostingChannel
 from palinurus.channels.matrix import inbound
 from palinurus.channels.matrix.api import MatrixApi, MatrixLogin, build_path
 from palinurus.channels.matrix.posts import MEDIA, TYPING, MatrixPoster
 from palinurus.channels.matrix.rooms import MatrixRooms
 from palinurus.channels.matrix.unread import UNREADABLE, Undecipherable, UnreadMessages
 from palinurus.core.policy.admission import EVERYBODY, parse_allowlist
-from palinurus.core.types.channel import (
-    ChannelAbilities,
-    ChannelAction,
-    SendFailure,
-    SendReceipt,
-    SendResult,
-    SubmitInbound,
-)
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SubmitInbound
 from palinurus.core.types.inbound import Inbound, MessageQuote, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.late import load_part
@@ -62,7 +55,7 @@ _SECRET = "a room is encrypted: `pal extras add matrix` lets the agent read it, 
 _MOVED = "the identity keys of {who} are others than before: a reset, or somebody else under that name"
 
 
-class MatrixChannel(AccountChannel):
+class MatrixChannel(PostingChannel):
     """Implements `Channel`. Raises ConfigError without a homeserver or a token."""
 
     name = "matrix"
@@ -87,7 +80,7 @@ class MatrixChannel(AccountChannel):
         self._login = MatrixLogin(kit)
         self._calls = MatrixApi(server, self._login.token, kit.text("proxy"))
         self._rooms = MatrixRooms(kit, self._calls)
-        self._posts = MatrixPoster(kit, self._calls, self._rooms)
+        self._posts: MatrixPoster = MatrixPoster(kit, self._calls, self._rooms)
         self._order = ChatOrder()
         self._commands = frozenset(name for name, _ in kit.commands)
         self._sealed: set[str] = set()  # encrypted rooms that cannot be read, and were told of
@@ -345,17 +338,6 @@ class MatrixChannel(AccountChannel):
         if self._rooms.kind(room, await self._rooms.get(room)) == "direct":
             ident = f"unread-{event.get('event_id')}"
             self._notices.start(self.send(Reply(Target(self.name, room), UNREADABLE.format(why=why), ident, "notice")))
-
-    # --- what we say
-
-    async def send(self, reply: Reply) -> SendResult:
-        return await self._posts.send(reply)
-
-    async def find(self, reply: Reply) -> SendReceipt | None:
-        return await self._posts.find(reply)
-
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
-        return await self._posts.act(target, act)
 
 
 def _events(held: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]:

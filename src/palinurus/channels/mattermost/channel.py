@@ -13,21 +13,11 @@ from typing import Any
 import aiohttp
 
 from palinurus.channels.intake import ChatWorkers, InboundWithFiles, RemoteFile, fetch_message_files, hand_in
-from palinurus.channels.kit import AccountChannel, ChannelKit, MemoTable, RecentDict, decode_object, index_troubles
+from palinurus.channels.kit import ChannelKit, MemoTable, PostingChannel, RecentDict, decode_object, index_troubles
 from palinurus.channels.mattermost.inbound import MattermostContext, MattermostRoom, parse_post
 from palinurus.channels.mattermost.posts import MEDIA, V4, MattermostPoster
 from palinurus.channels.web.api import ApiFacts, HttpApi, authorize_bearer, read_rows
-from palinurus.core.types.channel import (
-    ChannelAbilities,
-    ChannelAction,
-    SendFailure,
-    SendReceipt,
-    SendResult,
-    SendTrouble,
-    SubmitInbound,
-)
-from palinurus.core.types.inbound import Target
-from palinurus.core.types.outbound import Reply
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendTrouble, SubmitInbound
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +42,7 @@ FACTS = ApiFacts(
 )
 
 
-class MattermostChannel(AccountChannel):
+class MattermostChannel(PostingChannel):
     """Implements `Channel`. Raises ConfigError without an address and a token."""
 
     name = "mattermost"
@@ -69,7 +59,7 @@ class MattermostChannel(AccountChannel):
         base = kit.address("baseUrl").removesuffix("/api/v4")
         self._token = kit.secret("botToken")
         self._api = HttpApi(FACTS, base, authorize_bearer(self._token))
-        self._posts = MattermostPoster(kit, self._api)
+        self._posts: MattermostPoster = MattermostPoster(kit, self._api)
         self._taken = MemoTable(kit.memo, "taken", CHATS)  # by channel: when its newest taken post was made
         self._rooms: dict[str, MattermostRoom] = {}
         self._people: RecentDict[str, tuple[str, bool]] = RecentDict(2000)  # name, and is it a bot
@@ -211,14 +201,3 @@ class MattermostChannel(AccountChannel):
 
     def _full(self, heard: InboundWithFiles) -> None:
         self.tell_overrun(heard.inbound.target, heard.inbound.event)
-
-    # --- what we say
-
-    async def send(self, reply: Reply) -> SendResult:
-        return await self._posts.send(reply)
-
-    async def find(self, reply: Reply) -> SendReceipt | None:
-        return await self._posts.find(reply)
-
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
-        return await self._posts.act(target, act)

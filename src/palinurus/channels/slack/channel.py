@@ -19,23 +19,19 @@ from urllib.parse import parse_qs
 import aiohttp
 
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in, hand_in_once
-from palinurus.channels.kit import AccountChannel, ChannelKit, decode_object
+from palinurus.channels.kit import ChannelKit, PostingChannel, decode_object
 from palinurus.channels.slack import inbound
 from palinurus.channels.slack.api import SlackApi
 from palinurus.channels.slack.lookup import SlackBacklog, SlackLookup
 from palinurus.channels.slack.posts import MEDIA, SlackPoster
 from palinurus.core.types.channel import (
     ChannelAbilities,
-    ChannelAction,
     ChannelHttpRequest,
     ChannelHttpResponse,
     SendFailure,
-    SendReceipt,
-    SendResult,
     SubmitInbound,
 )
-from palinurus.core.types.inbound import Inbound, Target
-from palinurus.core.types.outbound import Reply
+from palinurus.core.types.inbound import Inbound
 from palinurus.core.webhooks import verify_signature
 from palinurus.errors import BadRequest
 from palinurus.tasks import TaskSet
@@ -52,7 +48,7 @@ _PARTED = {"link_disabled": "Socket Mode is switched off in the app's settings"}
 _SIGN_IN = "Slack does not take the token any more: install the app again and set the new one"
 
 
-class SlackChannel(AccountChannel):
+class SlackChannel(PostingChannel):
     """Implements `Channel`. Slack takes no client ids, but what was posted can be read back. Raises ConfigError without
     its tokens."""
 
@@ -76,7 +72,7 @@ class SlackChannel(AccountChannel):
         self._signing = kit.secret("signingSecret") if self._http_mode else None
         self._base = kit.text("apiBase", API)
         self._calls = SlackApi(token, self._base)
-        self._posts = SlackPoster(kit, self._calls)
+        self._posts: SlackPoster = SlackPoster(kit, self._calls)
         self._lookup = SlackLookup(kit, self._calls, token, self._base)
         self._gap = SlackBacklog(kit, self._calls)
         self._order = ChatOrder()
@@ -249,17 +245,6 @@ class SlackChannel(AccountChannel):
                 except BadRequest as exc:
                     log.warning("slack: a message of %s is not taken: %s", heard.sender.id, exc.message)
         return ChannelHttpResponse(200)
-
-    # --- what we say
-
-    async def send(self, reply: Reply) -> SendResult:
-        return await self._posts.send(reply)
-
-    async def find(self, reply: Reply) -> SendReceipt | None:
-        return await self._posts.find(reply)
-
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
-        return await self._posts.act(target, act)
 
 
 def _chat(payload: Mapping[str, Any]) -> str:

@@ -20,14 +20,7 @@ from palinurus.channels.intake import ChatOrder
 from palinurus.channels.kit import PASSING, ChannelKit, MemoTable, RecentDict, read_secret
 from palinurus.channels.matrix.api import MatrixApi, build_path
 from palinurus.channels.matrix.sealed.devices import DeviceDirectory, MatrixDevice
-from palinurus.channels.matrix.sealed.keyring import (
-    MEGOLM,
-    OLM,
-    InboundKey,
-    OlmKeyring,
-    RoomKeys,
-    is_signed_by,
-)
+from palinurus.channels.matrix.sealed.keyring import MEGOLM, OLM, InboundKey, OlmKeyring, RoomKeys, is_signed_by
 from palinurus.channels.matrix.sealed.signing import sign_own_device
 from palinurus.channels.matrix.unread import Undecipherable
 from palinurus.core.types.channel import SendFailure
