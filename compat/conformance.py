@@ -25,10 +25,7 @@ LIMITS = {
     "sep-2640-client": "skills as resources are an extension and not built: there was nothing to check (decision 0144)",
     "tasks-": "tasks are an extension and not built: `sessions_send` and webhooks do what they are for (decision 0144)",
     "auth/dpop": "tokens bound to a key (DPoP) are an extension and not built: tokens are bearer tokens",
-    "auth/client-credentials-jwt": "an extension: machines without a person; `headers.Authorization` is for those",
-    "auth/client-credentials-basic": "an extension: machines without a person; `headers.Authorization` is for those",
-    "auth/wif-jwt-bearer": "an extension: machines without a person; `headers.Authorization` is for those",
-    "auth/enterprise-managed-authorization": "an extension: sign-in by a company's identity provider",
+    "auth/enterprise": "a company's identity provider in between is an extension and not built (decision 0153)",
 }
 
 

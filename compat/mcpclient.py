@@ -26,6 +26,11 @@ from palinurus.tools.web.egress import EgressGuard
 NAME = "suite"
 METADATA = "https://conformance-test.local/client-metadata.json"
 ECHO, ECHOED = "json_schema_echo", "json_schema_2020_12_tool"
+GRANTS = {  # scenarios in which nobody signs in
+    "auth/client-credentials-basic": {"grant": "client_credentials"},
+    "auth/client-credentials-jwt": {"grant": "client_credentials"},
+    "auth/wif-jwt-bearer": {"grant": "jwt-bearer"},
+}
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}, "add": {"a": 5, "b": 3}}
 
 
@@ -56,6 +61,8 @@ def write_home(words: list[str]) -> str:
     oauth = {"clientId": given.get("client_id"), "clientSecret": given.get("client_secret")}
     if os.environ.get("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd":  # whoever has such a page writes its address
         oauth["clientId"] = METADATA
+    oauth |= GRANTS.get(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), {})
+    oauth |= {"privateKey": given.get("private_key_pem"), "assertionToken": given.get("valid_jwt")}
     server: dict[str, Any] = {"url": words[0], "oauth": {name: value for name, value in oauth.items() if value}}
     if words[0] == "--":
         server = {"command": words[1], "args": words[2:]}

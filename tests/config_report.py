@@ -106,7 +106,7 @@ MORE: tuple[Any, ...] = (
     "landlock", "next-heartbeat", "deny", "allow", "direct", "group", ["https://a.example"], "https://a.example",
     {"main": "strict"}, {"main": "off"},
     {"irc": "off"}, ["docs.example.org"], ["telegram:1"], {"x": 7}, "10.0.0.1", "brave",
-    {"allowedHostnames": ["a.example"]}, "#0f766e", "funnel", "oneshot", [{"model": "m"}],
+    {"allowedHostnames": ["a.example"]}, "#0f766e", "funnel", "oneshot", [{"model": "m"}], "jwt-bearer",
 )  # fmt: skip
 
 

@@ -90,6 +90,7 @@ PARTS: dict[str, str] = {
     "servers": "palinurus.app.mcp:make_mcp_servers",
     "strays": "palinurus.app.mcp:kill_stray_servers",
     "mcp": "palinurus.tools.mcp.link:connect_server",
+    "mcp-grant": "palinurus.tools.mcp.grant:make_grant",
     "sampling": "palinurus.providers.task:SamplingModel",
     "mcp-http": "palinurus.gateway.mcp.endpoint:handle_mcp",
     # what is asked over HTTP

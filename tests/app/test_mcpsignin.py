@@ -120,6 +120,40 @@ async def test_a_server_that_greets_anybody_is_asked_for_what_it_refuses(tmp_pat
         await signins(servers).close()
 
 
+async def test_a_program_gets_its_token_without_a_person(tmp_path: Path, oauth: FakeOAuth) -> None:
+    """Once for twenty calls, anew when the server refuses it, and never on disk."""
+    robot = {"clientId": "robot", "clientSecret": "canary", "scope": "read", "grant": "client_credentials"}
+    async with joined(tmp_path / "h", far={**far(oauth), "oauth": robot}) as (servers, table):
+        assert servers.all["far"].connected, servers.all["far"].problem
+        await asyncio.gather(*(table["far__ping"].run(context()) for _ in range(20)))
+        assert oauth.grants == ["client_credentials"]
+        oauth.expire()
+        assert text(await table["far__ping"].run(context())) == "pong"
+        asked = oauth.forms[-1]
+        assert (asked["client_id"], asked["scope"], asked["resource"]) == ("robot", "read", f"{oauth.url}/mcp")
+        oauth.expire()
+        oauth.down = True
+        with pytest.raises(ToolFailure, match=r"no token for far \(mcp.servers.far.oauth\): HTTP 503"):
+            await table["far__ping"].run(context())
+    assert not (tmp_path / "h" / FILE).exists()
+
+
+async def test_a_workload_shows_the_token_that_it_was_given(tmp_path: Path, oauth: FakeOAuth) -> None:
+    workload = {"clientId": "robot", "grant": "jwt-bearer", "assertionToken": "a.b.c"}
+    async with joined(tmp_path / "h", far={**far(oauth), "oauth": workload}) as (servers, _):
+        assert servers.all["far"].connected
+    (asked,) = oauth.forms
+    assert asked["assertion"] == "a.b.c" and asked["grant_type"].endswith(":jwt-bearer")
+    assert "client_secret" not in asked
+
+
+async def test_a_key_that_is_none_is_told(tmp_path: Path, oauth: FakeOAuth) -> None:
+    robot = {"clientId": "robot", "privateKey": "canary", "grant": "client_credentials"}
+    async with joined(tmp_path / "h", far={**far(oauth), "oauth": robot}) as (servers, _):
+        told = servers.all["far"].problem
+        assert told.startswith("no token for far (mcp.servers.far.oauth): ") and "canary" not in told
+
+
 async def test_a_token_goes_to_its_own_server_only(tmp_path: Path, oauth: FakeOAuth) -> None:
     async with joined(tmp_path / "h", far=far(oauth)) as (servers, _):
         await sign_in(servers, oauth)

@@ -6,13 +6,12 @@ start, before new ones are made.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import os
 import shutil
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -46,7 +45,8 @@ def make_mcp_servers(
     """The configured servers, not connected yet. `life` names who starts their programs: "" is the gateway."""
     launcher = McpLauncher(settings, environ, life)
     tokens = make_mcp_signins(settings, environ, clock, door)
-    means = McpMeans(launcher, _judge(settings, door), launcher.mark, tokens, clock=clock)
+    rules = open_server_hosts(settings)  # those that the owner wrote into the config
+    means = McpMeans(launcher, lambda url: door.resolve_open(url, rules), launcher.mark, tokens, clock=clock)
     made = McpServers(settings.mcp, load_mcp_connect, means, clock, pins=make_mcp_pins(settings))
     tokens.signed_in = made.retry
     return made
@@ -84,12 +84,6 @@ def kill_stray_servers(settings: Settings) -> None:
 
 def _ident(settings: Settings, life: str = "") -> str:
     return hashlib.sha256(f"{settings.home}\0{life}".encode()).hexdigest()[:16]
-
-
-def _judge(settings: Settings, door: EgressGuard) -> Callable[[str], Awaitable[list[str]]]:
-    """The door's judgement, with the hosts that the owner wrote into the config open."""
-    rules = open_server_hosts(settings)
-    return lambda url: door.resolve_open(url, rules)
 
 
 class McpLauncher:
@@ -144,14 +138,9 @@ class McpLauncher:
 
 def _around(program: str) -> tuple[str, ...]:
     """Where a program keeps what it needs, if it is none of the system's: of …/bin the folder above."""
-    found = []
-    with contextlib.suppress(OSError):
-        for path in (program, os.path.realpath(program)):
-            folder = os.path.dirname(path)
-            if folder.startswith(("/usr/", "/bin", "/opt/")):
-                continue
-            found.append(os.path.dirname(folder) if os.path.basename(folder) in BINARIES else folder)
-    return tuple(found)
+    folders = (os.path.dirname(path) for path in (program, os.path.realpath(program)))
+    own = (one for one in folders if not one.startswith(("/usr/", "/bin", "/opt/")))
+    return tuple(os.path.dirname(one) if os.path.basename(one) in BINARIES else one for one in own)
 
 
 def _folder(path: str) -> str:

@@ -5,23 +5,25 @@ A token goes to the server it was made for and to no other: who changes a server
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
+from palinurus import late
 from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpServerSettings
 from palinurus.config.settings import Settings
 from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
 from palinurus.core.signin.discover import DiscoveryClient, DiscoveryFlow, join_scopes
+from palinurus.core.signin.flow import TokenFlow
 from palinurus.core.types.model import ModelFailure
-from palinurus.core.types.signin import OAuthAsk, SignInFailure, SignInRow
+from palinurus.core.types.signin import OAuthAsk, SignInFailure, SignInRow, TokenSet
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest, NotFound
-from palinurus.providers.signin.renew import CLIENT_FIELDS, MARGIN, TokenKeeper, find_row
-from palinurus.providers.signin.vault import MCP, KeptSignIn, SignInVault, describe_signins, make_profile, name_login
+from palinurus.providers.signin.renew import CLIENT_FIELDS, MARGIN, TokenKeeper, drive_flow, find_row
+from palinurus.providers.signin.vault import MCP, KeptSignIn, SignInVault, make_profile, name_login
 from palinurus.services.signins import RunningSignIn, SignInTable, make_signin_fetch
 from palinurus.tools.web.egress import EgressGuard
 
@@ -46,8 +48,9 @@ class McpSignIns(SignInTable):
     def __init__(self, settings: Settings, vault: SignInVault, guard: EgressGuard, clock: Clock) -> None:
         rules = settings.web.fetch.rules.join(open_server_hosts(settings))
         super().__init__(vault, make_signin_fetch(guard, rules), clock)
-        self._servers = settings.mcp.servers
+        self._servers, self.servers = settings.mcp.servers, True
         self._keeper = TokenKeeper(vault, lambda _, kept: find_row(None, None, kept), self.fetch, clock)
+        self._own, self._asking = dict[str, TokenSet](), asyncio.Lock()  # where no person signs in; not kept
         self.signed_in: Callable[[str], None] = lambda name: None  # told of a server that can be spoken to now
 
     async def start(
@@ -65,8 +68,7 @@ class McpSignIns(SignInTable):
         )
         row = await self._discover(server, who)
         kept = {field: getattr(row, field) for field in CLIENT_FIELDS if getattr(row, field)}
-        kept |= {"client_secret": row.client_secret} if row.client_secret else {}
-        kept |= {"basic": "1"} if row.basic else {}
+        kept |= {"client_secret": row.client_secret, "basic": "1" if row.basic else ""}
         return await self.begin(f"{MCP}{name}", f"{MCP}{name}", row, {**kept, "url": server.place}, device=device)
 
     async def sign_out(self, name: str, profile: str = "") -> list[str]:
@@ -75,21 +77,18 @@ class McpSignIns(SignInTable):
             return told
         raise NotFound(f"nobody is signed in to the MCP server {name!r}", fix="`pal mcp status` lists who is")
 
-    def describe(self) -> list[dict[str, Any]]:
-        """Who is signed in, until when, and who is not any more."""
-        return describe_signins(self.vault, servers=True)
-
     def tell(self, going: RunningSignIn) -> None:
         """The server is tried again at once."""
         self.signed_in(going.provider.removeprefix(MCP))
 
     def has(self, server: McpServerSettings) -> bool:
         """Is there a sign-in that may still work?"""
-        kept = self._kept(server)
-        return kept is not None and not kept.out
+        return (kept := self._kept(server)) is not None and not kept.out
 
     async def get(self, server: McpServerSettings, refused: str = "") -> str:
         """A token that is good for a while and is not the `refused` one; "": nobody signed in. Raises ToolFailure."""
+        if server.oauth.grant:
+            return await self._get_own(server, refused)
         kept, now = self._kept(server), self._clock.now()
         if kept is None:
             return ""
@@ -107,6 +106,24 @@ class McpSignIns(SignInTable):
         if other and got.kind == "network" and kept.expires > now:
             return kept.access  # still good for a moment
         raise ToolFailure(f"the sign-in to {server.name} does not work: {got.message.removeprefix(MCP)}")
+
+    async def _get_own(self, server: McpServerSettings, refused: str) -> str:
+        oauth, name = server.oauth, server.name
+        who = DiscoveryClient(oauth.client_id, oauth.client_secret.reveal(), oauth.scope)
+        async with self._asking:
+            held = self._own.get(name, TokenSet(refused))
+            if held.access != refused and (not held.expires or held.expires - MARGIN > self._clock.now()):
+                return held.access
+            try:
+                row = await self._discover(server, who)
+                form = late.load_part("mcp-grant")(oauth, row.issuer, self._clock.now() // 1000)
+            except (BadRequest, ValueError) as error:
+                raise ToolFailure(f"no token for {name} (mcp.servers.{name}.oauth): {error}") from None
+            done = await drive_flow(TokenFlow(row, form), self.fetch, self._clock)
+            if isinstance(done, SignInFailure):
+                raise ToolFailure(f"no token for {name} (mcp.servers.{name}.oauth): {done.reason}")
+            self._own[name] = done
+            return done.access
 
     def note_scope(self, server: McpServerSettings, scope: str) -> None:
         """The server wants more rights than the sign-in has: the next one asks for them."""

@@ -6,7 +6,6 @@ The calls go through the program's gate for outgoing fetches; hosts that the own
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from palinurus.core.types.signin import SignInRow, TokenSet
 from palinurus.errors import BadRequest, NotFound
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.signin.renew import TokenKeeper, find_row, make_kept
-from palinurus.providers.signin.vault import KeptSignIn, describe_signins
+from palinurus.providers.signin.vault import KeptSignIn
 from palinurus.services.signins import RunningSignIn, SignInTable, make_signin_fetch
 from palinurus.tools.web.egress import EgressGuard
 
@@ -70,10 +69,6 @@ class ModelSignIns(SignInTable):
             return done
         headers = {**done.account.headers, "x-goog-user-project": project}
         return msgspec.structs.replace(done, account=msgspec.structs.replace(done.account, headers=headers))
-
-    def describe(self) -> list[dict[str, Any]]:
-        """Who is signed in, until when, and who is not any more."""
-        return describe_signins(self._catalog.vault)
 
     def list_places(self) -> list[dict[str, str]]:
         """Where one can sign in, or why not."""

@@ -19,7 +19,7 @@ from palinurus.core.types.signin import OAuthAnswer, OAuthAsk, ShownCode, SignIn
 from palinurus.errors import BadRequest, NotFound
 from palinurus.providers.signin.renew import SignInFetch, make_kept
 from palinurus.providers.signin.session import SignInSession
-from palinurus.providers.signin.vault import KeptSignIn, SignInVault
+from palinurus.providers.signin.vault import KeptSignIn, SignInVault, describe_signins
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest
 
 _LIMITS = FetchLimits(size=256_000, time=30.0, redirects=0)
@@ -63,7 +63,7 @@ class SignInTable:
     """All that go on, by the id they are kept under."""
 
     def __init__(self, vault: SignInVault, fetch: SignInFetch, clock: Clock) -> None:
-        self.vault = vault
+        self.vault, self.servers = vault, False  # True: tool servers are signed in to here, not vendors
         self.fetch = fetch
         self._clock = clock
         self._going: dict[str, RunningSignIn] = {}
@@ -80,7 +80,7 @@ class SignInTable:
 
     def describe(self) -> list[dict[str, Any]]:
         """Who is signed in, until when, and who is not any more."""
-        raise NotImplementedError
+        return describe_signins(self.vault, servers=self.servers)
 
     def list_places(self) -> list[dict[str, str]]:
         """Where one can sign in, or why not."""
@@ -136,8 +136,8 @@ class SignInTable:
             self.vault.remove(ident)
             how = "forgotten here; the other side cannot be told: end the access on its page"
             if answer is not None:
-                fine = answer.status == 200
-                how = "revoked and forgotten" if fine else f"forgotten here; revoking failed (HTTP {answer.status})"
+                how = f"forgotten here; revoking failed (HTTP {answer.status})"
+                how = "revoked and forgotten" if answer.status == 200 else how
             told.append(f"{ident}: {how}")
         return told
 

@@ -47,6 +47,9 @@ class McpOAuthSettings(Section, frozen=True):
     client_secret: OptionalSecret = Secret()
     scope: str = ""
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
+    grant: Literal["", "client_credentials", "jwt-bearer"] = option("", "How a token is had without a person.", "grant")
+    key: OptionalSecret = option(Secret(), "A private key (PEM) instead of clientSecret.", "privateKey")
+    assertion: OptionalSecret = option(Secret(), "For jwt-bearer: the token that says who we are.", "assertionToken")
 
 
 class McpServerSettings(Section, frozen=True):

@@ -63,15 +63,18 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 class TokenFlow:
-    """The end of every way: a grant is traded for tokens, those perhaps for others that live for minutes."""
+    """The end of every way: a grant is traded for tokens, those perhaps for others that live for minutes. `form`: a
+    grant that needs no person."""
 
-    def __init__(self, row: SignInRow) -> None:
+    def __init__(self, row: SignInRow, form: dict[str, str] | None = None) -> None:
         self.row = row
         self.ask: OAuthAsk | None = None
         self.wait = 0.0
         self.shown: ShownCode | None = None
         self.done: TokenSet | SignInFailure | None = None
         self._kept = ""  # the token that is traded for short-lived ones
+        if form is not None:
+            self._trade({**form, **({"scope": row.scope} if row.scope else {})})
 
     def feed(self, answer: OAuthAnswer, now: int) -> None:
         """What came for `ask`."""

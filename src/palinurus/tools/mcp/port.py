@@ -57,27 +57,21 @@ class McpLink(Protocol):
 
     async def tools(self) -> tuple[McpToolListing, ...]:
         """All tools it has."""
-        ...
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: McpProgress) -> dict[str, Any]:
         """The result, as it came: content, isError, structuredContent. Progress puts the time-out off."""
-        ...
 
     async def resources(self) -> list[dict[str, Any]]:
         """What can be read there."""
-        ...
 
     async def read(self, uri: str, timeout: float) -> list[dict[str, Any]]:
         """The contents of one resource."""
-        ...
 
     async def prompts(self) -> list[dict[str, Any]]:
         """Prompts that it has ready."""
-        ...
 
     async def prompt(self, name: str, arguments: Mapping[str, str], timeout: float) -> McpPrompt:
         """One of them."""
-        ...
 
 
 class McpPrompt(msgspec.Struct, frozen=True):
@@ -92,15 +86,12 @@ class McpTokens(Protocol):
 
     def has(self, server: McpServerSettings) -> bool:
         """Is there a sign-in that may still work?"""
-        ...
 
     async def get(self, server: McpServerSettings, refused: str = "") -> str:
         """A token that is good and not the `refused` one; "": nobody signed in. Raises ToolFailure."""
-        ...
 
     def note_scope(self, server: McpServerSettings, scope: str) -> None:
         """The server wants more rights than the sign-in has."""
-        ...
 
 
 class McpMeans(msgspec.Struct, frozen=True):

@@ -81,7 +81,7 @@ class SignedTransport(httpx2.AsyncBaseTransport):
     ) -> None:
         own = any(name.lower() == "authorization" for name in server.headers)
         self._inner, self._server, self._watch = inner, server, watch
-        self._own = own
+        self._own = own or bool(server.oauth.grant)
         self._tokens = None if own else tokens
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -112,7 +112,7 @@ class SignedTransport(httpx2.AsyncBaseTransport):
             self._watch.locked = not self._own
             hint = f"it wants a sign-in: `pal mcp login {name}`"
             if self._own:
-                hint = "it does not take the credential of the config (headers.Authorization)"
+                hint = "it does not take the credential of the config (headers.Authorization, or oauth)"
         elif status == 403 and said.get("error") == "insufficient_scope" and self._tokens is not None:
             scope = clean_label(said.get("scope", ""), 200)
             self._tokens.note_scope(self._server, scope)

@@ -42,7 +42,6 @@ class SchedulerPort(Protocol):
 
     def jobs(self, disabled: bool = False) -> list[dict[str, Any]]:
         """Those that are due first come first."""
-        ...
 
     def job(self, ident: str) -> dict[str, Any]: ...
 
@@ -52,38 +51,30 @@ class SchedulerPort(Protocol):
 
     async def remove(self, ident: str) -> bool:
         """False: there is no such job."""
-        ...
 
     async def run(self, ident: str, *, force: bool = True) -> dict[str, Any]:
         """Now; without `force` only if it is due."""
-        ...
 
     async def runs(self, ident: str = "", limit: int = 50) -> list[dict[str, Any]]:
         """What became of a job's fires (of all jobs' without `ident`), the newest first."""
-        ...
 
     async def wake(self, text: str, *, now: bool, session: str = "", source: str = "") -> None:
         """Tell a session something (the default agent's main one): now, or with its next turn. With a `source` the
         words are not the owner's: such a turn has no owner's rights."""
-        ...
 
     def waiting(self) -> list[str]:
         """What sessions are to be told with their next turns."""
-        ...
 
     def last_heartbeat(self) -> dict[str, Any] | None: ...
 
     def heartbeats(self) -> dict[str, dict[str, Any]]:
         """The heartbeats as configured and as they stand, by agent."""
-        ...
 
     async def set_heartbeats(self, on: bool) -> None:
         """Heartbeats on (also those that stopped themselves) or off. Known to later starts when it returns."""
-        ...
 
     def follow(self, listener: SchedulerListener) -> Callable[[], None]:
         """Be told of every change from now on. Returns the function that ends it."""
-        ...
 
 
 class CronArguments(msgspec.Struct, frozen=True):

@@ -49,32 +49,25 @@ class MessagePort(Protocol):
 
     def channels(self) -> Mapping[str, ChannelAbilities]:
         """The channels there are, by name."""
-        ...
 
     def accounts(self, channel: str) -> tuple[str, ...]:
         """The accounts of one; the first is used where none is named."""
-        ...
 
     def barred(self, channel: str, account: str) -> frozenset[str]:
         """The groups of actions that the account's config takes away."""
-        ...
 
     async def send(self, reply: Reply, wait: float) -> MessageDelivery:
         """Through the outbox; one client id is one message. Waits so many seconds for its receipt. Raises DiskFull."""
-        ...
 
     async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         """At once, and not again. Raises nothing."""
-        ...
 
     async def act_once(self, ident: str, target: Target, act: ChannelAction) -> SendReceipt | SendFailure | None:
         """The same for what would show twice: of one `ident` it is done once, also after a crash, and told again from
         the record. None if nobody knows whether it was done."""
-        ...
 
     async def chats(self) -> list[KnownChat]:
         """Where people have written from."""
-        ...
 
 
 async def resolve_recipient(post: MessagePort, ctx: ToolContext, asked: WrittenTarget) -> Target:

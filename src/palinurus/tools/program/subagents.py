@@ -34,7 +34,6 @@ class AgentsPort(Protocol):
 
     def agents(self, caller: str) -> tuple[bool, list[AgentListing]]:
         """For the agent `caller`: may it start any agent, and which there are for it, itself first."""
-        ...
 
 
 class SubagentAttachment(msgspec.Struct, frozen=True):
@@ -70,15 +69,12 @@ class SubagentsPort(Protocol):
 
     async def spawn(self, order: SpawnOrder) -> dict[str, Any]:
         """status accepted (childSessionKey, runId, mode), forbidden or error (error)."""
-        ...
 
     def count_waiting(self, caller: str) -> int:
         """Sub-agents of the session whose results it has not been told yet."""
-        ...
 
     async def list_subagents(self, caller: str, minutes: int) -> dict[str, Any]:
         """Those at work, and those that ended in the last minutes."""
-        ...
 
     async def kill(self, caller: str, target: str) -> dict[str, Any]: ...
 
