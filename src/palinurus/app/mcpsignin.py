@@ -140,9 +140,9 @@ class McpSignIns(SignInTable):
         server = self._servers.get(name)
         if server is None:
             raise NotFound(f"there is no MCP server {name!r}", fix="`pal mcp list`")
-        if server.command:
+        if server.command or server.oauth.grant:
             raise BadRequest(
-                f"{name} is a program on this machine: nobody signs in", fix="give it what it needs in env"
+                f"{name} is a program on this machine or has oauth.grant: no sign-in", fix="`pal mcp test`"
             )
         return server
 

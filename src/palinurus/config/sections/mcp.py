@@ -29,7 +29,6 @@ WORDS: dict[str, tuple[McpTransport, ...]] = {
 }
 AUTO: tuple[McpTransport, ...] = ("http", "sse")  # an address without a word: the newer one first
 
-
 Line: TypeAlias = Annotated[str, Written(Any, lambda value: str(value or "").strip())]
 Words: TypeAlias = Annotated[tuple[str, ...], Written(list[Any], lambda items: tuple(str(one) for one in items))]
 
