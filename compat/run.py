@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
+import acpx
 import agentsdk
 import apiclients
 import blocks
@@ -190,6 +191,7 @@ PARTS = (
         ("npm",),
         conformance.drive_server,
     ),
+    Part("acpx", "acpx (Agent Client Protocol)", acpx.VERSION, ("npm",), acpx.drive),
     Part(
         "editors",
         "ACP SDK's client (npm)",

@@ -187,6 +187,25 @@ async def test_the_editors_project_is_where_it_works_after_one_question(tmp_path
     assert [(one.content, one.status) for one in plan.entries] == [("look", "completed"), ("act", "pending")]
 
 
+async def test_a_session_made_by_one_bridge_works_in_its_project_in_the_next(tmp_path: Path, project: Path) -> None:
+    """Fronts that end after each command, as acpx: new, and then load in another process."""
+    editor, model = Editor("allow-always"), ScriptedModel([call_tools(*EDITS[1:3]), say("Done."), say("Again.")])
+    async with editing(tmp_path, model, editor, LocalLeaves(settings(tmp_path / "h"), {})) as first:
+        await first.initialize(protocol_version=1)
+        session = (await first.new_session(cwd=str(project), mcp_servers=[])).session_id
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+        agent = acp.connect_to_agent(editor, writer, reader)  # type: ignore[arg-type]
+        await agent.initialize(protocol_version=1)
+        for times in (1, 1):  # asked for before the first prompt, and then no more
+            await agent.load_session(cwd=str(project), session_id=session, mcp_servers=[])
+            await agent.prompt(session_id=session, prompt=[acp.text_block("go")])
+            assert len(editor.asked) == times and (project / "notes.txt").read_text() == "tofu"
+        (row,) = (await agent.list_sessions(cwd=str(project))).sessions
+        assert row.session_id == session and row.updated_at.startswith("20")
+        await agent.close()
+        writer.close()
+
+
 @pytest.mark.parametrize("cwd", ["project", "h", "."])
 async def test_without_leave_it_works_at_home_and_is_told_where_the_editor_is(
     tmp_path: Path, project: Path, cwd: str

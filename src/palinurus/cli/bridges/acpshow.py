@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from acp import helpers, schema
@@ -58,9 +59,8 @@ def make_tool_end(data: Mapping[str, Any], diffs: list[Any], terminal: str = "")
     code = details.get("exitCode") if isinstance(details, dict) else None
     failed = bool(data.get("isError")) or bool(code)
     said = [helpers.tool_content(helpers.text_block(b["text"])) for b in blocks if b.get("type") == "text"]
-    status: Any = "failed" if failed else "completed"
     shown = [helpers.tool_terminal_ref(terminal)] if terminal else said if failed else diffs or said
-    return helpers.update_tool_call(str(data["toolCallId"]), status=status, content=shown)
+    return helpers.update_tool_call(str(data["toolCallId"]), status="failed" if failed else "completed", content=shown)
 
 
 def make_diffs(name: str, args: Mapping[str, Any], path: str) -> list[Any]:
@@ -154,17 +154,20 @@ def make_choices(words: Iterable[str], *names: str) -> list[Any]:
     return [schema.PermissionOption(option_id=word, name=name, kind=kind) for word, name, kind in rows]
 
 
+def make_session_info(name: str, row: Mapping[str, Any]) -> Any:
+    """A session of a list."""
+    title, at = str(row.get("label") or row.get("derivedTitle") or row["key"]), row.get("updatedAt")
+    day = datetime.fromtimestamp(at / 1000, UTC).isoformat() if at else None
+    return schema.SessionInfo(session_id=name, cwd=str(row.get("folder") or "/"), title=title, updated_at=day)
+
+
 def make_commands(rows: Iterable[Mapping[str, Any]]) -> Any:
     """What can be typed after a slash."""
+    words = schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint="…"))
+    told = [(str(row["name"]), str(row.get("description") or row["name"]), row.get("acceptsArgs")) for row in rows]
     made = [
-        schema.AvailableCommand(
-            name=str(row["name"]).lstrip("/"),
-            description=str(row.get("description") or row["name"]),
-            input=schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint="…"))
-            if row.get("acceptsArgs")
-            else None,
-        )
-        for row in rows
+        schema.AvailableCommand(name=name.lstrip("/"), description=about, input=words if more else None)
+        for name, about, more in told
     ]
     return helpers.update_available_commands(made)
 

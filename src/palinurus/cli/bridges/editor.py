@@ -120,8 +120,10 @@ class AcpBridge:
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
         """Go on with a session: what was said is shown again."""
         row = await self._find(session_id)
-        told = await self._call("chat.history", {"sessionKey": row["key"], "limit": 200})
-        for message in told.get("messages", ()):
+        told = (await self._call("chat.history", {"sessionKey": row["key"], "limit": 200})).get("messages", ())
+        if not told and not row.get("folder"):  # made by another bridge, and not begun: where it works is not settled
+            self._places[session_id] = cwd
+        for message in told:
             text = acpshow.read_text(message)
             if text and message.get("role") == "user":
                 await self._show(session_id, helpers.update_user_message_text(text))
@@ -134,11 +136,7 @@ class AcpBridge:
         """The agent's sessions, newest first; with `cwd` those that work there."""
         told = await self._call("sessions.list", {"limit": 50, "includeDerivedTitles": True})
         rows = [
-            schema.SessionInfo(
-                session_id=self._name(str(row["key"])),
-                cwd=str(row.get("folder") or "/"),
-                title=str(row.get("label") or row.get("derivedTitle") or row["key"]),
-            )
+            acpshow.make_session_info(self._name(str(row["key"])), row)
             for row in told.get("sessions", ())
             if cwd is None or row.get("folder") == os.path.realpath(cwd)
         ]
@@ -246,9 +244,8 @@ class AcpBridge:
         return ""
 
     async def _ask_leave(self, session: str, folder: str) -> bool:
-        options = acpshow.make_choices(
-            ("allow-always", "deny"), f"Work in {folder}", "Stay in the agent's own workspace"
-        )
+        names = (f"Work in {folder}", "Stay in the agent's own workspace")
+        options = acpshow.make_choices(("allow-always", "deny"), *names)
         title = f"Let the agent read and change files and run commands in {folder} (in its sandbox)?"
         return await self._choose(session, f"folder:{session}", title, options) == "allow-always"
 
