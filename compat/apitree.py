@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
-import httpx
 import openai
 
 SOUND = ("a.wav", b"RIFF")
@@ -45,13 +44,13 @@ class Heard(NamedTuple):
 
 def walk(base: str, key: str) -> Iterator[Heard]:
     """All methods; those of `connect` are WebSockets and are left out."""
-    said: list[httpx.Response] = []
+    said: list[Any] = []
 
-    def hear(response: httpx.Response) -> None:
+    def hear(response: Any) -> None:
         response.read()
         said.append(response)
 
-    with httpx.Client(event_hooks={"response": [hear]}, timeout=60) as line:
+    with openai.DefaultHttpxClient(event_hooks={"response": [hear]}, timeout=60) as line:
         client = openai.OpenAI(base_url=base, api_key=key, admin_api_key=key, max_retries=0, http_client=line)
         for name, method in list_methods(client, ""):
             said.clear()
@@ -93,7 +92,7 @@ def _call(method: Callable[..., Any]) -> None:
         return
 
 
-def find_wrong(answer: httpx.Response) -> str:
+def find_wrong(answer: Any) -> str:
     """What is wrong with an answer's form; "" if nothing is."""
     where = f"{answer.request.method} {answer.request.url.path} {answer.status_code}"
     kind = answer.headers.get("content-type", "")
