@@ -17,10 +17,11 @@ from config_report import judge_all, judge_declared
 from palinurus.channels import CHANNELS
 from palinurus.config.declare import Section, list_declared, list_fields
 from palinurus.config.edit import put_value
-from palinurus.config.inert import PLATFORM_KEYS, find_reason, list_inert
+from palinurus.config.inert import ACTION_WORDS, PLATFORM_KEYS, find_reason, list_inert
 from palinurus.config.load import judge_config, load_config
 from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.settings import Settings
+from palinurus.tools.program.message import ACTION_GROUPS
 
 ACTING = 724  # of the keys that OpenClaw documents; only larger numbers are put here
 SOURCE = Path(palinurus.__file__).parent
@@ -171,6 +172,7 @@ SLIPS: dict[str, Any] = {
     "channels.telegram.groups.-1.requireMenton": False,
     "channels.telegram.groups.-1.topics.7.systemPromt": "x",
     "channels.discord.guilds.1.channels.2.usrs": ["1"],
+    "channels.telegram.actions.deleteMesage": False,
     "channels.telegram.retry.attemps": 3,
     "channels.telegram.execApprovals.aprovers": ["1"],
     "channels.telegram.dm.polcy": "open",
@@ -216,6 +218,7 @@ SERVER_KEYS = {"host", "port", "tls", "tlsCaFile", "username"}
 
 def test_a_section_of_a_channel_knows_what_the_channel_reads() -> None:
     assert set(PLATFORM_KEYS) == {*CHANNELS, "defaults"}
+    assert {word for words in ACTION_GROUPS.values() for word in words} == ACTION_WORDS
     shared = set(list_declared(ChannelSection).keys)
     for name in CHANNELS:
         folder = SOURCE / "channels" / name.replace("-", "")

@@ -160,8 +160,7 @@ not built
 """
 
 
-# What only the section of one platform can say: its channel reads it (a test compares), and nobody reads the rest. A
-# channel that is not here is a plugin's, and so are the keys there.
+# What only the section of one platform can say: its channel reads it (a test compares). Others are channels of plugins.
 PLATFORM_KEYS: dict[str, frozenset[str]] = {
     name: frozenset(keys.split())
     for name, keys in {
@@ -189,6 +188,11 @@ PLATFORM_KEYS: dict[str, frozenset[str]] = {
         "defaults": "",
     }.items()
 }
+
+ACTION_WORDS = frozenset(
+    "channelInfo deleteMessage editMessage emojiList events memberInfo messages pins poll polls reactions roleInfo"
+    " search sendMessage threads voiceStatus".split()
+)
 
 
 @cache

@@ -38,6 +38,12 @@ def test_everything_a_binding_can_say() -> None:
     assert found == (AgentBinding("work", "discord", "bot", "direct", "42", "g", "t", ("a", "7")),)
 
 
+def test_a_word_that_narrows_nothing_is_told() -> None:
+    """The binding fits every chat of the channel then: its messages reach another agent than was meant."""
+    found, findings = made({"agentId": "work", "match": {"channel": "irc", "pier": {"kind": "dm", "id": "4"}}})
+    assert found[0].peer == "" and [(one.path[-1], one.fatal) for one in findings] == [("pier", False)]
+
+
 def test_no_account_means_the_channel_s_own() -> None:
     bare = {"agentId": "work", "match": {"channel": "telegram"}}
     assert made(bare)[0][0].account == "default"

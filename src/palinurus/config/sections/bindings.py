@@ -11,6 +11,7 @@ from palinurus.config.forms import Free, Lower
 from palinurus.core.types.keys import parse_agent_id
 
 KINDS = {"direct": "direct", "dm": "direct", "group": "group", "channel": "channel", "room": "channel"}
+MATCHES = {"channel", "accountId", "peer", "guildId", "teamId", "roles"}
 _TYPES = ("", "route")
 
 
@@ -54,6 +55,8 @@ def _binding(
         hint = suggest_nearest(agent, agents) or f"configured: {', '.join(sorted(agents))}"
         here.bad("agentId", f"unknown agent {raw.get('agentId')!r}", f"{hint}; {off}")
         return channel
+    for key in sorted({str(one) for one in match} - MATCHES):  # it fits more chats than were meant
+        here.odd(f"match.{key}", "unknown key", suggest_nearest(key, MATCHES))
     peer = match.get("peer")
     kind = KINDS.get(_text(peer.get("kind")).lower(), "") if isinstance(peer, Mapping) else ""
     ident = _text(peer.get("id")) if isinstance(peer, Mapping) else ""

@@ -12,10 +12,10 @@ import msgspec
 from palinurus.config.declare import Section, fill_section, list_declared, option, same_form
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.forms import Count, LooseMillis, Names, Ratio, Size, ToldWord, list_ids
-from palinurus.config.inert import PLATFORM_KEYS
+from palinurus.config.inert import ACTION_WORDS, PLATFORM_KEYS
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import KindReport, NotedMap, Written
-from palinurus.config.sections.people import NAMES, AccessGroups, GroupRow, list_group_rows
+from palinurus.config.sections.people import NAMES, AccessGroups, GroupRow, list_group_rows, list_maps
 from palinurus.config.sections.schedule import HeartbeatVisibility
 from palinurus.core.policy.admission import EVERYBODY
 
@@ -63,8 +63,6 @@ class GroupSettings(Section, frozen=True):
 
 
 class GroupSection(GroupSettings, frozen=True):
-    """channels.<id>.groups.<chat>"""
-
     KNOWN: ClassVar = {
         **GroupSettings.KNOWN,
         "topics": Annotated[dict[str, GroupSettings | bool], "Settings of its topics, by id."],
@@ -72,8 +70,6 @@ class GroupSection(GroupSettings, frozen=True):
 
 
 class GuildSection(GroupSettings, frozen=True):
-    """channels.<id>.guilds.<server>"""
-
     KNOWN: ClassVar = {
         **GroupSettings.KNOWN,
         "channels": Annotated[dict[str, GroupSettings | bool], "Its channels, by id: with some, only those are heard."],
@@ -377,14 +373,13 @@ class ChannelsKind(NotedMap):
         super().inspect(value, path, report)
         for name, section in value.items():
             if name in PLATFORM_KEYS and isinstance(section, dict):
-                accounts = section.get("accounts")
                 self._tell(AccountSettings if name == "defaults" else ChannelSection, section, (*path, name), report)
-                for account, body in accounts.items() if isinstance(accounts, dict) else ():
+                for account, body in list_maps(section.get("accounts")):
                     self._tell(AccountSettings, body, (*path, name, "accounts", account), report)
 
     @staticmethod
-    def _tell(cls: type[AccountSettings], section: Any, path: Path, report: KindReport) -> None:
+    def _tell(cls: type[AccountSettings], section: Mapping[str, Any], path: Path, report: KindReport) -> None:
         known = {*list_declared(cls).keys, *PLATFORM_KEYS[str(path[1])]}
-        for key in sorted(set(section) - known) if isinstance(section, dict) else ():
-            hint = suggest_nearest(key, known)
-            report.wrong.append(ConfigFinding((*path, key), "unknown key", hint, fatal=False))
+        for at, body, words in ((path, section, known), ((*path, "actions"), section.get("actions"), ACTION_WORDS)):
+            for key in sorted(set(body) - words) if isinstance(body, dict) else ():
+                report.wrong.append(ConfigFinding((*at, key), "unknown key", suggest_nearest(key, words), fatal=False))

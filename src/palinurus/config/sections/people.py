@@ -123,11 +123,8 @@ def _broadcast(section: Free, agents: Collection[str], here: ConfigPlace) -> dic
     return made
 
 
-# Where a channel's section speaks of group chats, and of lists of people. Pure.
-#
-# The platforms write their chats in different places (`groups`, `channels`, `rooms`, `guilds.<server>.channels`,
-# `groups.<chat>.topics`); here all become rows with one kind of key. Also `accessGroups`: lists that have a name.
-
+# Group chats and lists of people (`accessGroups`). The platforms write chats in different places (`groups`, `channels`,
+# `rooms`, `guilds.<server>.channels`, `groups.<chat>.topics`); here all become rows with one kind of key.
 TEAM = "accessGroup:"
 # What a name begins with where ids never do: such an entry can fit nobody, which its writer should know.
 NAMES: dict[str, str] = {"telegram": "@#", "discord": "@#", "slack": "@#", "whatsapp": "@", "signal": "@"}
