@@ -71,6 +71,7 @@ class SloppyModel:
 
 
 async def test_a_sloppy_model_answers_in_form_a_hundred_times(tmp_path: Path) -> None:
+    """W27: `response_format` was dropped, and clients got prose."""
     model = SloppyModel(7)
     async with running(tmp_path / "h", model) as app, served(app) as gateway, sdk(gateway) as client:  # type: ignore[arg-type]
         for turn in range(50):
@@ -130,6 +131,7 @@ async def test_what_cannot_be_had_is_refused(tmp_path: Path, extra: dict[str, An
 
 
 async def test_what_says_nothing_is_taken_and_what_the_wire_has_is_handed_on(tmp_path: Path) -> None:
+    """W27: `top_p`, `stop` and `seed` were dropped."""
     model = ScriptedModel([say("hi")], repeat=True)
     async with running(tmp_path / "h", model) as app, served(app) as gateway, sdk(gateway) as client:
         await client.chat.completions.create(
