@@ -47,6 +47,7 @@ def sdk(gateway: GatewayServer) -> openai.AsyncOpenAI:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_tool_of_the_clients_is_called_by_the_client(tmp_path: Path, stream: bool) -> None:
+    """W29: calls and results of client tools came back to the model as text."""
     model = ScriptedModel([call_tools(("weather", {"city": "Rome"})), say("It is sunny.")])
     async with running(tmp_path / "h", model) as app, served(app) as gateway, sdk(gateway) as client:
         messages: list[Any] = [{"role": "user", "content": "weather in Rome?"}]

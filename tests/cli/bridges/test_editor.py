@@ -161,6 +161,7 @@ EDITS = (
 
 
 async def test_the_editors_project_is_where_it_works_after_one_question(tmp_path: Path, project: Path) -> None:
+    """W30: edits had no diff and no place, lists other ids than new."""
     editor, model = Editor("allow-always"), ScriptedModel([call_tools(*EDITS), say("Done."), say("Again.")])
     leaves = LocalLeaves(settings(tmp_path / "h"), {})
     async with editing(tmp_path, model, editor, leaves) as agent:
@@ -222,6 +223,7 @@ async def test_without_leave_it_works_at_home_and_is_told_where_the_editor_is(
 
 
 async def test_unknown_sessions_and_failed_turns(tmp_path: Path) -> None:
+    """W30: an unknown session was answered, a failed turn ended as `end_turn`."""
     editor = Editor()
     async with editing(tmp_path, ScriptedModel([fail("auth", "no such key")], repeat=True), editor) as agent:
         await agent.initialize(protocol_version=1)
@@ -236,6 +238,7 @@ async def test_unknown_sessions_and_failed_turns(tmp_path: Path) -> None:
 
 
 async def test_modes_options_and_commands(tmp_path: Path) -> None:
+    """W30: there were none."""
     editor = Editor()
     async with editing(tmp_path, ScriptedModel([say("ok")]), editor) as agent:
         await agent.initialize(protocol_version=1)
@@ -254,6 +257,7 @@ async def test_modes_options_and_commands(tmp_path: Path) -> None:
 
 
 async def test_thoughts_are_shown(tmp_path: Path) -> None:
+    """W30: they were not sent."""
     editor = Editor()
     async with editing(tmp_path, ScriptedModel([say("Answer.", thinking="hm, well")]), editor) as agent:
         await agent.initialize(protocol_version=1)

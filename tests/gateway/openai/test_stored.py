@@ -81,7 +81,7 @@ async def test_what_is_cancelled_stays_so(tmp_path: Path) -> None:
 
 
 async def test_what_is_referred_to_is_not_sent_again(tmp_path: Path) -> None:
-    """The tool loop of clients that refer to items instead of repeating them."""
+    """W28: The tool loop of clients that refer to items instead of repeating them."""
     model = ScriptedModel([call_tools(("weather", {"city": "Rome"})), say("It is sunny.")])
     async with talking(tmp_path / "h", model) as (_, client):
         tools: Any = [{"type": "function", "strict": False, **WEATHER}]
