@@ -60,14 +60,14 @@ class MattermostPoster:
             "pending_post_id": f"{self.me}:{reply.client_id}",
             "props": {CLIENT_ID_PROP: reply.client_id},
         }
+        if not await self.has_spoken(reply.target.thread):  # first: who answers at once is answered, also after a kill
+            await self._threads.put(reply.target.thread, 1)
         told = await self._api.call("POST", f"{V4}/posts", body)
         self._unsure.pop(reply.client_id, None)
         if isinstance(told, SendFailure):
             if told.trouble == "cut":
                 self._unsure[reply.client_id] = None
             return told
-        if not await self.has_spoken(reply.target.thread):
-            await self._threads.put(reply.target.thread, 1)
         self.remember_place(str(told.get("id") or ""), chat)
         return SendReceipt(str(told.get("id") or ""))
 
