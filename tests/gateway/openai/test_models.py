@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from pathlib import Path
 
@@ -43,7 +44,8 @@ async def test_every_method_of_the_client_is_answered_or_refused_in_openais_form
     assert len(heard) > 400 and not [one for one in heard if one.wrong]
     assert {one.name for one in heard if not one.statuses} == LOCAL
     done = {one.name for one in heard if one.statuses == (200,)}
-    assert {name for name in done if not name.startswith("beta.")} == SERVED
+    spoken = {"audio.speech.create"} if shutil.which("espeak-ng") else set()
+    assert {name for name in done if not name.startswith("beta.")} == SERVED | spoken
     lost = {one.name for one in heard if one.statuses == (404,) and one.name.startswith(FOUND)}
     assert len(lost) == 9  # they are served, and were asked for what is not there
 

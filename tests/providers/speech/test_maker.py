@@ -185,6 +185,19 @@ def test_who_is_asked_and_in_which_order(tmp_path: Path) -> None:
     ]
 
 
+async def test_espeak_says_it_though_the_voice_is_another_vendors(tmp_path: Path) -> None:
+    """`alloy`, which every client of OpenAI's API sends, makes espeak-ng 1.51 crash; `x` makes it complain."""
+    shop = Shop(tmp_path, {"provider": "espeak-ng"})
+    sound = tmp_path / "sound.wav"
+    sound.write_bytes(make_wav())
+    asked = tmp_path / "asked"
+    cases = f'case $2 in alloy) kill -SEGV $$;; en|de) cp {sound} "$7";; *) exit 1;; esac'
+    shop.program("espeak-ng", f'echo "$2" >> {asked}\n{cases}')
+    for number, name in enumerate(("alloy", "x", "de")):
+        assert done(await shop.make(f"Words {number}.", options={"voice": name})).provider == "espeak-ng"
+    assert asked.read_text().split() == ["alloy", "en", "x", "en", "de"]
+
+
 def test_the_key_of_one_address_does_not_go_to_another(tmp_path: Path) -> None:
     moved = {"provider": "openai", "providers": {"openai": {"baseUrl": "http://127.0.0.1:9/v1"}}}
     shop = Shop(tmp_path, moved, {"OPENAI_API_KEY": "sk-mine"})

@@ -80,21 +80,16 @@ class SpeechMaker:
             failed.append(f"{voice.id}: {made.message}")
         if failed:
             return ModelFailure("refused", "; ".join(failed))
-        ids = self._finder.list_ids(order.speech, first)
-        reasons = [
-            one.message for name in ids if isinstance(one := self._finder.find(name, order.speech), ModelFailure)
-        ]
+        found = [self._finder.find(name, order.speech) for name in self._finder.list_ids(order.speech, first)]
+        reasons = [one.message for one in found if isinstance(one, ModelFailure)]
         return ModelFailure("config", f"nobody here can speak: {'; '.join(reasons)}")
 
     async def _speak(self, voice: SpeechVoice, order: SpeechOrder) -> SpokenAudio | ModelFailure:
         stem = os.path.join(self._folder, f"speech-{_digest(voice, order)}")
         found = await asyncio.to_thread(_find_made, stem)
         if not found:
-            seconds = (
-                order.timeout
-                or voice.voice.timeout
-                or (order.speech.timeout if voice.kind == "server" else COMMAND_TIME)
-            )
+            usual = order.speech.timeout if voice.kind == "server" else COMMAND_TIME
+            seconds = order.timeout or voice.voice.timeout or usual
             data = await self._sound(voice, order, seconds)
             if isinstance(data, ModelFailure):
                 return data
@@ -115,7 +110,11 @@ class SpeechMaker:
             return await self._ask(voice, order, seconds)
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="pal-")
         try:
-            return await self._run(voice, order.text, folder, seconds)
+            made = await self._run(voice, order.text, folder, seconds)
+            if voice.kind == "espeak" and isinstance(made, ModelFailure):  # another vendor's voice, as `alloy` is?
+                plain = msgspec.structs.replace(voice, voice=msgspec.structs.replace(voice.voice, voice=""))
+                made = await self._run(plain, order.text, folder, seconds)
+            return made
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
