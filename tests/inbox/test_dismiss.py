@@ -85,6 +85,29 @@ async def test_a_stop_of_one_that_waits_leaves_the_stop_of_the_run_to_be_written
         assert (await row_of(w.store, one)).outcome == "aborted" == (await row_of(w.store, two)).outcome
 
 
+async def test_of_two_stops_at_once_whoever_hears_first_tells_those_who_wait(tmp_path: Path) -> None:
+    """Seen once in 800 rounds of `flow/test_slow_store.py` at load 14: the second stop found them ended, the first
+    believed that nobody here knew them, and whoever waited for their ends waited for ever."""
+    async with world(tmp_path, queue=FOLLOW) as w:
+        _, one, two = await begun(w), await w.send("one"), await w.send("two")
+        write, told, held = w.store.stop, asyncio.Event(), []
+
+        async def tell_late(*args: Any, **more: Any) -> Any:
+            held.append(done := await write(*args, **more))
+            await told.wait()
+            return done
+
+        w.store.stop = tell_late  # type: ignore[method-assign]
+        ends = [w.dispatcher.feeds.end(ident) for ident in (one, two)]
+        first = asyncio.ensure_future(w.dispatcher.stop(MAIN, "stop"))
+        await until(lambda: held)
+        w.store.stop = write  # type: ignore[method-assign]
+        assert (await w.dispatcher.stop(MAIN, "stop")).dropped == 0
+        told.set()
+        assert (await first).dropped == 2
+        assert all(end.done() for end in ends) and not w.dispatcher.feeds.is_awaited(one)
+
+
 @pytest.mark.parametrize("reason", sorted(dismiss.UNMARKED))
 async def test_an_end_that_nobody_wanted_is_not_written_later_either(tmp_path: Path, reason: str) -> None:
     async with flaky(tmp_path, Deaf, queue=FOLLOW) as (w, _):

@@ -250,9 +250,10 @@ class MessageDismisser:
         done: DismissedMessages,
         notices: Mapping[str, tuple[Reply, ...]] = MappingProxyType({}),
     ) -> None:
-        """These were to end. Those that have not were claimed meanwhile, and are marked, or had ended before."""
+        """These were to end. Those that have not were claimed meanwhile, and are marked, or had ended before: perhaps
+        by another stop that has not heard of it yet, and will find nobody to tell."""
         for row in [row for row in rows if row.id not in done.marked]:
-            if row.id in done.ended:
+            if row.id in done.ended or self._feeds.is_awaited(row.id):
                 end = _make_dismissal(row)
                 self._feeds.report_ended(row.id, make_refused_end(end.outcome, end.note, self._now()))
             self._step(session, self._book.lane(session), queue.VerdictEvent(row.id))
