@@ -161,7 +161,7 @@ EDITS = (
 
 
 async def test_the_editors_project_is_where_it_works_after_one_question(tmp_path: Path, project: Path) -> None:
-    """W30: edits had no diff and no place, lists other ids than new."""
+    """W15: it worked in its own folder. W30: edits had no diff and no place, lists other ids than new."""
     editor, model = Editor("allow-always"), ScriptedModel([call_tools(*EDITS), say("Done."), say("Again.")])
     leaves = LocalLeaves(settings(tmp_path / "h"), {})
     async with editing(tmp_path, model, editor, leaves) as agent:
