@@ -40,8 +40,11 @@ class Screen:
 
     def type(self, text: str) -> None:
         """A line, sent when it stands in the prompt and again while it does: a list of completions takes an Enter."""
-        self._tmux("send-keys", "-t", "tui", "-l", text)
-        until(self._prompt, re.escape(text), seconds=WAIT)
+        for _ in range(3):
+            self._tmux("send-keys", "-t", "tui", "-l", text)
+            if text in until(self._prompt, re.escape(text), seconds=WAIT / 4):
+                break
+            self.keys("C-u")  # its first letter went into a list that was just closing
         for _ in range(4):
             if text.startswith("/"):
                 self.keys("Escape")
@@ -58,6 +61,7 @@ class Screen:
     def leave(self) -> None:
         """Close a list: then the prompt is there again."""
         self.keys("Escape")
+        time.sleep(0.5)  # as in `type`
         until(lambda: str(len(re.findall(r"(?m)^─{20,}$", self.see()))), r"[2-9]", seconds=WAIT)
 
     def keep(self, name: str) -> None:
