@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -513,6 +514,8 @@ async def test_large_files_are_read_in_a_thread_once(tmp_path: Path) -> None:
 
 
 async def test_the_cache_is_bounded_by_number_and_by_bytes(tmp_path: Path) -> None:
+    # One thread reads all: a second one may hold what it read a moment longer than whoever asked for it.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     names = [f"agents/main/sessions/{n}.jsonl" for n in range(4)]
     for name in names:
         file = tmp_path / name

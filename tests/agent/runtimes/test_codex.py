@@ -19,7 +19,7 @@ from palinurus.agent.runtimes.codex import build_thread_params, choose_service_t
 from palinurus.config.sections.runtimes import RuntimeProgram
 from palinurus.core.levels.resolve import FastMode
 from palinurus.core.types.approval import ExecRules
-from palinurus.core.types.events import AgentEnd, ToolEnd, ToolUpdate
+from palinurus.core.types.events import AgentEnd, RunEvent, ToolEnd, ToolUpdate
 from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.tool import ToolSettings
 from palinurus.testing.model import make_model_info
@@ -124,10 +124,13 @@ async def test_a_message_that_comes_meanwhile_is_steered_into_the_turn(tmp_path:
 
 async def test_a_stopped_run_is_interrupted(tmp_path: Path) -> None:
     async with running(tmp_path, MODEL) as app:
-        going = asyncio.ensure_future(ask(app, "linger"))
-        await begun(tmp_path, OPENED)
+        events: list[RunEvent] = []
+        accepted = await app.submit(inbound("murmur", sender=OWNER), events.append)
+        async with asyncio.timeout(60):  # before it is known that the turn goes, a stop ends the program instead
+            while "message_update" not in kinds(events):
+                await asyncio.sleep(0.02)
         assert await app.abort("agent:main:main", "user")
-        row, events = await going
+        row = await app.wait(accepted.id)
         assert row.outcome == "aborted" and isinstance(events[-1], AgentEnd) and events[-1].end == "aborted"
     assert len(heard(tmp_path, "turn/interrupt")) == 1
 

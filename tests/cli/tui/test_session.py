@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.tui.session import ScreenChange, ScreenSession
+from palinurus.cli.tui.session import ANEW, ScreenChange, ScreenSession
 from palinurus.errors import BadRequest, GatewayUnreachable, Unauthorized
 from palinurus.testing.clock import FakeClock, run_ready_tasks
 
@@ -168,6 +168,24 @@ async def test_a_session_that_begins_anew_is_read_anew() -> None:
         line.events.put_nowait({"event": "sessions.changed", "payload": fresh})
         await run_ready_tasks()
     assert len(line.named("chat.history")) == 2
+    task.cancel()
+    await one.close()
+
+
+async def test_a_look_that_overtakes_the_news_of_a_new_session_leaves_it_to_say_why() -> None:
+    line = Line(answers(sessions_describe={"session": {"sessionId": "s2"}}))
+    told: list[ScreenChange] = []
+    one = desk(House(line), told, FakeClock())
+    task = asyncio.ensure_future(one.live())
+    await run_ready_tasks()
+    await one.send("hi")
+    final = {"runId": "r", "sessionKey": KEY, "state": "final"}  # at the end of a run the screen looks
+    line.events.put_nowait({"event": "chat", "payload": final})
+    line.answers["chat.history"] = {**line.answers["chat.history"], "sessionInfo": {"sessionId": "s2"}}
+    news = {"sessionKey": KEY, "phase": "start", "session": {"sessionId": "s2"}}
+    line.events.put_nowait({"event": "sessions.changed", "payload": news})
+    await run_ready_tasks()
+    assert [block.text for change in told for block in change.blocks or () if block.kind == "note"] == [ANEW]
     task.cancel()
     await one.close()
 

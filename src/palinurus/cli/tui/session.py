@@ -249,14 +249,14 @@ class ScreenSession:
 
     async def _changed(self, wire: ScreenConnection, payload: Mapping[str, Any]) -> bool:
         """Its row is another. Returns whether the session began anew."""
-        row = payload.get("session")
-        if not row:
+        row = payload.get("session") or {}
+        begun, asked = self.row.get("sessionId") not in (None, row.get("sessionId")), self._said.startswith("/")
+        if not row or (begun and not asked and "sessionKey" not in payload):  # a look overtook the event that says why
             return False
-        begun = self.row.get("sessionId") not in (None, row.get("sessionId"))
         self.row = dict(row)
         if begun:
             await self._read(wire)
-            if payload.get("phase") == "start" and not self._said.startswith("/"):  # a run began it; here nobody asked
+            if payload.get("phase") == "start" and not asked:  # a run began it; here nobody asked
                 await self._tell(ScreenChange([self.talk.note(ANEW)]))
         else:
             await self._tell(ScreenChange())

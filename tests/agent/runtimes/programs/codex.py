@@ -87,6 +87,8 @@ def turn(params: dict[str, Any]) -> None:
         end("failed", {"message": "too many", "codexErrorInfo": "rateLimitExceeded"})
     elif word == "elicit":
         ask("mcpServer/elicitation/request", "e1", serverName="s", mode="form", message="?")
+    elif word == "murmur":  # and goes on for ever
+        tell("item/agentMessage/delta", itemId="m0", delta="Hm")
     elif word != "linger":
         say(f"Heard {text}.")
         end()
