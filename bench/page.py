@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import sys
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -98,7 +99,8 @@ async def _stream(bench: Bench, browser: Any, pid: int) -> tuple[float, float]:
     try:
         page = await context.new_page()
         page.set_default_timeout(PATIENCE)
-        await page.goto(f"http://127.0.0.1:{bench.system.port}/chat/agent%3Amain%3Astream#token={TOKEN}")
+        own = f"agent%3Amain%3A{uuid.uuid4()}"  # in one that holds an answer already its end would be seen at once
+        await page.goto(f"http://127.0.0.1:{bench.system.port}/chat/{own}#token={TOKEN}")
         await page.wait_for_selector("pal-composer textarea")
         await page.fill("pal-composer textarea", mark(TOKENS, CHUNK, delay=DELAY)[1])
         began, busy, spent = await page.evaluate("performance.now()"), _busy(pid), procs.cpu(pid)
