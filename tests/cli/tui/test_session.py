@@ -186,6 +186,8 @@ async def test_a_look_that_overtakes_the_news_of_a_new_session_leaves_it_to_say_
     line.events.put_nowait({"event": "sessions.changed", "payload": news})
     await run_ready_tasks()
     assert [block.text for change in told for block in change.blocks or () if block.kind == "note"] == [ANEW]
+    await one.read_again()  # as at the end of a run that was under way when it was read
+    assert told[-2].fresh and told[-2].blocks[0].text == ANEW
     task.cancel()
     await one.close()
 

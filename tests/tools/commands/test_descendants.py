@@ -12,6 +12,7 @@ import pytest
 from palinurus.tools.commands.descendants import (
     SystemProcess,
     find_descendants,
+    find_strays,
     list_processes,
     order_by_descent,
     read_start_time,
@@ -39,6 +40,9 @@ def test_a_marked_stranger_belongs_and_others_do_not() -> None:
         assert found == {ours.pid}
         assert {p.pid for p in find_descendants(other.pid, "M=none", read_start_time(other.pid))} == {other.pid}
         assert find_descendants(2**22 + 1, "M=mark-17", 2**60) == set()  # nothing is that young
+        assert {ours.pid} == {p.pid for p in find_strays(("M=none", "M=mark-17"))}
+        for another in ("M=mark-1", "M=mark-178", "=mark-17", "M="):  # a mark that begins alike is another's
+            assert find_strays((another,)) == set()
     finally:
         for process in (ours, other):
             process.kill()

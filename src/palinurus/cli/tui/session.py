@@ -100,6 +100,7 @@ class ScreenSession:
         self._tell = tell
         self._looking = False  # further back
         self._why = self._said = ""  # the last refusal that was shown, the last message from here
+        self._anew = ""  # the conversation that began without being asked for: it says so whenever it is read
         self._source: ConnectionSource | None = None
         self._wire: ScreenConnection | None = None
         self._open = asyncio.Event()  # there is a connection, and the session is on the screen
@@ -175,7 +176,10 @@ class ScreenSession:
         self.session = answer["sessionKey"]
         self.row = dict(answer["sessionInfo"])
         self.inherited = named(answer["defaults"])
-        await self._tell(ScreenChange(self.talk.reset(answer), fresh=True))
+        blocks = self.talk.reset(answer)
+        if self._anew and self._anew == self.row.get("sessionId"):
+            blocks.insert(0, self.talk.note(ANEW))
+        await self._tell(ScreenChange(blocks, fresh=True))
         await self._priced(wire)
 
     async def look_back(self) -> bool:
@@ -213,18 +217,18 @@ class ScreenSession:
 
     async def _listen(self, wire: ScreenConnection) -> None:
         """Every event, until the line breaks."""
-        over = asyncio.ensure_future(wire.wait_closed())
+        over, told = asyncio.ensure_future(wire.wait_closed()), asyncio.ensure_future(wire.events.get())
         try:
             while True:
-                told = asyncio.ensure_future(wire.events.get())
                 await asyncio.wait({told, over}, return_when=asyncio.FIRST_COMPLETED)
                 if not told.done():
-                    told.cancel()
                     return
                 frame = told.result()
                 await self._event(wire, frame["event"], frame.get("payload") or {})
+                told = asyncio.ensure_future(wire.events.get())
         finally:
             over.cancel()
+            told.cancel()
 
     async def _event(self, wire: ScreenConnection, event: str, payload: Mapping[str, Any]) -> None:
         if event.endswith(".approval.requested"):
@@ -255,9 +259,9 @@ class ScreenSession:
             return False
         self.row = dict(row)
         if begun:
-            await self._read(wire)
             if payload.get("phase") == "start" and not asked:  # a run began it; here nobody asked
-                await self._tell(ScreenChange([self.talk.note(ANEW)]))
+                self._anew = str(row.get("sessionId"))
+            await self._read(wire)
         else:
             await self._tell(ScreenChange())
         return begun

@@ -54,11 +54,10 @@ def _process(pid: int) -> SystemProcess | None:
 def find_descendants(root: int, mark: str, since: int) -> set[SystemProcess]:
     """The family as it is now. `since` is root's start: nothing older can belong to it."""
     alive = list_processes()
-    needle = mark.encode()
     family = {
         p
         for p in alive.values()
-        if p.start >= since and (p.pid == root or root in (p.session, p.group) or _marked(p.pid, needle))
+        if p.start >= since and (p.pid == root or root in (p.session, p.group) or _marked(p.pid, mark))
     }
     return _descended(family, alive)
 
@@ -74,12 +73,15 @@ def _descended(family: set[SystemProcess], alive: dict[int, SystemProcess]) -> s
         known |= {p.pid for p in more}
 
 
-def _marked(pid: int, needle: bytes) -> bool:
+def _marked(pid: int, *marks: str) -> bool:
+    """Is one of them in its environment: a whole entry, or the beginning of one if it ends with a colon?"""
+    needles = [f"\0{mark}".encode() + (b"" if mark.endswith(":") else b"\0") for mark in marks]
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return needle in file.read(1 << 18)
+            entries = b"\0" + file.read(1 << 18) + b"\0"
     except OSError:
         return False
+    return any(needle in entries for needle in needles)
 
 
 def read_start_time(pid: int) -> int:
@@ -91,8 +93,7 @@ def read_start_time(pid: int) -> int:
 def find_strays(marks: tuple[str, ...], keepers: frozenset[int] = frozenset()) -> set[SystemProcess]:
     """Whoever carries one of the marks or was started by one of the keepers, and all their descendants."""
     alive = list_processes()
-    needles = tuple(mark.encode() for mark in marks)
-    found = {p for p in alive.values() if p.parent in keepers or any(_marked(p.pid, needle) for needle in needles)}
+    found = {p for p in alive.values() if p.parent in keepers or _marked(p.pid, *marks)}
     return _descended(found, alive)
 
 
