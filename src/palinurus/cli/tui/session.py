@@ -99,8 +99,7 @@ class ScreenSession:
         self._clock = clock
         self._tell = tell
         self._looking = False  # further back
-        self._why = self._said = ""  # the last refusal that was shown, the last message from here
-        self._anew = ""  # the conversation that began without being asked for: it says so whenever it is read
+        self._why = self._said = self._anew = ""  # the last refusal, what we said last, the session that began unasked
         self._source: ConnectionSource | None = None
         self._wire: ScreenConnection | None = None
         self._open = asyncio.Event()  # there is a connection, and the session is on the screen
@@ -176,10 +175,8 @@ class ScreenSession:
         self.session = answer["sessionKey"]
         self.row = dict(answer["sessionInfo"])
         self.inherited = named(answer["defaults"])
-        blocks = self.talk.reset(answer)
-        if self._anew and self._anew == self.row.get("sessionId"):
-            blocks.insert(0, self.talk.note(ANEW))
-        await self._tell(ScreenChange(blocks, fresh=True))
+        news = [self.talk.note(ANEW)] if self._anew == self.row.get("sessionId") else []
+        await self._tell(ScreenChange([*news, *self.talk.reset(answer)], fresh=True))
         await self._priced(wire)
 
     async def look_back(self) -> bool:
@@ -268,8 +265,7 @@ class ScreenSession:
 
     async def _look(self, wire: ScreenConnection) -> bool:
         """A run or a command may have changed what applies to the session. Returns whether it began anew."""
-        found = await wire.call("sessions.describe", {"key": self.session})
-        return await self._changed(wire, found)
+        return await self._changed(wire, await wire.call("sessions.describe", {"key": self.session}))
 
     async def _priced(self, wire: ScreenConnection) -> None:
         """What the session has cost, and what it is about; shown with the next change."""
