@@ -169,7 +169,7 @@ async def test_a_transcript_file_that_takes_no_more_lines_makes_nobody_forget(tm
         await app.store.complete_file(str(file.relative_to(home)))
         handle = freeze(file)
         await ask(app, "q2")
-    assert b"q2" not in file.read_bytes()
+    assert b'"q2"' not in file.read_bytes()  # ids may hold these two letters
     model = ScriptedModel([say("a3"), say("a4")])
     async with running(home, model) as app:
         await ask(app, "q3")
@@ -181,7 +181,7 @@ async def test_a_transcript_file_that_takes_no_more_lines_makes_nobody_forget(tm
     async with running(home, model) as app:
         await ask(app, "q4")
     assert [m.text for m in model.requests[1].messages] == ["q1", "a1", "q2", "a2", "q3", "a3", "q4"]
-    assert b"q2" in file.read_bytes()
+    assert b'"q2"' in file.read_bytes()
     assert check_home(str(home)) == []
 
 
