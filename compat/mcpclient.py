@@ -25,6 +25,7 @@ from palinurus.tools.web.egress import EgressGuard
 
 NAME = "suite"
 METADATA = "https://conformance-test.local/client-metadata.json"
+SKILL = "sep-2640-client-verify"  # scenarios in which a skill is loaded; in the others only its listing is looked at
 ECHO, ECHOED = "json_schema_echo", "json_schema_2020_12_tool"
 GRANTS = {  # scenarios in which nobody signs in
     "auth/client-credentials-basic": {"grant": "client_credentials"},
@@ -83,6 +84,20 @@ def sign_in(home: str) -> bool:
         return login.wait() == 0
 
 
+async def load_skill(tool: Tool) -> str:
+    """As a model would that goes on after a refusal; why it was refused."""
+    problem = ""
+    if not os.environ["MCP_CONFORMANCE_SCENARIO"].startswith(SKILL):
+        return problem
+    for words in ({}, {"file": "references/FORMS.md"}):
+        try:
+            await tool.run(cast(ToolContext, Owner()), skill="pdf-processing", **words)
+        except ToolFailure as failure:
+            problem = problem or str(failure)
+            print("refused:", failure)
+    return problem
+
+
 async def use(home: str) -> str:
     """Connect and call every tool; why that does not work, if so."""
     settings = load_config(home, {}).settings
@@ -95,6 +110,8 @@ async def use(home: str) -> str:
         await server.wait_settled()
         if not server.connected:
             return server.problem or "not connected"
+        if os.environ.get("MCP_CONFORMANCE_SCENARIO", "").startswith("sep-2640"):
+            return await load_skill(table[f"{NAME}__skill"])
         wanted = {one["name"]: one["arguments"] for one in read_context().get("toolCalls", ())}
         for name, tool in table.items():
             own = name.removeprefix(f"{NAME}__")
