@@ -23,8 +23,6 @@ REVISIONS = ("2025-11-25", "2026-07-28")  # a scenario of both is run with each:
 # Beginnings of the names of scenarios of extensions, which the suite itself asks of nobody, and what we do instead.
 LIMITS = {
     "tasks-status-notifications": "the suite checks nothing yet: it waits to be rewritten for subscriptions/listen",
-    "auth/dpop": "tokens bound to a key (DPoP) are an extension and not built: tokens are bearer tokens",
-    "auth/enterprise": "a company's identity provider in between is an extension and not built (decision 0153)",
 }
 
 

@@ -31,6 +31,7 @@ GRANTS = {  # scenarios in which nobody signs in
     "auth/client-credentials-basic": {"grant": "client_credentials"},
     "auth/client-credentials-jwt": {"grant": "client_credentials"},
     "auth/wif-jwt-bearer": {"grant": "jwt-bearer"},
+    "auth/enterprise-managed-authorization": {"grant": "enterprise"},
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}, "add": {"a": 5, "b": 3}}
 
@@ -64,6 +65,10 @@ def write_home(words: list[str]) -> str:
         oauth["clientId"] = METADATA
     oauth |= GRANTS.get(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), {})
     oauth |= {"privateKey": given.get("private_key_pem"), "assertionToken": given.get("valid_jwt")}
+    oauth |= {"idpTokenUrl": given.get("idp_token_endpoint"), "idpClientId": given.get("idp_client_id")}
+    if given.get("idp_id_token"):
+        oauth["assertionFile"] = os.path.join(home, "id-token")
+        Path(home, "id-token").write_text(given["idp_id_token"])
     server: dict[str, Any] = {"url": words[0], "oauth": {name: value for name, value in oauth.items() if value}}
     if words[0] == "--":
         server = {"command": words[1], "args": words[2:]}

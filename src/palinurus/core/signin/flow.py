@@ -115,7 +115,7 @@ class TokenFlow:
         account, email = self.row.read_account(told), read_claims(str(told.get("id_token", ""))).get("email")
         if not account.label and isinstance(email, str):
             account = msgspec.structs.replace(account, label=email)
-        self._end(TokenSet(access, kept, expires, account))
+        self._end(TokenSet(access, kept, expires, account, bound=str(told.get("token_type", "")).lower() == "dpop"))
 
     def _exchange(self, token: str) -> None:
         self.ask, self.wait = build_exchange(self.row, token), 0.0
