@@ -51,7 +51,24 @@ def brought() -> PluginContributions:
         peer.defer()
         return str(told["action"])
 
-    return PluginContributions(tools={one.name: one for one in (ask, ask_first)})
+    @tool(effect="pure")
+    async def late() -> str:
+        """Becomes a task when its caller has gone."""
+        peer = find_mcp_peer()
+        assert peer is not None
+        await HUNG_UP.wait()
+        try:
+            peer.defer()
+            await asyncio.sleep(3600)
+        finally:
+            STOPPED.set()
+        return ""
+
+    return PluginContributions(tools={one.name: one for one in (ask, ask_first, late)})
+
+
+HUNG_UP: Any = None
+STOPPED: Any = None
 
 
 class Client:
@@ -159,6 +176,22 @@ async def test_a_tool_may_ask_before_it_is_a_task_and_may_need_to_be_one(tmp_pat
         assert "accept" in str((await here.until(made["taskId"], "completed"))["result"])
         refused = await here.send("tools/call", "ask", {**META, CAN: {"elicitation": {}}}, name="ask")
         assert refused["error"]["code"] == -32021
+
+
+async def test_who_hung_up_before_he_heard_the_name_wants_it_no_more(tmp_path: Path) -> None:
+    """He will ask again, and then it would be done twice."""
+    global HUNG_UP, STOPPED
+    HUNG_UP, STOPPED = asyncio.Event(), asyncio.Event()
+    async with client(tmp_path / "h", ScriptedModel([])) as here:
+        async with aiohttp.ClientSession(headers=KEY) as http:
+            other = Client(http, here.url)
+            asking = asyncio.ensure_future(other.call("late"))
+            await asyncio.sleep(0.2)
+            asking.cancel()
+        await asyncio.sleep(0.2)
+        HUNG_UP.set()
+        async with asyncio.timeout(60):
+            await STOPPED.wait()
 
 
 async def test_who_listens_is_told_how_his_tasks_stand(tmp_path: Path) -> None:

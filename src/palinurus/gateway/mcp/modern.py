@@ -53,6 +53,9 @@ async def handle_stateless(visit: RouteRequest, sessions: McpSessions, face: Mcp
     except McpFault as fault:
         return _refuse(ident, fault)
     answer = await _answer(visit, call, ident)
+    if call.deferred is not None and _is_gone(visit):  # it never heard the name, and will ask for the same again
+        named = {"taskId": call.deferred.name}
+        await sessions.single.tasks.answer("tasks/cancel", named, visit.caller, face)
     if message["method"] == "tools/call":
         sessions.stir()
     return answer
@@ -81,7 +84,10 @@ async def _answer(visit: RouteRequest, call: WaitingCall, ident: str | int) -> S
                 if _is_gone(visit):
                     call.cancel()
                     return response or Response(status=499)
-    except (ConnectionError, asyncio.CancelledError):
+    except ConnectionError:
+        call.cancel()
+        return response or Response(status=499)
+    except asyncio.CancelledError:
         call.cancel()
         raise
 
