@@ -204,7 +204,7 @@ class BoundOAuth(FakeOAuth):
         self.seen: set[str] = set()
         self.bound: dict[str, str] = {}  # access token -> whose
         self.refused: list[str] = []
-        self.plain = False
+        self.plain = self.late = False
         self._whose = ""
 
     def make_tokens(self) -> dict[str, Any]:
@@ -243,7 +243,7 @@ class BoundOAuth(FakeOAuth):
             return "", "invalid_dpop_proof"
         ath = base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).decode().rstrip("=")
         right = (request.method, f"{self.url}{request.path}", ath if token else None)
-        if (told["htm"], told["htu"], told.get("ath")) != right or told["jti"] in self.seen:
+        if (told["htm"], told["htu"], told.get("ath")) != right or told["jti"] in self.seen or self.late:
             self.refused.append("wrong proof")
             return "", "invalid_dpop_proof"
         self.seen.add(told["jti"])
@@ -275,6 +275,17 @@ async def test_a_token_that_is_bound_to_a_key_is_of_no_use_to_who_takes_it(
         assert kept.proof_key in kept.secrets and "PRIVATE KEY" in kept.proof_key
     async with joined(tmp_path / "h", far=far(bound)) as (servers, _):  # after a restart it is the same key
         assert servers.all["far"].connected and len(set(bound.bound.values())) == 1
+
+
+async def test_a_clock_that_is_wrong_is_told_and_costs_no_sign_in(tmp_path: Path, bound: BoundOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(bound)) as (servers, table):
+        await sign_in(servers, bound)
+        await servers.all["far"].wait_settled()
+        bound.late = True
+        with pytest.raises(ToolFailure, match="is the clock of this machine right"):
+            await table["far__ping"].run(context())
+        bound.late = False
+        assert text(await table["far__ping"].run(context())) == "pong"
 
 
 async def test_a_plain_token_is_sent_as_one_where_the_server_could_bind_it(tmp_path: Path, bound: BoundOAuth) -> None:

@@ -56,8 +56,9 @@ def brought() -> PluginContributions:
         """Becomes a task when its caller has gone."""
         peer = find_mcp_peer()
         assert peer is not None
-        await HUNG_UP.wait()
+        BEGUN.set()
         try:
+            await HUNG_UP.wait()
             peer.defer()
             await asyncio.sleep(3600)
         finally:
@@ -67,6 +68,7 @@ def brought() -> PluginContributions:
     return PluginContributions(tools={one.name: one for one in (ask, ask_first, late)})
 
 
+BEGUN: Any = None
 HUNG_UP: Any = None
 STOPPED: Any = None
 
@@ -180,13 +182,13 @@ async def test_a_tool_may_ask_before_it_is_a_task_and_may_need_to_be_one(tmp_pat
 
 async def test_who_hung_up_before_he_heard_the_name_wants_it_no_more(tmp_path: Path) -> None:
     """He will ask again, and then it would be done twice."""
-    global HUNG_UP, STOPPED
-    HUNG_UP, STOPPED = asyncio.Event(), asyncio.Event()
+    global BEGUN, HUNG_UP, STOPPED
+    BEGUN, HUNG_UP, STOPPED = asyncio.Event(), asyncio.Event(), asyncio.Event()
     async with client(tmp_path / "h", ScriptedModel([])) as here:
         async with aiohttp.ClientSession(headers=KEY) as http:
             other = Client(http, here.url)
             asking = asyncio.ensure_future(other.call("late"))
-            await asyncio.sleep(0.2)
+            await BEGUN.wait()
             asking.cancel()
         await asyncio.sleep(0.2)
         HUNG_UP.set()

@@ -41,6 +41,7 @@ _WORDS = {
     "unauthorized_client": "this program may not sign in this way there",
     "invalid_scope": "what was asked for is not offered there (scope)",
     "device_flow_disabled": "signing in with a code is switched off there",
+    "invalid_dpop_proof": "our proof that the token is ours is not taken (DPoP): is the clock of this machine right?",
     "unsupported_grant_type": "this way of signing in is not offered there",
 }
 _GONE = compile_late(r"invalid_grant|refresh_token_\w+|token_(?:expired|revoked)|bad_refresh_token")
