@@ -25,11 +25,13 @@ from palinurus.tools.web.egress import EgressGuard
 
 NAME = "suite"
 METADATA = "https://conformance-test.local/client-metadata.json"
+SKILL = "sep-2640-client-verify"  # scenarios in which a skill is loaded; in the others only its listing is looked at
 ECHO, ECHOED = "json_schema_echo", "json_schema_2020_12_tool"
 GRANTS = {  # scenarios in which nobody signs in
     "auth/client-credentials-basic": {"grant": "client_credentials"},
     "auth/client-credentials-jwt": {"grant": "client_credentials"},
     "auth/wif-jwt-bearer": {"grant": "jwt-bearer"},
+    "auth/enterprise-managed-authorization": {"grant": "enterprise"},
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}, "add": {"a": 5, "b": 3}}
 
@@ -63,6 +65,10 @@ def write_home(words: list[str]) -> str:
         oauth["clientId"] = METADATA
     oauth |= GRANTS.get(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), {})
     oauth |= {"privateKey": given.get("private_key_pem"), "assertionToken": given.get("valid_jwt")}
+    oauth |= {"idpTokenUrl": given.get("idp_token_endpoint"), "idpClientId": given.get("idp_client_id")}
+    if given.get("idp_id_token"):
+        oauth["assertionFile"] = os.path.join(home, "id-token")
+        Path(home, "id-token").write_text(given["idp_id_token"])
     server: dict[str, Any] = {"url": words[0], "oauth": {name: value for name, value in oauth.items() if value}}
     if words[0] == "--":
         server = {"command": words[1], "args": words[2:]}
@@ -83,6 +89,20 @@ def sign_in(home: str) -> bool:
         return login.wait() == 0
 
 
+async def load_skill(tool: Tool) -> str:
+    """As a model would that goes on after a refusal; why it was refused."""
+    problem = ""
+    if not os.environ["MCP_CONFORMANCE_SCENARIO"].startswith(SKILL):
+        return problem
+    for words in ({}, {"file": "references/FORMS.md"}):
+        try:
+            await tool.run(cast(ToolContext, Owner()), skill="pdf-processing", **words)
+        except ToolFailure as failure:
+            problem = problem or str(failure)
+            print("refused:", failure)
+    return problem
+
+
 async def use(home: str) -> str:
     """Connect and call every tool; why that does not work, if so."""
     settings = load_config(home, {}).settings
@@ -95,6 +115,8 @@ async def use(home: str) -> str:
         await server.wait_settled()
         if not server.connected:
             return server.problem or "not connected"
+        if os.environ.get("MCP_CONFORMANCE_SCENARIO", "").startswith("sep-2640"):
+            return await load_skill(table[f"{NAME}__skill"])
         wanted = {one["name"]: one["arguments"] for one in read_context().get("toolCalls", ())}
         for name, tool in table.items():
             own = name.removeprefix(f"{NAME}__")

@@ -284,6 +284,61 @@ async def test_logging_tool() -> str:
     return "logged"
 
 
+@tool(effect="pure")
+def greet(name: str) -> str:
+    """Says hello, at once."""
+    return f"Hello, {name}!"
+
+
+@tool(effect="pure")
+async def slow_compute(seconds: float, label: str = "") -> str:
+    """Takes that long."""
+    if seconds:
+        find_caller().defer()
+    await asyncio.sleep(seconds)
+    return f"{label} took {seconds:g} s"
+
+
+@tool(effect="pure")
+async def failing_job() -> str:
+    """Fails, a second later."""
+    find_caller().defer(needed=True)
+    await asyncio.sleep(1)
+    raise ToolFailure("This job always fails")
+
+
+@tool(effect="pure")
+async def protocol_error_job() -> str:
+    """Needs what the caller did not say it has."""
+    find_caller().defer(needed=True)
+    return str(await find_caller().roots())
+
+
+CONFIRM = {"confirm": {"type": "boolean"}}
+
+
+@tool(effect="pure")
+async def confirm_delete(filename: str) -> str:
+    """Asks while it goes on."""
+    find_caller().defer(needed=True)
+    return await ask_form(f"Delete {filename}?", CONFIRM, ["confirm"])
+
+
+@tool(effect="pure")
+async def multi_input() -> str:
+    """Asks two things at once while it goes on."""
+    find_caller().defer(needed=True)
+    return " ".join(await asyncio.gather(ask_name("First?"), ask_name("Second?")))
+
+
+@tool(effect="pure")
+async def test_tool_with_task() -> str:
+    """Asks, and then takes long."""
+    name = await ask_name("What is your name?")
+    find_caller().defer(needed=True)
+    return f"Hello, {name}!"
+
+
 async def ask_prompt() -> str:
     """A prompt that needs to know something first."""
     told = await ask_form("What context should the prompt use?", {"context": {"type": "string"}}, ["context"])
@@ -337,6 +392,13 @@ TOOLS = (
     test_missing_capability,
     test_streaming_elicitation,
     test_logging_tool,
+    greet,
+    slow_compute,
+    failing_job,
+    protocol_error_job,
+    confirm_delete,
+    multi_input,
+    test_tool_with_task,
     Tool(
         "test_headers",
         "Tool whose argument is repeated in a header",

@@ -91,6 +91,8 @@ PARTS: dict[str, str] = {
     "strays": "palinurus.app.mcp:kill_stray_servers",
     "mcp": "palinurus.tools.mcp.link:connect_server",
     "mcp-grant": "palinurus.tools.mcp.grant:make_grant",
+    "mcp-proof": "palinurus.tools.mcp.grant:sign_proof",
+    "mcp-proof-key": "palinurus.tools.mcp.grant:make_proof_key",
     "sampling": "palinurus.providers.task:SamplingModel",
     "mcp-http": "palinurus.gateway.mcp.endpoint:handle_mcp",
     # what is asked over HTTP

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
+import jwt
 import pytest
+from aiohttp import web
 
 from palinurus.app.mcpsignin import McpSignIns
 from palinurus.core.types.tool import ToolFailure
@@ -147,11 +152,157 @@ async def test_a_workload_shows_the_token_that_it_was_given(tmp_path: Path, oaut
     assert "client_secret" not in asked
 
 
+async def test_a_company_says_who_may_go_where(tmp_path: Path, oauth: FakeOAuth) -> None:
+    """The ID token is traded at the company's identity provider for a word to this one server, that for a token there;
+    whoever keeps the file fresh keeps us signed in."""
+    token = tmp_path / "id-token"
+    token.write_text("first.id.token\n")
+    async with FakeOAuth() as idp:
+        at = {"idpTokenUrl": f"{idp.url}/token", "idpClientId": "company", "idpClientSecret": "s"}
+        body = {"grant": "enterprise", "clientId": "robot", "clientSecret": "canary", "assertionFile": str(token), **at}
+        async with joined(tmp_path / "h", far={**far(oauth), "oauth": body}) as (servers, table):
+            assert servers.all["far"].connected, servers.all["far"].problem
+            (asked,), (shown,) = idp.forms, oauth.forms
+            assert asked["grant_type"].endswith(":token-exchange") and asked["subject_token"] == "first.id.token"
+            assert asked["requested_token_type"].endswith(":id-jag") and asked["subject_token_type"].endswith(
+                ":id_token"
+            )
+            assert (asked["audience"], asked["resource"]) == (oauth.url, f"{oauth.url}/mcp")
+            assert (asked["client_id"], asked["client_secret"]) == ("company", "s")
+            assert (shown["assertion"], shown["client_id"]) == ("access-canary-0001", "robot")
+            assert "canary" not in str(asked) and "id.token" not in str(shown)  # to each what is for them
+            token.write_text("second.id.token")
+            oauth.expire()
+            assert text(await table["far__ping"].run(context())) == "pong"
+            assert idp.forms[-1]["subject_token"] == "second.id.token"
+            idp.down = True
+            oauth.expire()
+            with pytest.raises(
+                ToolFailure, match=r"no token for far \(mcp.servers.far.oauth\): the identity provider: "
+            ):
+                await table["far__ping"].run(context())
+            idp.down = False
+            token.unlink()
+            with pytest.raises(ToolFailure, match=r"far.oauth\): .*id-token"):
+                await table["far__ping"].run(context())
+    assert not (tmp_path / "h" / FILE).exists()
+
+
 async def test_a_key_that_is_none_is_told(tmp_path: Path, oauth: FakeOAuth) -> None:
     robot = {"clientId": "robot", "privateKey": "canary", "grant": "client_credentials"}
     async with joined(tmp_path / "h", far={**far(oauth), "oauth": robot}) as (servers, _):
         told = servers.all["far"].problem
         assert told.startswith("no token for far (mcp.servers.far.oauth): ") and "canary" not in told
+
+
+class BoundOAuth(FakeOAuth):
+    """Tokens are bound to a key (DPoP): every request needs a fresh proof, with the nonce if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nonce = ""
+        self.seen: set[str] = set()
+        self.bound: dict[str, str] = {}  # access token -> whose
+        self.refused: list[str] = []
+        self.plain = self.late = False
+        self._whose = ""
+
+    def make_tokens(self) -> dict[str, Any]:
+        told = super().make_tokens()
+        self.bound[told["access_token"]] = self._whose
+        return told if self.plain else {**told, "token_type": "DPoP"}
+
+    async def _server(self, request: web.Request) -> web.Response:
+        told = json.loads((await super()._server(request)).text or "")
+        return web.json_response(told | {"dpop_signing_alg_values_supported": ["RS256", "ES256"]})
+
+    async def _token(self, request: web.Request) -> web.StreamResponse:
+        self._whose, why = self.judge(request, "")
+        if why:
+            return web.json_response({"error": why}, status=400, headers={"DPoP-Nonce": self.nonce})
+        return await super()._token(request)
+
+    async def _mcp(self, request: web.Request) -> web.Response:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        whose, why = self.judge(request, token) if token and not self.plain else ("", "")
+        if token and scheme != ("Bearer" if self.plain else "DPoP"):
+            why = "invalid_token"
+        if why or (token in self.valid and not self.plain and self.bound[token] != whose):
+            said = f'DPoP error="{why or "invalid_token"}"'
+            headers = {"WWW-Authenticate": said, "DPoP-Nonce": self.nonce}
+            return web.json_response({}, status=401, headers=headers)
+        return await super()._mcp(request)
+
+    def judge(self, request: web.Request, token: str) -> tuple[str, str]:
+        proof = request.headers.get("DPoP", "")
+        try:
+            key = jwt.PyJWK(jwt.get_unverified_header(proof)["jwk"], "ES256")
+            told = jwt.decode(proof, key, algorithms=["ES256"])
+        except (jwt.PyJWTError, KeyError):
+            self.refused.append("no proof")
+            return "", "invalid_dpop_proof"
+        ath = base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).decode().rstrip("=")
+        right = (request.method, f"{self.url}{request.path}", ath if token else None)
+        if (told["htm"], told["htu"], told.get("ath")) != right or told["jti"] in self.seen or self.late:
+            self.refused.append("wrong proof")
+            return "", "invalid_dpop_proof"
+        self.seen.add(told["jti"])
+        wrong = self.nonce and told.get("nonce") != self.nonce
+        return json.dumps(jwt.get_unverified_header(proof)["jwk"]), "use_dpop_nonce" if wrong else ""
+
+
+@pytest.fixture
+async def bound() -> AsyncIterator[BoundOAuth]:
+    async with BoundOAuth() as made:
+        yield made
+
+
+@pytest.mark.parametrize("nonce", ["", "first"])
+async def test_a_token_that_is_bound_to_a_key_is_of_no_use_to_who_takes_it(
+    tmp_path: Path, bound: BoundOAuth, nonce: str
+) -> None:
+    bound.nonce = nonce
+    async with joined(tmp_path / "h", far=far(bound)) as (servers, table):
+        assert await sign_in(servers, bound) == ""
+        await servers.all["far"].wait_settled()
+        assert servers.all["far"].connected, servers.all["far"].problem
+        bound.nonce = bound.nonce and "second"  # the server takes another one from time to time
+        assert text(await table["far__ping"].run(context())) == "pong"
+        bound.expire()  # renewed with the same key
+        assert text(await table["far__ping"].run(context())) == "pong"
+        assert "refresh_token" in bound.grants and len(set(bound.bound.values())) == 1 and not bound.refused
+        (kept,) = SignInVault(str(tmp_path / "h"), os.environ).list_all().values()
+        assert kept.proof_key in kept.secrets and "PRIVATE KEY" in kept.proof_key
+    async with joined(tmp_path / "h", far=far(bound)) as (servers, _):  # after a restart it is the same key
+        assert servers.all["far"].connected and len(set(bound.bound.values())) == 1
+
+
+async def test_a_clock_that_is_wrong_is_told_and_costs_no_sign_in(tmp_path: Path, bound: BoundOAuth) -> None:
+    async with joined(tmp_path / "h", far=far(bound)) as (servers, table):
+        await sign_in(servers, bound)
+        await servers.all["far"].wait_settled()
+        bound.late = True
+        with pytest.raises(ToolFailure, match="is the clock of this machine right"):
+            await table["far__ping"].run(context())
+        bound.late = False
+        assert text(await table["far__ping"].run(context())) == "pong"
+
+
+async def test_a_plain_token_is_sent_as_one_where_the_server_could_bind_it(tmp_path: Path, bound: BoundOAuth) -> None:
+    bound.plain = True
+    async with joined(tmp_path / "h", far=far(bound)) as (servers, _):
+        assert await sign_in(servers, bound) == ""
+        await servers.all["far"].wait_settled()
+        assert servers.all["far"].connected, servers.all["far"].problem
+
+
+async def test_a_programs_own_token_is_bound_too(tmp_path: Path, bound: BoundOAuth) -> None:
+    robot = {"clientId": "robot", "clientSecret": "canary", "grant": "client_credentials"}
+    async with joined(tmp_path / "h", far={**far(bound), "oauth": robot}) as (servers, table):
+        assert servers.all["far"].connected, servers.all["far"].problem
+        bound.expire()
+        assert text(await table["far__ping"].run(context())) == "pong"
+        assert bound.grants == ["client_credentials"] * 2 and not bound.refused
 
 
 async def test_a_token_goes_to_its_own_server_only(tmp_path: Path, oauth: FakeOAuth) -> None:

@@ -48,6 +48,11 @@ class McpPeer(Protocol):
         """Close the connection of a long call: the client comes back for the rest."""
         ...
 
+    def defer(self, name: str = "", *, needed: bool = False) -> bool:
+        """It will take long: the client goes, and comes back for the result (a task of that `name`, or of a random
+        one). False: this client waits, as for every call. Raises ToolFailure: it would, and `needed` forbids it."""
+        ...
+
 
 MCP_PEER: ContextVar[McpPeer | None] = ContextVar("mcp peer", default=None)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import msgspec
+
 from palinurus.clock import Clock
 from palinurus.core.policy.address import OpenHosts
 from palinurus.core.signin.discover import HERE
@@ -37,7 +39,7 @@ def make_signin_fetch(guard: EgressGuard, rules: OpenHosts) -> SignInFetch:
             got = await guard.get(FetchRequest(ask.url, ask.headers, ask.body, rules), _LIMITS)
         except FetchFailure as error:
             return OAuthAnswer(0, str(error).encode())
-        return OAuthAnswer(got.status, got.data, got.challenge)
+        return OAuthAnswer(got.status, got.data, got.challenge, got.nonce)
 
     return fetch
 
@@ -91,7 +93,7 @@ class SignInTable:
     ) -> RunningSignIn:
         """One that goes on under the same id is ended. Raises BadRequest."""
         await self.cancel(ident)
-        going = RunningSignIn(provider, ident, SignInSession(row, self.fetch, self._clock), client)
+        going = RunningSignIn(provider, ident, SignInSession(row, self.choose_fetch(client), self._clock), client)
         try:
             going.shown = await going.session.start(device=device)
         except BadRequest:
@@ -146,15 +148,20 @@ class SignInTable:
         if isinstance(done, SignInFailure):
             going.problem = done.reason
             return
-        client, secret = dict(going.client), going.client.get("client_secret", "")
-        client.pop("client_secret", None)
+        client = dict(going.client)
+        secret, key = client.pop("client_secret", ""), client.pop("proof_key", "")
         made = make_kept(going.provider, self.complete(going, done), self._clock.now(), client=client, secret=secret)
+        made = msgspec.structs.replace(made, proof_key=key if done.bound else "")
         try:
             going.account, going.kept = made.account.label, self.vault.put(going.ident, made)
         except OSError as error:
             going.problem = f"it could not be written down ({error.strerror or error})"
         else:
             self.tell(going)
+
+    def choose_fetch(self, client: Mapping[str, str]) -> SignInFetch:
+        """What a sign-in asks with."""
+        return self.fetch
 
     def complete(self, going: RunningSignIn, done: TokenSet) -> TokenSet:
         """What is kept of what came."""

@@ -217,7 +217,7 @@ class FakeOAuth:
     async def _mcp(self, request: web.Request) -> web.Response:
         """A tool server that wants a token, and for calls perhaps a scope."""
         where = f'Bearer resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"'
-        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        token = request.headers.get("Authorization", "").partition(" ")[2]
         asked = await request.json() if request.method == "POST" else {}
         method = str(asked.get("method"))
         if token not in self.valid and not (self.greets and method in ("initialize", "notifications/initialized")):

@@ -19,7 +19,7 @@ from mcp_types import jsonrpc_message_adapter
 from flow.test_app import running, until
 from flow.test_http import served
 from gateway.host import TOKEN
-from palinurus.cli.bridges.mcpserver import McpPipe
+from palinurus.cli.bridges.mcpserver import VERSION, McpPipe, _list_headers
 from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.gateway.rpc import ADMIN, READ, WRITE
 from palinurus.testing.model import ScriptedModel, say
@@ -121,6 +121,11 @@ async def test_memory_with_leave(tmp_path: Path) -> None:
         assert "Halcyon" in (await session.read_resource("memory://MEMORY.md")).contents[0].text  # type: ignore[union-attr]
         with pytest.raises(MCPError):
             await session.read_resource("memory://../palinurus.json")
+
+
+def test_a_tasks_name_is_repeated_in_the_headers() -> None:
+    asked = {"id": 1, "method": "tasks/get", "params": {"taskId": "t", "_meta": {VERSION: "2026-07-28"}}}
+    assert _list_headers(asked)["Mcp-Name"] == "t"
 
 
 async def test_the_revision_without_sessions_through_the_pipe(tmp_path: Path) -> None:

@@ -39,6 +39,14 @@ def test_an_address_with_secrets_by_reference(tmp_path: Path) -> None:
     assert any("T is not set" in line for line in told) and not found.servers["far"].headers["Authorization"]
 
 
+def test_a_company_in_between(tmp_path: Path) -> None:
+    oauth = {"grant": "enterprise", "assertionFile": "~/id", "idpTokenUrl": "https://id.example/t", "idpClientId": "c"}
+    found, told = made(tmp_path, {"x": {"url": "https://h/", "oauth": oauth}})
+    said = found.servers["x"].oauth
+    assert said.assertion_file == str(Path("~/id").expanduser()) and told == []
+    assert (said.grant, said.idp_url, said.idp_client) == ("enterprise", "https://id.example/t", "c")
+
+
 @pytest.mark.parametrize(
     ("word", "wires"),
     [("streamable-http", ("http",)), ("http", ("http",)), ("sse", ("sse",)), ("streamableHttp", ("http",))],

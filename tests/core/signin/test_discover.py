@@ -137,6 +137,14 @@ def test_how_the_client_names_itself(methods: Any, given: dict[str, str], wanted
     assert isinstance(flow.done, SignInRow) and (flow.done.client_secret, flow.done.basic) == (wanted, basic)
 
 
+@pytest.mark.parametrize(
+    ("told", "binds"), [(["RS256", "ES256"], True), (["RS256"], False), ("ES256", False), (7, False)]
+)
+def test_whether_tokens_are_bound_to_a_key(told: Any, binds: bool) -> None:
+    flow, _ = walk({**GOOD, SIGNS: server(dpop_signing_alg_values_supported=told)})
+    assert isinstance(flow.done, SignInRow) and flow.done.binds is binds
+
+
 def test_a_client_of_the_owner() -> None:
     flow, asked = walk(GOOD, client=DiscoveryClient("mine", "secret", "only this", 9))
     assert isinstance(flow.done, SignInRow) and "https://id.example/register" not in asked

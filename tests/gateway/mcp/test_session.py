@@ -28,7 +28,7 @@ class Link:
         self.calls: list[str] = []
         self.tools, self.files = ["read"], {"MEMORY.md": 1}
 
-    async def call(self, method: str, params: dict[str, Any], *, final: bool = False) -> Any:
+    async def call(self, method: str, params: dict[str, Any], *, begun: Any = None) -> Any:
         self.calls.append(method)
         rows = [{"id": name, "about": name, "parameters": {}, "effect": "pure"} for name in self.tools]
         if method in ("tools.invoke", "agent"):

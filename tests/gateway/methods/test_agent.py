@@ -27,6 +27,12 @@ async def test_two_answers_under_one_id(tmp_path: Path) -> None:
         gate.open()
         last = await asyncio.wait_for(both, 60)
         ended = await asyncio.wait_for(waiting, 60)
+        kept = await link.call("agent.result", {"runId": "k1"})
+        assert (kept["status"], kept["failed"], kept["text"], kept["sessionKey"]) == ("done", False, "four", KEY)
+        assert kept["endedAt"] >= kept["acceptedAt"] > 0
+        async with here.other(scopes=(WRITE,)) as stranger:
+            with pytest.raises(MethodError, match="no message of yours"):  # another device's
+                await stranger.call("agent.result", {"runId": "k1"})
     assert last["result"]["payloads"] == [{"text": "four", "mediaUrl": None}] and last["status"] == "ok"
     assert last["result"]["meta"]["agentMeta"]["model"] == "m"
     assert (ended["status"], ended["stopReason"]) == ("ok", "stop") and ended["endedAt"] >= ended["startedAt"]

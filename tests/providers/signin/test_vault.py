@@ -15,7 +15,7 @@ from palinurus.clock import SystemClock
 from palinurus.core.types.signin import SignInAccount
 from palinurus.providers.signin.vault import FILE, SILENT, KeptSignIn, SignInVault, describe_signins
 
-ONE = KeptSignIn("lab", "access-canary", "refresh-canary", 5, SignInAccount("ada"), since=1)
+ONE = KeptSignIn("lab", "access-canary", "refresh-canary", 5, SignInAccount("ada"), since=1, proof_key="key-canary")
 
 # A Secret Service that keeps what it is given in a file beside it; refuses everything while `locked` is there.
 SECRET_TOOL = """#!/usr/bin/env python3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -43,6 +44,15 @@ if "--crowd" in sys.argv:
     TOOLS += [{"name": f"one_{number:04d}", "inputSchema": {"type": "object"}} for number in range(1000)]
 if "--odd" in sys.argv:
     TOOLS += [{"name": "odd", "inputSchema": {"type": "array"}}, {"name": "odder"}]
+CAN: dict[str, Any] = {"tools": {}}
+SKILL, ROW = "skill://rowing/SKILL.md", "---\nname: rowing\ndescription: Row a boat\n---\nRow.\n"
+LISTED = {
+    "uri": SKILL,
+    "frontmatter": {"name": "rowing", "description": "Row a boat"},
+    "resources": [{"uri": SKILL, "digest": f"sha256:{hashlib.sha256(ROW.encode()).hexdigest()}", "size": len(ROW)}],
+}
+if "--skills" in sys.argv:
+    CAN |= {"resources": {}, "extensions": {"io.modelcontextprotocol/skills": {}}}
 FORM = {"type": "object", "properties": {"sure": {"type": "boolean"}, "name": {"type": "string", "default": "boat"}}}
 waiting: list[int] = []
 
@@ -107,13 +117,15 @@ def main() -> None:
         if method == "initialize":
             version = asked["params"]["protocolVersion"]
             info = {"name": "tiny", "version": "1"}
-            say(
-                {"id": ident, "result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
-            )
+            say({"id": ident, "result": {"protocolVersion": version, "capabilities": CAN, "serverInfo": info}})
         elif method is None and ident == 900:
             say({"id": waiting.pop(), "result": text(json.dumps(asked.get("result") or asked.get("error")))})
         elif method == "tools/list":
             say({"id": ident, "result": {"tools": TOOLS}})
+        elif method == "skills/list":
+            say({"id": ident, "result": {"skills": [LISTED, {"uri": "odd"}]}})
+        elif method == "resources/read":
+            say({"id": ident, "result": {"contents": [{"uri": SKILL, "text": ROW}]}})
         elif method == "tools/call":
             call(ident, asked["params"]["name"], asked["params"].get("arguments") or {})
         elif ident is not None:

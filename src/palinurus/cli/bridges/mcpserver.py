@@ -148,7 +148,7 @@ def _list_headers(said: dict[str, Any]) -> dict[str, str]:
     version = meta.get(VERSION) if isinstance(meta, dict) else None
     if not isinstance(params, dict) or not isinstance(version, str) or "id" not in said:
         return {}
-    name = params.get("name", params.get("uri"))
+    name = params.get("name", params.get("uri", params.get("taskId")))
     plain = isinstance(name, str) and re.fullmatch(r"[!-~](?:[ -~]*[!-~])?", name) and not name.startswith("=?")
     coded = name if plain else f"=?base64?{base64.b64encode(str(name).encode()).decode()}?="
     made = {"MCP-Protocol-Version": version, "Mcp-Method": str(said.get("method"))}

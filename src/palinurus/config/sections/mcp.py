@@ -46,9 +46,17 @@ class McpOAuthSettings(Section, frozen=True):
     client_secret: OptionalSecret = Secret()
     scope: str = ""
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
-    grant: Literal["", "client_credentials", "jwt-bearer"] = option("", "How a token is had without a person.", "grant")
+    grant: Literal["", "client_credentials", "jwt-bearer", "enterprise"] = option(
+        "", "How a token is had without a person.", "grant"
+    )
     key: OptionalSecret = option(Secret(), "A private key (PEM) instead of clientSecret.", "privateKey")
-    assertion: OptionalSecret = option(Secret(), "For jwt-bearer: the token that says who we are.", "assertionToken")
+    assertion: OptionalSecret = option(
+        Secret(), "For jwt-bearer and enterprise: the token that says who we are.", "assertionToken"
+    )
+    assertion_file: str = option("", "A file with that token, read again for each new one.", "assertionFile")
+    idp_url: str = option("", "For enterprise: the token address of the company's identity provider.", "idpTokenUrl")
+    idp_client: str = option("", "The client that we are there.", "idpClientId")
+    idp_secret: OptionalSecret = option(Secret(), "What was given with it, if anything was.", "idpClientSecret")
 
 
 class McpServerSettings(Section, frozen=True):
@@ -134,7 +142,7 @@ class McpServerSettings(Section, frozen=True):
             return msgspec.structs.replace(self, wires=())
         if bool(self.cert) != bool(self.cert_key):
             here.odd("clientCert", "needs clientKey beside it, and the other way round; neither is used")
-        both = bool(self.cert and self.cert_key)
+        both, said = bool(self.cert and self.cert_key), self.oauth.assertion_file
         home = self.command.startswith("~") and wires == ("stdio",)
         cwd = self.cwd or str(raw.get("workingDirectory") or "").strip()
         return msgspec.structs.replace(
@@ -153,6 +161,7 @@ class McpServerSettings(Section, frozen=True):
             timeout=_seconds(raw, "timeout", "requestTimeoutMs", self.timeout),
             cert=here.folder(self.cert) if both else "",
             cert_key=here.folder(self.cert_key) if both else "",
+            oauth=msgspec.structs.replace(self.oauth, assertion_file=here.folder(said) if said else ""),
         )
 
 

@@ -167,11 +167,12 @@ class DiscoveryFlow:
             return
         offered = told.get("scopes_supported")
         lasting = "offline_access" if isinstance(offered, list) and "offline_access" in offered else ""
-        scope = self._client.scope or self._scope
+        scope, kinds = self._client.scope or self._scope, told.get("dpop_signing_alg_values_supported")
         self._row = msgspec.structs.replace(
             self._row,
             **{field: url for field, url in ends.items() if is_fit_address(url)},
             issuer=self._issuer,
+            binds=isinstance(kinds, list) and "ES256" in kinds,
             names_issuer=told.get("authorization_response_iss_parameter_supported") is True,
             scope=join_scopes(scope, lasting) if scope else "",
             port=self._client.port,

@@ -41,6 +41,7 @@ _WORDS = {
     "unauthorized_client": "this program may not sign in this way there",
     "invalid_scope": "what was asked for is not offered there (scope)",
     "device_flow_disabled": "signing in with a code is switched off there",
+    "invalid_dpop_proof": "our proof that the token is ours is not taken (DPoP): is the clock of this machine right?",
     "unsupported_grant_type": "this way of signing in is not offered there",
 }
 _GONE = compile_late(r"invalid_grant|refresh_token_\w+|token_(?:expired|revoked)|bad_refresh_token")
@@ -115,7 +116,7 @@ class TokenFlow:
         account, email = self.row.read_account(told), read_claims(str(told.get("id_token", ""))).get("email")
         if not account.label and isinstance(email, str):
             account = msgspec.structs.replace(account, label=email)
-        self._end(TokenSet(access, kept, expires, account))
+        self._end(TokenSet(access, kept, expires, account, bound=str(told.get("token_type", "")).lower() == "dpop"))
 
     def _exchange(self, token: str) -> None:
         self.ask, self.wait = build_exchange(self.row, token), 0.0

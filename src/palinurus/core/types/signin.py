@@ -43,6 +43,7 @@ class SignInRow(msgspec.Struct, frozen=True):
     basic: bool = False  # the client names itself in a header instead of the form
     issuer: str = ""  # RFC 9207: who must have sent the browser back, where that is told
     names_issuer: bool = False  # it says that it always tells
+    binds: bool = False  # RFC 9449: it binds tokens to a key of ours, of the kind that we have (ES256)
     host: str = "127.0.0.1"  # of the address the browser comes back to
     port: int = 0  # 0: any that is free
     path: str = "/callback"
@@ -65,6 +66,7 @@ class OAuthAnswer(msgspec.Struct, frozen=True):
     status: int
     body: bytes = b""
     challenge: str = ""  # WWW-Authenticate
+    nonce: str = ""  # DPoP-Nonce: what the next proof must hold
 
 
 class TokenSet(msgspec.Struct, frozen=True):
@@ -74,6 +76,7 @@ class TokenSet(msgspec.Struct, frozen=True):
     refresh: str = ""
     expires: int = 0  # wall clock in ms; 0: it does not say
     account: SignInAccount = SignInAccount()
+    bound: bool = False  # to the key that was shown (DPoP)
 
     def __repr__(self) -> str:
         return f"TokenSet(expires={self.expires})"

@@ -46,11 +46,12 @@ class _Inside:
         self._client = ConnectedClient(f"mcp-{uuid.uuid4()}", visit.caller, info)
         self._sessions = sessions
 
-    async def call(self, method: str, params: Params, *, final: bool = False) -> Any:
+    async def call(self, method: str, params: Params, *, begun: Callable[[], None] | None = None) -> Any:
         found = late.load_part("methods")[method]
         if not self._client.may(found.scope):
             raise MethodError(f"{method} needs the scope {found.scope}")
-        call = MethodCall(self._gateway, self._client, str(uuid.uuid4()), method, reply=lambda payload: None)
+        tell = (lambda payload: begun()) if begun is not None else lambda payload: None
+        call = MethodCall(self._gateway, self._client, str(uuid.uuid4()), method, reply=tell)
         run, peer = str(params.get("idempotencyKey") or ""), find_mcp_peer()
         if run and peer is not None:
             self._sessions.expect_run(run, lambda step, words: peer.progress(step, message=words))

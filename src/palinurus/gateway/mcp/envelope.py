@@ -37,7 +37,9 @@ STATUS = {
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, MISMATCH, MISSING, UNSUPPORTED), 400),
     NO_METHOD: 404,
 }
+TASKS = f"{KEY}tasks"
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # the field that Mcp-Name repeats
+NAMED |= dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId")
 LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 CACHED = (*LISTS, "resources/read", "server/discover")
 GONE = ("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
@@ -50,6 +52,16 @@ class Envelope(msgspec.Struct, frozen=True):
     capabilities: Mapping[str, Any]
     level: str = ""  # from which on it wants to be told of log lines; "": of none
     token: object = None  # of whom wants to know how far it is
+
+    @property
+    def tasks(self) -> bool:
+        """Does the client come back for what takes long?"""
+        found = self.capabilities.get("extensions")
+        return isinstance(found, dict) and TASKS in found
+
+    def need_tasks(self) -> McpFault:
+        """What is said to a client that does not, where it must."""
+        return McpFault(MISSING, f"the client needs {TASKS}", {"requiredCapabilities": {"extensions": {TASKS: {}}}})
 
 
 def is_stateless(message: Any, version: str) -> bool:
@@ -130,7 +142,7 @@ def _is_same(kind: str, value: Any, said: str | None) -> bool:
 
 def describe_server() -> Params:
     """The answer to server/discover."""
-    return {"supportedVersions": [STATELESS, *VERSIONS], "capabilities": CAPABILITIES}
+    return {"supportedVersions": [STATELESS, *VERSIONS], "capabilities": {**CAPABILITIES, "extensions": {TASKS: {}}}}
 
 
 def mark_result(method: str, result: Params) -> Params:

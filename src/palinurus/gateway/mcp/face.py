@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from palinurus import __version__
 from palinurus.core.policy.audience import MEMORY_FILES
 from palinurus.gateway.rpc import MethodError
-from palinurus.plugins.peer import MCP_CONTENT, PluginPrompt, PluginResource
+from palinurus.plugins.peer import MCP_CONTENT, PluginPrompt, PluginResource, find_mcp_peer
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 NO_RESOURCE = -32002
@@ -45,6 +45,9 @@ _SCHEMA = {
 }
 
 
+_STATUS = {"open": "working", "done": "completed", "aborted": "cancelled"}
+
+
 class McpFault(Exception):
     """An error of the protocol."""
 
@@ -60,8 +63,8 @@ class McpFault(Exception):
 class MethodLink(Protocol):
     """Who calls methods of the gateway, with the rights of whoever asks."""
 
-    async def call(self, method: str, params: Params, *, final: bool = False) -> Any:
-        """What the method answers; with `final` the last answer. Raises MethodError."""
+    async def call(self, method: str, params: Params, *, begun: Callable[[], None] | None = None) -> Any:
+        """What the method answers. One that answers twice calls `begun` with the first. Raises MethodError."""
         ...
 
 
@@ -150,17 +153,40 @@ class McpFace:
         return [row for row in rows if row["effect"] == "pure" and not row.get("pluginId", "").startswith("bundle-mcp")]
 
     async def _say(self, message: str, session: str) -> Params:
-        """On disk before anything else: a client that goes away finds the answer in the session."""
-        run = str(uuid.uuid4())
+        """On disk before anything else: a client that goes away finds the answer in the session, and one that comes
+        back for it (a task) by the name of the run."""
+        run, peer, kept = str(uuid.uuid4()), find_mcp_peer(), False
+
+        def keep() -> None:
+            nonlocal kept
+            kept = peer is not None and peer.defer(run)
+
         asked = {"message": message, "sessionKey": session, "idempotencyKey": run, "deliver": False}
         try:
-            told = await self._link.call("agent", asked, final=True)
-        except asyncio.CancelledError:  # the client wants it no more
-            await self._link.call("chat.abort", {"sessionKey": session, "runId": run})
+            told = await self._link.call("agent", asked, begun=keep)
+        except asyncio.CancelledError:  # the client wants it no more; a task outlives this program, and has `stop`
+            if not kept:
+                await self._link.call("chat.abort", {"sessionKey": session, "runId": run})
             raise
         parts = (told.get("result") or {}).get("payloads") or ()
         text = "\n".join(str(part.get("text") or "") for part in parts)
         return _result(text or str(told.get("summary") or "(no answer)"), error=told.get("status") != "ok")
+
+    async def recall(self, run: str) -> Params | None:
+        """What was said to the agent under that name, in this life of the program or an earlier one, as a task: status,
+        acceptedAt, endedAt (0: it goes on), sessionKey, and what it has `more`. None: nothing, or by somebody else."""
+        try:
+            found: Params = await self._link.call("agent.result", {"runId": run})
+        except MethodError:
+            return None
+        if found["status"] == "done":
+            found["more"] = {"result": _result(found["text"] or "(no answer)", error=found["failed"])}
+        return {"more": {}, **found, "status": _STATUS[found["status"]]}
+
+    async def stop(self, run: str) -> None:
+        """Nobody wants that any more."""
+        if (found := await self.recall(run)) is not None and not found["endedAt"]:
+            await self._link.call("chat.abort", {"sessionKey": found["sessionKey"], "runId": run})
 
     # --- resources --------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from palinurus.gateway.mcp.envelope import STATUS, SUBSCRIPTION, check_arguments
 from palinurus.gateway.mcp.face import INVALID_REQUEST, McpFace, McpFault, Params
 from palinurus.gateway.mcp.session import McpSession, McpSessions
 from palinurus.gateway.mcp.single import WaitingCall
+from palinurus.gateway.mcp.tasks import METHODS
 from palinurus.gateway.ws.frames import encode_json
 
 LOOK = 1.0  # seconds between two looks whether the client is still there
@@ -35,7 +36,15 @@ async def handle_stateless(visit: RouteRequest, sessions: McpSessions, face: Mcp
         envelope = read_envelope(message, visit.request.headers)
         if message["method"] == "subscriptions/listen":
             wanted = params.get("notifications") if isinstance(params, dict) else None
-            return await _listen(visit, sessions, face, ident, wanted=wanted if isinstance(wanted, dict) else {})
+            wanted = wanted if isinstance(wanted, dict) else {}
+            if "taskIds" in wanted and not envelope.tasks:
+                raise envelope.need_tasks()
+            return await _listen(visit, sessions, face, ident, wanted=wanted)
+        if message["method"] in METHODS:
+            if not envelope.tasks:
+                raise envelope.need_tasks()
+            told = await sessions.single.tasks.answer(message["method"], params or {}, visit.caller, face)
+            return http.reply_json({"jsonrpc": "2.0", "id": ident, "result": mark_result("", told)})
         if message["method"] == "tools/call" and isinstance(params, dict):
             given = params.get("arguments")
             schema = await face.find_schema(params.get("name"))
@@ -44,6 +53,9 @@ async def handle_stateless(visit: RouteRequest, sessions: McpSessions, face: Mcp
     except McpFault as fault:
         return _refuse(ident, fault)
     answer = await _answer(visit, call, ident)
+    if call.deferred is not None and _is_gone(visit):  # it never heard the name, and will ask for the same again
+        named = {"taskId": call.deferred.name}
+        await sessions.single.tasks.answer("tasks/cancel", named, visit.caller, face)
     if message["method"] == "tools/call":
         sessions.stir()
     return answer
@@ -58,8 +70,10 @@ async def _answer(visit: RouteRequest, call: WaitingCall, ident: str | int) -> S
                 call.told = at
                 response = response or await http.open_event_stream(visit.request)
                 await response.write(_frame(said))
-            asked = call.describe_questions()
+            asked, task = call.describe_questions(), call.deferred
             told = call.outcome or ({"result": asked} if asked else None)
+            if task is not None:
+                told = {"result": {**mark_result("", task.describe(whole=False)), "resultType": "task"}}
             if told is not None:
                 return await _conclude(response, {"jsonrpc": "2.0", "id": ident, **told})
             try:
@@ -70,7 +84,10 @@ async def _answer(visit: RouteRequest, call: WaitingCall, ident: str | int) -> S
                 if _is_gone(visit):
                     call.cancel()
                     return response or Response(status=499)
-    except (ConnectionError, asyncio.CancelledError):
+    except ConnectionError:
+        call.cancel()
+        return response or Response(status=499)
+    except asyncio.CancelledError:
         call.cancel()
         raise
 
@@ -94,11 +111,13 @@ async def _listen(
     response: StreamResponse = Response(status=499)
     try:
         kept = await session.expect(wanted, face)
-        response = await http.open_event_stream(visit.request)
-        await response.write(_stamp({"method": ACKNOWLEDGED, "params": {"notifications": kept}}, ident))
-        while visit.gateway.clients.count_taken() == taken and not session.news.ended and not _is_gone(visit):
-            await _pass_on(visit, session, response, ident, called=sessions.called)
-            await session.look(face)
+        with sessions.single.tasks.follow(wanted.get("taskIds"), visit.caller, session.news.say) as tasks:
+            kept |= {"taskIds": tasks} if tasks else {}
+            response = await http.open_event_stream(visit.request)
+            await response.write(_stamp({"method": ACKNOWLEDGED, "params": {"notifications": kept}}, ident))
+            while visit.gateway.clients.count_taken() == taken and not session.news.ended and not _is_gone(visit):
+                await _pass_on(visit, session, response, ident, called=sessions.called)
+                await session.look(face)
         if not _is_gone(visit):
             result = mark_result("", {"_meta": {SUBSCRIPTION: ident}})
             await response.write(_frame({"jsonrpc": "2.0", "id": ident, "result": result}))

@@ -74,6 +74,11 @@ class _Caller:
     def rest(self) -> None:
         self._stream.take()
 
+    def defer(self, name: str = "", *, needed: bool = False) -> bool:
+        if needed:
+            raise ToolFailure("this takes long, and clients with a session cannot come back for it (tasks)")
+        return False
+
 
 class McpSession:
     """One client, from its `initialize` on; without an `id` the client of a single request."""
@@ -247,7 +252,7 @@ class McpSessions:
         self._steps: dict[str, tuple[Callable[[int, str], None], int]] = {}  # runs -> who is told of its steps
         self._waiting: dict[str, Callable[[int, str], None]] = {}
         self.unfollow: Callable[[], None] = lambda: None
-        self.single = SingleCalls()
+        self.single = SingleCalls(clock)
         self.called = asyncio.Event()  # set, and made anew, when a tool was called: it may have changed something
 
     def __len__(self) -> int:

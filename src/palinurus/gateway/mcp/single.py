@@ -11,17 +11,20 @@ import asyncio
 import hashlib
 import logging
 import secrets
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from palinurus.clock import Clock
 from palinurus.core.jsonschema import find_violations
 from palinurus.core.types.caller import Caller
 from palinurus.core.types.tool import ToolFailure
 from palinurus.gateway.mcp.envelope import GONE, MISSING, Envelope, describe_server, mark_result, translate_fault
 from palinurus.gateway.mcp.face import INTERNAL, INVALID_PARAMS, NO_METHOD, McpFace, McpFault, Params
 from palinurus.gateway.mcp.stream import ANSWER, LEVELS, McpStream
+from palinurus.gateway.mcp.tasks import McpTask, McpTasks
 from palinurus.plugins.peer import MCP_PEER, McpLogLevel
 from palinurus.tasks import TaskSet
 
@@ -38,7 +41,7 @@ class _Question(msgspec.Struct, frozen=True):
 class WaitingCall:
     """One request until it has a result. Implements `plugins.peer.McpPeer`."""
 
-    def __init__(self, envelope: Envelope, owner: tuple[str, ...]) -> None:
+    def __init__(self, envelope: Envelope, owner: tuple[str, str, str], tasks: McpTasks) -> None:
         self.ident = secrets.token_urlsafe(24)
         self.round = 0  # another with every answer: who goes on where the call no longer is, is refused
         self.owner = owner
@@ -48,7 +51,10 @@ class WaitingCall:
         self.outcome: Params | None = None  # `result` or `error`
         self._asked: dict[str, _Question] = {}
         self._count = 0
+        self._names: set[str] = set()
         self._lacking: McpFault | None = None
+        self._tasks = tasks
+        self.deferred: McpTask | None = None  # the client comes back for it
         self.task: asyncio.Task[None] | None = None
 
     async def serve(self, method: str, params: Params, face: McpFace) -> None:
@@ -65,6 +71,7 @@ class WaitingCall:
         if self._lacking is not None:
             self.outcome = {"error": self._lacking.describe()}
         self.stream.end()
+        self._stir()
 
     @property
     def state(self) -> str:
@@ -73,10 +80,18 @@ class WaitingCall:
 
     def describe_questions(self) -> Params | None:
         """The result that asks for more; None: nothing is asked."""
-        asked = {name: one.request for name, one in self._asked.items() if not one.answer.done()}
-        if not asked:
+        if not (asked := self.list_questions()):
             return None
         return {"resultType": "input_required", "inputRequests": asked, "requestState": self.state}
+
+    def list_questions(self) -> Params:
+        """What is asked and not answered."""
+        return {name: one.request for name, one in self._asked.items() if not one.answer.done()}
+
+    def _stir(self) -> None:
+        self.stream.wake.set()
+        if self.deferred is not None:
+            self.deferred.touch()
 
     def take_answers(self, given: Mapping[str, Any]) -> None:
         """What fits a question; what is missing or does not fit is asked for again."""
@@ -101,7 +116,10 @@ class WaitingCall:
             self.stream.say({"method": "notifications/message", "params": said})
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        if self.envelope.token is not None:
+        if self.deferred is not None:
+            self.deferred.said = message or (f"{done:g} of {total:g}" if total else f"{done:g}")
+            self.deferred.touch()
+        elif self.envelope.token is not None:
             said: Params = {"progressToken": self.envelope.token, "progress": done}
             said |= ({} if total is None else {"total": total}) | ({"message": message} if message else {})
             self.stream.say({"method": "notifications/progress", "params": said})
@@ -121,14 +139,24 @@ class WaitingCall:
     def rest(self) -> None:
         """There is nothing to come back to: the connection stays."""
 
+    def defer(self, name: str = "", *, needed: bool = False) -> bool:
+        if self.deferred is None and self.envelope.tasks:
+            self.deferred = self._tasks.add(name or str(uuid.uuid4()), self.owner[:2], self)
+            self._stir()
+        if needed and self.deferred is None:
+            self._lacking = self._lacking if self.envelope.tasks else self.envelope.need_tasks()
+            raise ToolFailure("this is done only as a task, and too many of them are kept already")
+        return self.deferred is not None
+
     async def _ask(self, need: str, method: str, params: Params, name: str = "") -> Params:
         if not self.can(need):
             self._lacking = McpFault(MISSING, f"the client needs {need}", {"requiredCapabilities": {need: {}}})
             raise ToolFailure(f"the MCP client has no {need}")
         self._count += 1
-        name = name if name and name not in self._asked else f"{need}-{self._count}"
+        name = name if name and name not in self._names else f"{need}-{self._count}"
+        self._names.add(name)  # never the same again
         self._asked[name] = _Question({"method": method, "params": params}, asyncio.get_running_loop().create_future())
-        self.stream.wake.set()
+        self._stir()
         try:
             async with asyncio.timeout(ANSWER):
                 return await self._asked[name].answer
@@ -150,9 +178,10 @@ def _fits(request: Params, told: Params) -> bool:
 class SingleCalls:
     """Those that wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.tasks = McpTasks(clock)
         self._open: dict[str, WaitingCall] = {}
-        self._tasks = TaskSet("an MCP request")
+        self._running = TaskSet("an MCP request")
 
     def begin(self, message: Params, envelope: Envelope, caller: Caller, face: McpFace) -> WaitingCall:
         """A new call, or the one that this request goes on with. Raises McpFault."""
@@ -166,20 +195,21 @@ class SingleCalls:
         owner = (caller.id, caller.device, hashlib.sha256(data).hexdigest())
         if (state := params.get("requestState")) is not None:
             found = self._open.get(str(state).partition(".")[0])
-            if found is None or found.state != state or found.owner != owner:
+            if found is None or found.deferred is not None or (found.state, found.owner) != (state, owner):
                 raise McpFault(INVALID_PARAMS, "requestState: nothing here waits under that name for this request")
             given = params.get("inputResponses")
             found.take_answers(given if isinstance(given, dict) else {})
             found.envelope = envelope
             return found
-        call = WaitingCall(envelope, owner)
-        while len(self._open) >= MOST:
-            self._open.pop(next(iter(self._open))).cancel()
+        call = WaitingCall(envelope, owner, self.tasks)
+        waiting = [one for one in self._open.values() if one.deferred is None]
+        for one in waiting[: max(len(waiting) - MOST + 1, 0)]:
+            self._open.pop(one.ident).cancel()
         self._open[call.ident] = call
-        call.task = self._tasks.start(call.serve(method, kept, face))
+        call.task = self._running.start(call.serve(method, kept, face))
         call.task.add_done_callback(lambda _: self._open.pop(call.ident, None))
         return call
 
     def close(self) -> None:
         """The gateway stops."""
-        self._tasks.cancel()
+        self._running.cancel()

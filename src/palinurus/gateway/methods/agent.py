@@ -59,6 +59,10 @@ class AgentRunParams(MethodParams, frozen=True):
     suppress_prompt_persistence: bool | None = None
 
 
+class AgentResultParams(MethodParams, frozen=True):
+    run_id: NonEmpty
+
+
 class AgentWaitParams(MethodParams, frozen=True):
     run_id: NonEmpty
     timeout_ms: Annotated[int, Meta(ge=0)] | None = None
@@ -151,6 +155,24 @@ async def _wait_stored(call: MethodCall, ident: str, limit: float) -> dict[str, 
     return {**known, "status": "error", "stopReason": "error", "error": row.note}
 
 
+async def read_agent_result(call: MethodCall, asked: AgentResultParams) -> dict[str, Any]:
+    """What became of a message of the caller's own, whatever has been restarted meanwhile. Ours."""
+    row = await chat.find_run(call, asked.run_id)
+    if row is None or row.id == asked.run_id:
+        raise MethodError("no message of yours has that key", code="NOT_FOUND")
+    if row.state == "absorbed":  # another's turn answered both
+        row = await call.program.store.item(row.absorbed_by) or row
+    over = row.state == "done"
+    return {
+        "status": ("aborted" if row.outcome == "aborted" else "done") if over else "open",
+        "failed": row.outcome not in ("answered", "silent"),
+        "text": row.note if over and row.outcome != "silent" else "",
+        "sessionKey": row.session,
+        "acceptedAt": row.at,
+        "endedAt": row.settled if over else 0,
+    }
+
+
 def _how(ident: str, run: RunView, end: AgentEnd) -> dict[str, Any]:
     known = {"runId": ident, "startedAt": run.started, "endedAt": end.ended, "stopReason": end.end}
     if end.failure is not None:
@@ -160,5 +182,6 @@ def _how(ident: str, run: RunView, end: AgentEnd) -> dict[str, Any]:
 
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("agent", WRITE, AgentRunParams, run_agent),
+    GatewayMethod("agent.result", WRITE, AgentResultParams, read_agent_result),
     GatewayMethod("agent.wait", WRITE, AgentWaitParams, wait_for_agent),
 )

@@ -64,8 +64,9 @@ class TokenKeeper:
         find: Callable[[str, KeptSignIn | None], SignInRow],
         fetch: SignInFetch,
         clock: Clock,
+        prove: Callable[[str], SignInFetch] | None = None,  # asks with proofs by that key
     ) -> None:
-        self._vault = vault
+        self._vault, self._prove = vault, prove
         self._find = find
         self._fetch = fetch
         self._clock = clock
@@ -87,12 +88,15 @@ class TokenKeeper:
             row = self._find(profile.provider, kept)
             if not old.refresh or not (row.token_url or row.exchange_url):
                 return refuse_profile(profile.provider, "it has ended and cannot be renewed")
-            done = await drive_flow(RenewalFlow(row, old), self._fetch, self._clock)
+            key = kept.proof_key if kept is not None else ""
+            fetch = self._prove(key) if key and self._prove is not None else self._fetch
+            done = await drive_flow(RenewalFlow(row, old), fetch, self._clock)
             if isinstance(done, SignInFailure):
                 return self._give_up(profile, done)
             client = kept.client if kept is not None else {}
             secret = kept.client_secret if kept is not None else ""
             fresh = make_kept(profile.provider, done, self._clock.now(), client=client, secret=secret)
+            fresh = msgspec.structs.replace(fresh, proof_key=key)
             self._vault.put(profile.id, fresh)
             return make_profile(profile.id, fresh)
 

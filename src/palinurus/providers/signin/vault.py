@@ -52,6 +52,7 @@ class KeptSignIn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     keyring: bool = False
     client: dict[str, str] = {}  # what the person or the server said beyond the vendor's row: addresses, client id
     client_secret: str = ""
+    proof_key: str = ""  # what the tokens are bound to (DPoP), PEM
     number: int = 0  # in a fleet: which of the store's it is; 0: the other nodes do not have it yet (`shared.py`)
 
     @property
@@ -61,7 +62,7 @@ class KeptSignIn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     @property
     def secrets(self) -> tuple[str, ...]:
         """What must never be shown."""
-        return tuple(one for one in (self.access, self.refresh, self.client_secret) if one)
+        return tuple(one for one in (self.access, self.refresh, self.client_secret, self.proof_key) if one)
 
     def __repr__(self) -> str:
         return f"KeptSignIn({self.provider!r}, expires={self.expires}, out={self.out!r})"
@@ -73,6 +74,7 @@ class _Apart(msgspec.Struct, omit_defaults=True):
     access: str = ""
     refresh: str = ""
     client_secret: str = ""
+    proof_key: str = ""
 
 
 class _File(msgspec.Struct):
@@ -120,10 +122,11 @@ class SignInVault:
 
         The keyring goes first: after a kill in between the file still tells of the old tokens as it did before.
         """
-        ring, apart = self.find_ring(), _Apart(kept.access, kept.refresh, kept.client_secret)
+        ring, apart = self.find_ring(), _Apart(kept.access, kept.refresh, kept.client_secret, kept.proof_key)
         inside = ring is not None and bool(kept.secrets) and ring.put(ident, msgspec.json.encode(apart).decode())
         if inside:
-            kept = msgspec.structs.replace(kept, access="", refresh="", client_secret="", keyring=True)
+            blank = dict.fromkeys(_Apart.__struct_fields__, "")
+            kept = msgspec.structs.replace(kept, **blank, keyring=True)
         with self._change() as rows:
             old = rows.get(ident)
             rows[ident] = kept if inside else msgspec.structs.replace(kept, keyring=False)
@@ -180,9 +183,7 @@ class SignInVault:
             apart = msgspec.json.decode(found or "", type=_Apart)
         except msgspec.DecodeError:
             return msgspec.structs.replace(kept, out=kept.out or SILENT)
-        return msgspec.structs.replace(
-            kept, access=apart.access, refresh=apart.refresh, client_secret=apart.client_secret
-        )
+        return msgspec.structs.replace(kept, **msgspec.structs.asdict(apart))
 
     def _read(self) -> dict[str, KeptSignIn]:
         """What the file says; nothing when there is none or it is broken, which is told."""

@@ -7,6 +7,7 @@ which folders the config opened for their program, and borrow a model where the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -32,6 +33,7 @@ from palinurus.tools.mcp import port
 from palinurus.tools.mcp.pipe import Streams, open_pipe
 from palinurus.tools.mcp.questions import McpQuestion
 from palinurus.tools.mcp.revision import agree_on_revision, finish_request, hear_changes, is_closed
+from palinurus.tools.mcp.skills import EXTENSION, make_skill_row
 from palinurus.tools.mcp.transport import PinnedTransport, SignedTransport
 
 PAGES = 20  # of a list; a server that never ends is cut off
@@ -207,6 +209,11 @@ _OPEN: dict[McpTransport, Callable[[McpServerSettings, port.McpMeans, port.McpWa
 }
 
 
+class _SkillPage(pydantic.BaseModel):
+    skills: list[dict[str, Any]]
+    next_cursor: str | None = pydantic.Field(None, alias="nextCursor")
+
+
 class McpConnection:
     """Implements `port.McpLink`."""
 
@@ -217,6 +224,7 @@ class McpConnection:
         self._watch = watch
         told, can = session.server_info, session.server_capabilities
         self._tools = can is None or can.tools is not None
+        self._skills = can is not None and EXTENSION in (can.extensions or {})
         self.facts = port.McpServerFacts(
             told.name if told else "",
             told.version if told else "",
@@ -226,10 +234,16 @@ class McpConnection:
         )
 
     async def tools(self) -> tuple[port.McpToolListing, ...]:
-        """All pages."""
-        if not self._tools:
-            return ()
-        return tuple(await self._pages(self._session.list_tools, "tools"))
+        """All pages; skills, where it has some, as rows beside them."""
+        found = await self._pages(self._session.list_tools, "tools") if self._tools else []
+        skills: list[dict[str, Any]] = []
+        with contextlib.suppress(port.McpRefusal):  # its tools are of use without them
+            skills = await self._pages(self._list_skills, "skills") if self._skills else []
+        return (*found, *(row for one in skills if (row := make_skill_row(one)) is not None))
+
+    async def _list_skills(self, params: mcp_types.PaginatedRequestParams | None) -> _SkillPage:
+        asked = mcp_types.Request(method="skills/list", params=params or mcp_types.PaginatedRequestParams())
+        return await self._session.send_request(asked, _SkillPage)
 
     async def resources(self) -> list[dict[str, Any]]:
         """All pages."""
@@ -296,7 +310,7 @@ class McpConnection:
         for _ in range(PAGES):
             at = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
             answer = await self._ask(page(params=at))
-            found += map(_plain, getattr(answer, name))
+            found += (one if isinstance(one, dict) else _plain(one) for one in getattr(answer, name))
             cursor = answer.next_cursor
             if not cursor:
                 break

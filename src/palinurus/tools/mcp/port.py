@@ -90,6 +90,9 @@ class McpTokens(Protocol):
     async def get(self, server: McpServerSettings, refused: str = "") -> str:
         """A token that is good and not the `refused` one; "": nobody signed in. Raises ToolFailure."""
 
+    def prove(self, server: McpServerSettings, token: str, method: str, url: str, *, nonce: str = "") -> str:
+        """What shows, with one request, that the token is ours (DPoP); "": it is not bound to a key."""
+
     def note_scope(self, server: McpServerSettings, scope: str) -> None:
         """The server wants more rights than the sign-in has."""
 

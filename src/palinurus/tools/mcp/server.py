@@ -200,7 +200,7 @@ class McpServer:
         connect, first = await asyncio.to_thread(self._load), ""
         for wire in self.settings.wires:
             watch = port.McpWatch()
-            watch.gone, watch.changed, watch.help = self._over.set, self._changed, self._help
+            watch.gone, watch.changed, watch.help = self._over.set, self.expect_change, self._help
             joined = False
             try:
                 async with asyncio.timeout(self.settings.start) as limit:
@@ -242,7 +242,8 @@ class McpServer:
             self.listed = listed
             self.changed()
 
-    def _changed(self) -> None:
+    def expect_change(self) -> None:
+        """What it lists is not what it was: it is asked before the next run."""
         self._stale = True
 
 

@@ -27,6 +27,7 @@ from palinurus.tools.mcp.port import McpConnect, McpHelp, McpMeans, McpProgress,
 from palinurus.tools.mcp.questions import put_question, put_sampling
 from palinurus.tools.mcp.search import MOST, make_search_tools, measure_tools
 from palinurus.tools.mcp.server import McpServer
+from palinurus.tools.mcp.skills import SKILL, is_skill, make_skill_tool
 from palinurus.tools.mcp.translate import frame_output, frame_resource, to_output
 
 log = logging.getLogger(__name__)
@@ -148,7 +149,7 @@ def make_server_tools(server: McpServer, taken: set[str], known: tuple[McpToolLi
     """A server's tools (those that are `known`) under names of their own, those in `taken` (lower case) avoided."""
     made: list[Tool] = []
     used = set(taken)
-    theirs = [one for one in known if isinstance(one.get("name"), str)]
+    theirs = [one for one in known if isinstance(one.get("name"), str) and not one.get("skill")]
     listed = [one for one in theirs if server.settings.offers(one["name"])]
     if theirs and not listed:
         log.warning("mcp server %s: its toolFilter leaves none of its %d tools", server.settings.name, len(theirs))
@@ -162,6 +163,9 @@ def make_server_tools(server: McpServer, taken: set[str], known: tuple[McpToolLi
             continue  # the same tool twice
         used.add(name.lower())
         made.append(_tool(server, one, name))
+    skills = [one for one in known if is_skill(one)]
+    if skills and server.settings.offers(SKILL):
+        made.append(make_skill_tool(server, skills, translate.make_tool_name(server.settings.name, SKILL, used)))
     if server.facts is not None and server.facts.resources and server.settings.offers(READ):
         made.append(_reader(server, translate.make_tool_name(server.settings.name, READ, used)))
     if server.facts is not None and server.facts.prompts and server.settings.offers(PROMPT):

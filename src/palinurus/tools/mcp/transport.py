@@ -83,6 +83,7 @@ class SignedTransport(httpx2.AsyncBaseTransport):
         self._inner, self._server, self._watch = inner, server, watch
         self._own = own or bool(server.oauth.grant)
         self._tokens = None if own else tokens
+        self._nonce = ""  # what the server wants in the next proof
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer. Where there is no good token, what a server would answer that was asked without."""
@@ -97,12 +98,31 @@ class SignedTransport(httpx2.AsyncBaseTransport):
 
     async def _signed(self, request: httpx2.Request) -> httpx2.Response:
         token = await self._tokens.get(self._server) if self._tokens is not None else ""
-        response = await self._inner.handle_async_request(_sign(request, token))
+        response = await self._send(request, token)
         if response.status_code != 401 or not token or self._tokens is None:
             return response
         await response.aclose()
         fresh = await self._tokens.get(self._server, refused=token)
-        return await self._inner.handle_async_request(_sign(request, fresh))
+        return await self._send(request, fresh)
+
+    async def _send(self, request: httpx2.Request, token: str) -> httpx2.Response:
+        """Once more where the server wants another nonce in the proof: then it has done nothing."""
+        response = await self._inner.handle_async_request(self._sign(request, token))
+        known, self._nonce = self._nonce, response.headers.get("DPoP-Nonce", "") or self._nonce
+        said = read_challenge(response.headers.get("WWW-Authenticate", "")) if response.status_code == 401 else {}
+        if said.get("error") != "use_dpop_nonce" or self._nonce == known:
+            return response
+        await response.aclose()
+        return await self._inner.handle_async_request(self._sign(request, token))
+
+    def _sign(self, request: httpx2.Request, token: str) -> httpx2.Request:
+        if token and self._tokens is not None:
+            url = str(request.url)
+            proof = self._tokens.prove(self._server, token, request.method, url, nonce=self._nonce)
+            request.headers["Authorization"] = f"{'DPoP' if proof else 'Bearer'} {token}"
+            if proof:
+                request.headers["DPoP"] = proof
+        return request
 
     def _explain(self, response: httpx2.Response) -> None:
         status, name = response.status_code, self._server.name
@@ -124,12 +144,6 @@ class SignedTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close the connections."""
         await self._inner.aclose()
-
-
-def _sign(request: httpx2.Request, token: str) -> httpx2.Request:
-    if token:
-        request.headers["Authorization"] = f"Bearer {token}"
-    return request
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

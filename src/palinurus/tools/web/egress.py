@@ -75,6 +75,7 @@ class FetchResponse(msgspec.Struct, frozen=True):
     hops: tuple[str, ...] = ()
     retry: str = ""  # Retry-After, as it came
     challenge: str = ""  # WWW-Authenticate, as it came
+    nonce: str = ""  # DPoP-Nonce, as it came
 
 
 class OpenRoute(msgspec.Struct, frozen=True):
@@ -265,6 +266,7 @@ async def _taken(at: UrlParts, response: aiohttp.ClientResponse, limits: FetchLi
         cut=box.full,
         retry=after,
         challenge=response.headers.get("WWW-Authenticate", "")[:2000],
+        nonce=response.headers.get("DPoP-Nonce", "")[:2000],
     )
 
 
