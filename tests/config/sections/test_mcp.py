@@ -41,9 +41,9 @@ def test_an_address_with_secrets_by_reference(tmp_path: Path) -> None:
 
 def test_a_company_in_between(tmp_path: Path) -> None:
     oauth = {"grant": "enterprise", "assertionFile": "~/id", "idpTokenUrl": "https://id.example/t", "idpClientId": "c"}
-    found, told = made(tmp_path, {"x": {"url": "https://h/", "oauth": oauth}})
+    found, told = made(tmp_path, {"x": {"url": "https://h/", "oauth": oauth}}, {"HOME": "/home/her"})
     said = found.servers["x"].oauth
-    assert said.assertion_file == str(Path("~/id").expanduser()) and told == []
+    assert said.assertion_file == "/home/her/id" and told == []
     assert (said.grant, said.idp_url, said.idp_client) == ("enterprise", "https://id.example/t", "c")
 
 
