@@ -44,7 +44,7 @@ run: $(VENV)/.core  ## set up and start the gateway
 	@$(BIN)/pal setup --non-interactive
 	@exec $(BIN)/pal gateway
 
-CREW ?= 6  # processes on two cores: many tests wait
+CREW ?= 10  # processes on two cores: many tests wait
 test: $(VENV)/.dev  ## the whole suite
 	@$(MAKE) -s web || true
 	@$(BIN)/python -m pytest --crew $(CREW) --tables --aim 150 $(ARGS)

@@ -29,6 +29,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.strategies import text
 
 from crew import LOST, Crew
+from memdisk import use_memory
 from nosync import skip_sync
 from nursery import nursery
 from tables import join_rows
@@ -57,7 +58,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.getoption("--crew") and not session.config.option.collectonly:
         _draw_text()  # once, for all of the crew
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(20_000, 20, 500)
     gc.enable()
 
 
@@ -84,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
         skip_sync()
     if size := config.getoption("--crew"):
         if not config.option.collectonly:
+            use_memory()
             nursery()  # loads the program while the tests are loaded, once for all of the crew
         lost = LOST if _is_limited(config) else float("inf")
         config.pluginmanager.register(Crew(config, size, lost), "crew")

@@ -33,7 +33,7 @@ from nursery import Child, end_nurseries
 
 # What a whole process of these is for: a browser, a nursery. Each begins a part, so that nobody takes some of it away.
 ALONE = ("tests/web/", "tests/crash/", "tests/cli/", "tests/tools/")
-# What takes longest, also on an idle machine. They stand first, so that at the end nobody waits for one of them alone.
+# What takes or waits longest, idle machine or not. They stand first: at the end nobody waits for one of them alone.
 LONG = (
     "tests/flow/test_fleet.py",
     "tests/flow/test_rolling.py",
@@ -41,6 +41,10 @@ LONG = (
     "tests/cli/test_first_minutes.py",
     "tests/testing/test_torture.py",
     "tests/gateway/methods/test_params.py",
+    "tests/security/test_steps.py",
+    "tests/flow/test_two_nodes.py",
+    "tests/flow/test_tools.py",
+    "tests/flow/test_terminal.py",
 )
 QUICK = 0.005  # seconds under which making ready and clearing up are not told
 LOST = 360  # seconds after which a test is killed; before that it is asked to fail by itself (tests/conftest.py)
