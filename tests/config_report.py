@@ -180,13 +180,14 @@ def judge_declared() -> dict[str, str]:
     """The fate of every key that is declared and has none below it; `told`: whoever writes it hears that it is not
     acted on there."""
     fates: dict[str, str] = {}
+    documented = read_documented()
     for path, kind, _ in walk_keys(loose=True):
         pattern = tuple(str(part) for part in path)
         leaf = not any(isinstance(option, MapKind | SectionKind) or option.list_keys() for option in kind.options)
         reference = pattern[-1] in ("source", "id", "provider") and is_secret(pattern[:-1])
         again = pattern[:2] == ("agents", "entries") or pattern[:3] == ("channels", "defaults", "accounts")
         if leaf and len(pattern) > 1 and not reference and not again:
-            fates[".".join(pattern)] = judge(pattern, "o")
+            fates[".".join(pattern)] = judge(pattern, documented.get(pattern, "o"))
     for key in [key for key, fate in fates.items() if fate == "unknown"]:
         path = write_out(tuple(key.split(".")))
         found = judge_config(msgspec.json.encode(put(BESIDE["agents.list"], path, 3)).decode(), "f", "/h", ENV)

@@ -34,7 +34,7 @@ from nursery import Child, end_nurseries
 # What a whole process of these is for: a browser, a nursery. Each begins a part, so that nobody takes some of it away.
 ALONE = ("tests/web/", "tests/crash/", "tests/cli/", "tests/tools/")
 # What takes or waits longest, idle machine or not. They stand first: at the end nobody waits for one of them alone.
-LONG = (
+LONG: tuple[str | tuple[str, ...], ...] = (
     "tests/flow/test_fleet.py",
     "tests/flow/test_rolling.py",
     "tests/cli/upkeep/test_update.py",
@@ -45,6 +45,8 @@ LONG = (
     "tests/flow/test_two_nodes.py",
     "tests/flow/test_tools.py",
     "tests/flow/test_terminal.py",
+    # one process loads the vendors' clients (8 s of processor time in four of them)
+    ("tests/providers/test_sdks.py", "tests/providers/wire/", "tests/gateway/openai/", "tests/testing/test_server.py"),
 )
 QUICK = 0.005  # seconds under which making ready and clearing up are not told
 LOST = 360  # seconds after which a test is killed; before that it is asked to fail by itself (tests/conftest.py)
