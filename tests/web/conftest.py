@@ -6,6 +6,7 @@ than most tests.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
@@ -85,6 +86,8 @@ async def visit(page: Any, common: tuple[Served, Understudy]) -> AsyncIterator[V
     site, model = common
 
     async def go(now: Model) -> Served:
+        while site.app.dispatcher.busy:  # a run of the test before would ask this one's model
+            await asyncio.sleep(0.01)
         model.now = now
         await page.goto(site.at(f"chat/agent%3Amain%3Adashboard%3At{next(_NUMBERS)}"))
         await page.wait_for_selector("pal-composer textarea")

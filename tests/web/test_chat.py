@@ -368,6 +368,29 @@ async def test_a_voice_note_is_recorded_sent_and_played(page: Any, visit: Visit)
     await page.wait_for_selector(".files audio")
     await page.press(BOX, "Enter")
     await page.wait_for_selector(".bubble figcaption >> text=tune.wav")
+    await page.wait_for_selector(".md >> text=heard again")
+
+
+SLOW = """
+const send = WebSocket.prototype.send
+WebSocket.prototype.send = function (data) { setTimeout(() => send.call(this, data), 400) }
+"""
+
+
+async def test_what_is_written_before_there_is_a_connection_is_sent_and_kept(page: Any, visit: Visit) -> None:
+    await page.add_init_script(SLOW)
+    await visit(ScriptedModel([say("heard")]))
+    await write(page, "early")
+    await page.wait_for_selector(".md >> text=heard")
+    await page.reload()
+    await page.wait_for_selector("pal-composer textarea")
+    await page.fill(BOX, "half a thou")
+    await page.wait_for_selector(".md >> text=heard")
+    assert await page.input_value(BOX) == "half a thou"
+    await page.click("button.new")  # and what is typed while a conversation is made is for that one
+    await page.fill(BOX, "half a thought")
+    await page.wait_for_selector(".welcome")
+    assert await page.input_value(BOX) == "half a thought"
 
 
 async def test_what_a_tool_saw_is_in_its_card_and_in_the_timeline(page: Any, visit: Visit) -> None:

@@ -22,7 +22,9 @@ async def names(page: Any) -> list[str]:
 
 async def begin(page: Any, words: str, answer: str) -> None:
     """A conversation of its own."""
+    before = page.url
     await page.click("button.new")
+    await page.wait_for_url(lambda url: url != before)
     await page.wait_for_selector(".welcome")
     await write(page, words)
     await page.wait_for_selector(f".md >> text={answer}")

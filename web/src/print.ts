@@ -7,6 +7,7 @@ import { dated } from "./text";
 
 /** Draw it, open the browser's print window, and take it away again. */
 export async function printed(): Promise<void> {
+  await store.list(); // its title may have come with the last answer
   const page = document.createElement("div");
   page.className = "paper";
   const row = store.sessions.find((one) => one.key === store.key) ?? { key: store.key };

@@ -531,12 +531,18 @@ export class Store {
   }
 
   async create(agent?: string): Promise<void> {
+    const [before, had] = [this.key, this.drafts[this.key]];
     // One that nobody wrote into yet is as good as a new one.
     const empty = agent ? undefined : this.sessions.find((row) => row.key !== this.main && /:(?:dashboard|web):[0-9a-f-]+$/.test(row.key) && !row.label && !row.lastMessagePreview && !row.hasActiveRun && (!row.derivedTitle || row.derivedTitle === row.key));
     const made = empty ?? (await this.ask("sessions.create", agent ? { agentId: agent } : {}));
     if (made && this.wanted.tag) { // begun in a tag, it has it
       await this.ask("sessions.patch", { key: made.key, tags: [this.wanted.tag] });
       await this.list();
+    }
+    if (made && before === this.key && made.key !== before && this.drafts[before] !== had) { // typed while it was made: it is for the new one
+      const typed = this.drafts[before];
+      this.draft(had ?? "");
+      this.drafts[made.key] = typed ?? "";
     }
     if (made) this.go("chat", made.key);
   }
