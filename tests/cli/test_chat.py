@@ -194,9 +194,10 @@ def test_kitty_hands_over_the_picture_of_its_clipboard(demo: Path) -> None:
     assert left(glass) == 0
 
 
-def test_ctrl_c_while_it_loads_gives_the_terminal_back(demo: Path) -> None:
+@pytest.mark.parametrize("shown", ["Say something", "builtin/demo"])  # before the screen, and by it
+def test_ctrl_c_while_it_loads_gives_the_terminal_back(demo: Path, shown: str) -> None:
     glass = Glass(demo, SRC)
-    glass.until("Say something")
+    glass.until(shown)
     glass.process.send_signal(signal.SIGINT)
     glass.until("\x1b[?1049l")
     assert glass.process.wait(20) == 130

@@ -377,6 +377,8 @@ def run_chat_screen(
     start = replace(start, environ=environ, look=look, light=light, command=command, early=early)
     screen = ChatScreen(start, clock)
     terminal.watch_hangup()
+    # asyncio would put its own in place of Python's, and cancel what Textual goes on without: Ctrl-C would be swallowed
+    signal.signal(signal.SIGINT, lambda *seen: signal.default_int_handler(*seen))
     screen.run()
     if screen.trouble is not None:
         raise screen.trouble
