@@ -539,10 +539,10 @@ export class Store {
       await this.ask("sessions.patch", { key: made.key, tags: [this.wanted.tag] });
       await this.list();
     }
-    if (made && before === this.key && made.key !== before && this.drafts[before] !== had) { // typed while it was made: it is for the new one
-      const typed = this.drafts[before];
+    const typed = this.drafts[before];
+    if (made && typed && typed !== had && before === this.key && made.key !== before) { // typed while it was made: it is for the new one
+      this.drafts[made.key] = typed;
       this.draft(had ?? "");
-      this.drafts[made.key] = typed ?? "";
     }
     if (made) this.go("chat", made.key);
   }

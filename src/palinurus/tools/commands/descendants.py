@@ -54,10 +54,11 @@ def _process(pid: int) -> SystemProcess | None:
 def find_descendants(root: int, mark: str, since: int) -> set[SystemProcess]:
     """The family as it is now. `since` is root's start: nothing older can belong to it."""
     alive = list_processes()
+    needles = _make_needles(mark)
     family = {
         p
         for p in alive.values()
-        if p.start >= since and (p.pid == root or root in (p.session, p.group) or _marked(p.pid, mark))
+        if p.start >= since and (p.pid == root or root in (p.session, p.group) or _marked(p.pid, needles))
     }
     return _descended(family, alive)
 
@@ -73,9 +74,12 @@ def _descended(family: set[SystemProcess], alive: dict[int, SystemProcess]) -> s
         known |= {p.pid for p in more}
 
 
-def _marked(pid: int, *marks: str) -> bool:
-    """Is one of them in its environment: a whole entry, or the beginning of one if it ends with a colon?"""
-    needles = [f"\0{mark}".encode() + (b"" if mark.endswith(":") else b"\0") for mark in marks]
+def _make_needles(*marks: str) -> list[bytes]:
+    """Of an environment: a mark is a whole entry of it, or the beginning of one if it ends with a colon."""
+    return [f"\0{mark}".encode() + (b"" if mark.endswith(":") else b"\0") for mark in marks]
+
+
+def _marked(pid: int, needles: list[bytes]) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             entries = b"\0" + file.read(1 << 18) + b"\0"
@@ -92,8 +96,8 @@ def read_start_time(pid: int) -> int:
 
 def find_strays(marks: tuple[str, ...], keepers: frozenset[int] = frozenset()) -> set[SystemProcess]:
     """Whoever carries one of the marks or was started by one of the keepers, and all their descendants."""
-    alive = list_processes()
-    found = {p for p in alive.values() if p.parent in keepers or _marked(p.pid, *marks)}
+    alive, needles = list_processes(), _make_needles(*marks)
+    found = {p for p in alive.values() if p.parent in keepers or _marked(p.pid, needles)}
     return _descended(found, alive)
 
 
