@@ -23,9 +23,9 @@ def kept_umask() -> Iterator[None]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh state directory, and no key of the developer's in sight."""
+    """A fresh state directory; no key of the developer's in sight, and no width of their terminal."""
     for name in list(os.environ):
-        if name.endswith("_API_KEY") or name.startswith("PALINURUS"):
+        if name.endswith("_API_KEY") or name.startswith("PALINURUS") or name in ("COLUMNS", "LINES"):
             monkeypatch.delenv(name)
     path = tmp_path / "home"
     monkeypatch.setenv("PALINURUS_HOME", str(path))

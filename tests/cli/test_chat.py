@@ -205,6 +205,21 @@ def test_ctrl_c_while_it_loads_gives_the_terminal_back(demo: Path, shown: str) -
     os.close(glass.fd)
 
 
+def test_ctrl_c_in_an_editor_is_the_editors(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (
+        "import time; print('in the editor', flush=True); time.sleep(99)"  # dash may miss one before its first child
+    )
+    monkeypatch.setenv("VISUAL", f'{sys.executable} -c "{words}"')
+    glass = Glass(demo, SRC)
+    glass.until("builtin/demo")
+    glass.type("keep\x07")  # Ctrl-G
+    glass.until("in the editor")
+    os.killpg(glass.process.pid, signal.SIGINT)  # as a terminal does
+    glass.until("nothing was changed")
+    glass.process.terminate()
+    assert left(glass) == 0
+
+
 def test_a_terminal_that_goes_away_leaves_nobody_behind(demo: Path) -> None:
     glass = Glass(demo)
     glass.until("builtin/demo")

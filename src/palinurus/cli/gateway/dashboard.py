@@ -11,12 +11,7 @@ import webbrowser
 
 from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.gateway.running import find_running_gateway
-from palinurus.cli.reach.http import (
-    GatewayEndpoint,
-    find_gateway_address,
-    is_gateway_alive,
-    is_gateway_running,
-)
+from palinurus.cli.reach.http import GatewayEndpoint, find_gateway_address, is_gateway_alive, is_gateway_running
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway import token

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -291,9 +292,11 @@ class ScreenActions(App[None]):
         environ = self._start.environ
         editor = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
         away = contextlib.nullcontext() if self.is_headless else self.suspend()
+        before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the editor's
         with away, self.batch_update():
             text = self.composer.shelf.expand(self.composer.text)
             made = await asyncio.to_thread(terminal.edit_text, editor, text, environ)
+        signal.signal(signal.SIGINT, before)
         self.refresh(repaint=True)
         if made is None:
             await self.tell(f"{editor} did not end well; nothing was changed", error=True)

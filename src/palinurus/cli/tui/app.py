@@ -108,6 +108,16 @@ class ChatScreen(ScreenActions):
             self._start.early.ready.set()
         self.run_worker(self._live(), name="live", exit_on_error=True)
 
+    def take_signal(self, number: int, frame: Any) -> None:
+        """Leave, once the screen stands: what an exception ends inside of Textual, Textual waits for. Before there is a
+        loop, raises KeyboardInterrupt."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            signal.default_int_handler(number, frame)
+        code = 130 if number == signal.SIGINT else 0
+        loop.call_soon_threadsafe(self.call_after_refresh, self.exit, None, code)
+
     async def on_unmount(self) -> None:
         """Leave things in order."""
         self._shell.stop()
@@ -361,8 +371,6 @@ def run_chat_screen(
     clock = SystemClock()
 
     async def enter() -> ConnectionSource:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, screen.exit)
         part: Any = await asyncio.to_thread(load_part, PARTS["link"])
         found: ConnectionSource = await part(loaded, environ, clock, local)
         return found
@@ -377,8 +385,8 @@ def run_chat_screen(
     start = replace(start, environ=environ, look=look, light=light, command=command, early=early)
     screen = ChatScreen(start, clock)
     terminal.watch_hangup()
-    # asyncio would put its own in place of Python's, and cancel what Textual goes on without: Ctrl-C would be swallowed
-    signal.signal(signal.SIGINT, lambda *seen: signal.default_int_handler(*seen))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, screen.take_signal)
     screen.run()
     if screen.trouble is not None:
         raise screen.trouble

@@ -12,13 +12,7 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
-from palinurus.cli.tui.complete import (
-    CompletionWords,
-    LineCompletion,
-    complete_line,
-    complete_mention,
-    find_mention,
-)
+from palinurus.cli.tui.complete import CompletionWords, LineCompletion, complete_line, complete_mention, find_mention
 from palinurus.cli.tui.early import PLACEHOLDER
 from palinurus.cli.tui.history import InputHistory
 from palinurus.cli.tui.paste import PasteShelf, find_picture, load_picture
@@ -150,11 +144,7 @@ class ComposerBox(TextArea):
     """Enter sends; Ctrl-J, Shift-Enter or a backslash at the end begin a new line."""
 
     def __init__(self) -> None:
-        super().__init__(
-            compact=True,
-            highlight_cursor_line=False,
-            placeholder=PLACEHOLDER,
-        )
+        super().__init__(compact=True, highlight_cursor_line=False, placeholder=PLACEHOLDER)
         self._chord = False  # Ctrl-X was pressed
 
     @property
