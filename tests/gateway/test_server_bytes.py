@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import struct
 
 import aiohttp
@@ -118,6 +119,17 @@ async def test_no_request_is_a_clear_400_and_one_line(
     assert error["type"] == "invalid_request_error" and MARK not in answer
     assert len(told(caplog)) == 1
     assert (await http.get("/health")).status == 200
+
+
+async def test_who_still_sends_is_told_too(server: GatewayServer) -> None:
+    """A connection that is closed on bytes nobody has read takes its last answer with it."""
+
+    def talk() -> bytes:
+        with socket.create_connection(("127.0.0.1", server.port), 60) as line, line.makefile("rb") as answer:
+            line.sendall(b"GET /" + MARK * 700_000)
+            return answer.read()
+
+    assert status(await asyncio.to_thread(talk)) == 400
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -45,23 +45,35 @@ ENDING = 2.0  # seconds that open requests get at the end
 
 
 class _Wire(RequestHandler):
-    """A connection that counts what a WebSocket client sends before it has logged in."""
+    """A connection that counts what a WebSocket client sends before it has logged in, and hears out who is refused."""
 
-    __slots__ = ("budget", "over")
+    __slots__ = ("budget", "over", "refused")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.budget: int | None = None
         self.over: Callable[[], None] = self.force_close
+        self.refused: asyncio.Future[None] | None = None  # done when a client whose bytes are no request has gone
 
     def data_received(self, data: bytes) -> None:
         """Bytes beyond the budget are never parsed, so they cannot pile up."""
+        if self.refused is not None:
+            return
         if self.budget is not None:
             self.budget -= len(data)
             if self.budget < 0:
                 self.over()
                 return
         super().data_received(data)
+
+    async def finish_response(self, request: BaseRequest, *args: Any) -> tuple[StreamResponse, bool]:
+        """Closing on what was not read yet would take the answer away from who still sends."""
+        done = await super().finish_response(request, *args)
+        if self.refused is not None and self.transport is not None:
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+            await asyncio.wait({self.refused}, timeout=self._lingering_time)
+        return done
 
     def handle_error(
         self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -73,6 +85,7 @@ class _Wire(RequestHandler):
         if status >= 500:
             return super().handle_error(request, status, exc, message)
         log.info("http - - %d: %s", status, type(exc).__name__)
+        self.refused = asyncio.get_running_loop().create_future()
         why = (message or "").partition(":")[0][:80]  # after it stands what was sent
         return http.reply_fault(HttpFault(status, f"not HTTP as it is spoken here: {why}", code="bad_http", close=True))
 
@@ -100,6 +113,8 @@ class _Doors(Server):
     def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
         self.spoke(handler)
         self.known.discard(handler)
+        if handler.refused is not None and not handler.refused.done():
+            handler.refused.set_result(None)
         super().connection_lost(handler, exc)
 
     def count_fresh(self) -> int:

@@ -59,8 +59,7 @@ class PastedAddressParams(MethodParams, frozen=True):
 
 
 def _find_table(call: MethodCall, kind: Kind) -> SignInTable:
-    logins = require(call.program.logins, "nobody can sign in here")
-    return require(logins(kind), NO_SERVERS)
+    return require(require(call.program.logins, "nobody can sign in here")(kind), NO_SERVERS)
 
 
 async def _try(work: Awaitable[T]) -> T:

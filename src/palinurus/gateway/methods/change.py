@@ -237,8 +237,7 @@ async def _command(call: MethodCall, key: str, text: str) -> str:
     sender, now = call.sender, call.program.clock.now()
     target = Target(chat.CHANNEL, to=key)
     inbound = Inbound(target, sender, f"rpc:{uuid.uuid4()}", text, at=now, session=key, push=False)
-    accepted = await chat.submit_inbound(call, inbound)
-    return (await call.gateway.host.wait(accepted.id)).note
+    return (await call.gateway.host.wait((await chat.submit_inbound(call, inbound)).id)).note
 
 
 async def compact_session(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:

@@ -164,14 +164,12 @@ def _account(line: ChannelAccountState) -> dict[str, Any]:
 
 async def start_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Receive on a channel again. All its accounts start together."""
-    changed = await _chats(call).receivers.start(asked.channel)
-    return {"channel": asked.channel, "started": changed}
+    return {"channel": asked.channel, "started": await _chats(call).receivers.start(asked.channel)}
 
 
 async def stop_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Receive no more, until `channels.start` or a restart."""
-    changed = await _chats(call).receivers.stop(asked.channel)
-    return {"channel": asked.channel, "stopped": changed}
+    return {"channel": asked.channel, "stopped": await _chats(call).receivers.stop(asked.channel)}
 
 
 async def log_out_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:

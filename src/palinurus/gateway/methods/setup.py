@@ -187,15 +187,13 @@ class ImportParams(MethodParams, frozen=True):
 
 async def list_imports(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Homes of other agent programs on this machine: what could come over, and what has."""
-    homes = require(call.program.homes, "there is nothing to import from here")
-    return {"homes": await homes().look()}
+    return {"homes": await require(call.program.homes, "there is nothing to import from here")().look()}
 
 
 async def start_import(call: MethodCall, asked: ImportParams) -> dict[str, Any]:
     """Bring one over; the answer is the report. Asked again it goes on where it was cut off."""
     await refuse_in_fleet(call)
-    homes = require(call.program.homes, "there is nothing to import from here")
-    return await homes().bring(asked.program)
+    return await require(call.program.homes, "there is nothing to import from here")().bring(asked.program)
 
 
 METHODS: tuple[GatewayMethod, ...] = (

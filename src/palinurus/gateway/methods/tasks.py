@@ -42,14 +42,12 @@ async def list_subagents(call: MethodCall, asked: SubagentListParams) -> dict[st
 
 async def kill_subagent(call: MethodCall, asked: SubagentKillParams) -> dict[str, Any]:
     """End one, with all it started. The session is told."""
-    key = str(asked.resolve(call))
-    return _done(await _subagents(call).kill(key, asked.target, tell=True))
+    return _done(await _subagents(call).kill(str(asked.resolve(call)), asked.target, tell=True))
 
 
 async def steer_subagent(call: MethodCall, asked: SubagentSteerParams) -> dict[str, Any]:
     """Interrupt one and have it go on with a message."""
-    key = str(asked.resolve(call))
-    return _done(await _subagents(call).steer(key, asked.target, asked.message))
+    return _done(await _subagents(call).steer(str(asked.resolve(call)), asked.target, asked.message))
 
 
 def _subagents(call: MethodCall) -> SubagentControl:
