@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from palinurus.cli.main import main
+from ports import reserve_port
 
 ROOT = Path(__file__).parents[1]
 BARE = 68
@@ -40,6 +41,7 @@ def test_its_commands_run_and_say_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PALINURUS_HOME", raising=False)
+    main(["config", "set", "gateway.port", str(reserve_port())])
     if page != "first-hour":
         main(["setup", "--non-interactive"])
     rows = steps(page)

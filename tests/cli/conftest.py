@@ -11,6 +11,7 @@ import pytest
 
 from nursery import run_program
 from palinurus.testing.server import ModelServer
+from ports import reserve_port
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +42,11 @@ def pal(home: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def demo(home: Path) -> Path:
-    """A home whose agent is the built-in demo, whatever else this machine has."""
+    """A home whose agent is the built-in demo, whatever else this machine has, with a port that is nobody else's."""
     home.mkdir(mode=0o700)
-    (home / "palinurus.json").write_text('{agents: {defaults: {model: "builtin/demo"}}}')
+    (home / "palinurus.json").write_text(
+        f'{{agents: {{defaults: {{model: "builtin/demo"}}}}, gateway: {{port: {reserve_port()}}}}}'
+    )
     (home / "palinurus.json").chmod(0o600)
     return home
 

@@ -21,10 +21,6 @@ from ports import reserve_port
 
 @pytest.fixture
 def sound(demo: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    port = reserve_port()
-    (demo / "palinurus.json").write_text(
-        f'{{agents: {{defaults: {{model: "builtin/demo"}}}}, gateway: {{port: {port}}}}}'
-    )
     setup(["--non-interactive"])
     capsys.readouterr()
     return demo

@@ -36,7 +36,7 @@ from palinurus.testing.home import make_home
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.tools.sandbox.probe import detect_support
 from ports import reserve_port
-from support import inbound
+from support import find_programs, inbound
 
 OWNER = Sender("me", owner=True)
 CLIENT = Sender("you", allowed=True, scopes=("operator.write",))  # has commands, and is not the owner
@@ -162,7 +162,7 @@ async def test_a_picture_of_a_device_reaches_the_model_and_the_person(tmp_path: 
 
 @needs_containment
 async def test_a_killed_node_leaves_nothing_running_and_an_outcome_nobody_knows(tmp_path: Path) -> None:
-    model = ScriptedModel([on_node("touch began; sleep 4711; touch ended"), say("done")])
+    model = ScriptedModel([on_node(f"touch began; sleep 4711.{os.getpid()}; touch ended"), say("done")])
     machine = Machine(tmp_path / "n")
     async with place(tmp_path / "h", model) as site:
         async with running_node(site, machine) as child:
@@ -172,7 +172,7 @@ async def test_a_killed_node_leaves_nothing_running_and_an_outcome_nobody_knows(
             assert (await site.app.wait(ident)).note == "done"
         (told,) = results(model)
         assert told.isError and "outcome unknown" in told.text
-        await until(lambda: not find_processes("sleep\x004711"))
+        await until(lambda: not find_programs(f"sleep\x004711.{os.getpid()}"))
         second = machine.start()  # comes back with what it has
         await until(lambda: machine.said().count("connected to") == 2)
         assert len([v for v in (await site.call("node.list"))["nodes"] if v["connected"]]) == 1
@@ -183,24 +183,14 @@ async def test_a_killed_node_leaves_nothing_running_and_an_outcome_nobody_knows(
 
 @needs_containment
 async def test_a_stopped_turn_ends_its_command_there(tmp_path: Path) -> None:
-    model = ScriptedModel([on_node("touch began; sleep 4712"), say("never")])
+    model = ScriptedModel([on_node(f"touch began; sleep 4712.{os.getpid()}"), say("never")])
     machine = Machine(tmp_path / "n")
     async with place(tmp_path / "h", model) as site, running_node(site, machine):
         ident = await talk(site, "run it")
         await until(lambda: (machine.workspace / "began").exists())
         await site.app.abort("agent:main:main", "stopped")
         assert (await site.app.wait(ident)).outcome == "aborted"
-        await until(lambda: not find_processes("sleep\x004712"))
-
-
-def find_processes(words: str) -> list[str]:
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            found += [pid] if Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").startswith(words) else []
-        except OSError:
-            continue
-    return found
+        await until(lambda: not find_programs(f"sleep\x004712.{os.getpid()}"))
 
 
 @needs_containment

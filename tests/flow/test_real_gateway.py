@@ -23,7 +23,8 @@ from palinurus.testing.home import get_work_dir, make_home
 from palinurus.testing.model import ScriptStep, resolve_step, say
 from palinurus.testing.server import ModelServer, ModelServerRequest
 from ports import reserve_port
-from tools.browser.kit import count_processes, until_gone
+from support import find_programs
+from tools.browser.kit import until_gone
 from tools.browser.player import act, needs_chromium, step
 from tools.browser.site import TaskSite
 
@@ -132,7 +133,7 @@ async def test_an_agent_tours_pages_and_a_kill_leaves_no_browser(tmp_path: Path)
                 assert Path(get_work_dir(home), "in", "report.txt").exists()
                 lines = "".join(path.read_text() for path in Path(home).rglob("sessions/*.jsonl"))
                 assert '"mimeType":"image/png"' in lines
-                assert count_processes(f"{home}/browser") > 3
+                assert len(find_programs(f"{home}/browser")) > 3
                 running.kill()
                 await until_gone(f"{home}/browser")
     finally:

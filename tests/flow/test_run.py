@@ -25,8 +25,7 @@ from palinurus.plugins.api import PluginContributions
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from palinurus.testing.server import ModelServer
-from palinurus.tools.commands.descendants import list_processes
-from support import inbound, kinds
+from support import find_programs, inbound, kinds
 
 
 @pytest.mark.seed(158, 304, 305, 306)
@@ -66,7 +65,8 @@ async def test_the_events_and_hooks_of_a_run_with_a_tool_come_in_this_order(tmp_
 @pytest.mark.seed(149, 303)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 async def test_the_time_limit_stops_the_tool_and_ends_the_run(tmp_path: Path) -> None:
-    model, channel = ScriptedModel([call_tools(("exec", {"command": "exec sleep 1000"})), say("never")]), FakeChannel()
+    sleep = call_tools(("exec", {"command": f"exec sleep 1000.{os.getpid()}"}))
+    model, channel = ScriptedModel([sleep, say("never")]), FakeChannel()
     free = {"exec": {"security": "full", "ask": "off"}}
     agents = {"defaults": {"model": {"primary": "fake/m"}, "sandbox": {"contain": "off"}, "timeoutSeconds": 1}}
     events: list[RunEvent] = []
@@ -79,7 +79,7 @@ async def test_the_time_limit_stops_the_tool_and_ends_the_run(tmp_path: Path) ->
     (result,) = [m for m in end.messages if isinstance(m, ToolResult)]
     assert result.isError and "timeout" in result.text and row.outcome == "failed"
     assert channel.texts == ["⚠️ The run took too long and was stopped."]
-    assert not any("sleep 1000" in str(one) for one in list_processes())
+    assert not find_programs(f"1000.{os.getpid()}")
 
 
 @pytest.mark.seed(149, 303)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cli.test_chat import Glass, left
-from ports import reserve_port
 
 
 @pytest.fixture
@@ -51,9 +50,6 @@ def test_no_is_an_answer_too(setup: Glass, tmp_path: Path, home: Path) -> None:
 
 
 def test_the_doctor_offers_what_it_can_repair(demo: Path) -> None:
-    (demo / "palinurus.json").write_text(
-        f'{{agents: {{defaults: {{model: "builtin/demo"}}}}, gateway: {{port: {reserve_port()}}}}}'
-    )
     (demo / "palinurus.json").chmod(0o644)
     glass = Glass(demo, command=("doctor",))
     glass.until("2 of these can be repaired here and now. Do it? [y/N]: ")

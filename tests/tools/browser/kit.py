@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from palinurus.plugins.hooks import Hooks
 from palinurus.tools.browser.offer import BrowserOffer
 from palinurus.tools.call import call_tool
 from palinurus.tools.web.egress import EgressGuard, HostResolver
+from support import find_programs
 from tools.browser.player import CHROMIUM
 
 
@@ -58,19 +58,7 @@ def read(result: ToolResult) -> dict[str, Any]:
     return found
 
 
-def count_processes(word: str) -> int:
-    """How many processes have `word` in their command lines."""
-    found = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                found += word.encode() in Path(f"/proc/{name}/cmdline").read_bytes()
-            except OSError:
-                continue
-    return found
-
-
 async def until_gone(word: str) -> None:
     async with asyncio.timeout(60):
-        while count_processes(word):
+        while find_programs(word):
             await asyncio.sleep(0.05)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from palinurus.tools.browser.link import BrowserFault
 from palinurus.tools.browser.process import BrowserFolders, build_command, make_browser_sandbox, start_browser
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
 from palinurus.tools.sandbox.probe import detect_support
-from tools.browser.kit import BrowserKit, count_processes, read, until_gone
+from support import find_programs
+from tools.browser.kit import BrowserKit, read, until_gone
 from tools.browser.player import CHROMIUM, needs_chromium
 from tools.browser.site import TaskSite
 from tools.web.kit import Canary
@@ -99,12 +101,12 @@ async def test_an_idle_browser_goes_and_comes_back_with_its_cookies(tmp_path: Pa
         assert "secret-value" not in told.text
     finally:
         await kit.offer.close()
-    assert count_processes(str(kit.home)) == 0
+    assert not find_programs(str(kit.home))
 
 
 @needs_chromium
 async def test_stop_ends_it_and_the_next_call_starts_it_again(kit: BrowserKit, site: TaskSite) -> None:
-    assert read(await kit.do("start"))["running"] and count_processes(str(kit.home)) > 1
+    assert read(await kit.do("start"))["running"] and len(find_programs(str(kit.home))) > 1
     assert read(await kit.do("stop"))["stopped"]
     await until_gone(str(kit.home))
     assert not read(await kit.do("stop"))["stopped"]
@@ -114,12 +116,9 @@ async def test_stop_ends_it_and_the_next_call_starts_it_again(kit: BrowserKit, s
 @needs_chromium
 async def test_a_browser_that_was_killed_is_told_and_started_again(kit: BrowserKit, site: TaskSite) -> None:
     await kit.do("open", targetUrl=site.url("/table"))
-    for name in os.listdir("/proc"):
-        try:
-            if str(kit.home).encode() in Path(f"/proc/{name}/cmdline").read_bytes():
-                os.kill(int(name), signal.SIGKILL)
-        except (OSError, ValueError):
-            continue
+    for pid in find_programs(str(kit.home)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     await until_gone(str(kit.home))
     gone = await kit.do("snapshot")
     assert gone.isError and ("no tab is open" in gone.text or "browser ended" in gone.text)
@@ -144,7 +143,7 @@ asyncio.run(main())
     )  # as a gateway has it
     assert gateway.stdout is not None
     assert await asyncio.to_thread(gateway.stdout.readline) == b"up\n"
-    assert count_processes(f"{tmp_path}/b/profile") > 3
+    assert len(find_programs(f"{tmp_path}/b/profile")) > 3
     gateway.kill()
     gateway.wait()
     gateway.stdout.close()
@@ -199,7 +198,7 @@ async def test_a_window_on_a_screen_that_asks_for_its_cookie(tmp_path: Path, mon
             await start_browser(CHROMIUM, BrowserFolders(str(tmp_path / "b")), BrowserSettings(headless=False))
         monkeypatch.setenv("XAUTHORITY", str(cookie))
         made = await start_browser(CHROMIUM, BrowserFolders(str(tmp_path / "b")), BrowserSettings(headless=False))
-        assert count_processes(f"{tmp_path}/b/profile") > 1
+        assert len(find_programs(f"{tmp_path}/b/profile")) > 1
         await made.end()
         await until_gone(f"{tmp_path}/b/profile")
     finally:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from palinurus.core.types.sandbox import ProcessLimits
-from palinurus.tools.commands.descendants import list_processes
 from palinurus.tools.sandbox.keeper import list_family
+from support import find_programs
 
 DAEMON = "(setsid env -i /bin/sh -c '(while :; do date +%N > beat; sleep 0.05; done) >/dev/null 2>&1 &' &)"
 
@@ -25,18 +25,6 @@ def wait_for(found: Any, seconds: float = 60.0) -> Any:
         assert time.monotonic() < until, "waited in vain"
         time.sleep(0.02)
     return value
-
-
-def find_runners(word: str) -> list[int]:
-    """Processes with this word in their command line."""
-    found = []
-    for pid in list_processes():
-        try:
-            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-        except OSError:
-            continue
-    return found
 
 
 def test_a_daemon_without_marks_ends_with_its_command(room: Any) -> None:
@@ -68,14 +56,16 @@ def test_a_fork_bomb_stays_small_and_the_next_command_runs(room_of: Any) -> None
     assert not told or told[0] < 400  # the reserved numbers and ours; or not even `ls` could be started
 
 
-HOPPER = "import os, time\nend = time.monotonic() + 60\nwhile time.monotonic() < end:\n  if os.fork(): os._exit(0)"
+HOPPER = "import os, time\nend = time.monotonic() + 60 #{}\nwhile time.monotonic() < end:\n  if os.fork(): os._exit(0)"
 
 
 def test_who_forks_faster_than_one_can_look_is_ended_too(room_of: Any) -> None:
     """Without a process namespace: each is gone when its number has been read, and its child is elsewhere."""
     room = room_of("landlock")
-    result = room.run(f"for n in 1 2 3 4; do {sys.executable} -I -S -c '{HOPPER}' & done; sleep 1; echo over")
-    assert result.out == "over\n" and not find_runners("end = time.monotonic() + 60")
+    token = time.monotonic_ns()
+    hopper = f"{sys.executable} -I -S -c '{HOPPER.format(token)}'"
+    result = room.run(f"for n in 1 2 3 4; do {hopper} & done; sleep 1; echo over")
+    assert result.out == "over\n" and not find_programs(str(token))
     assert room.run("echo next").out == "next\n"
 
 
@@ -102,11 +92,12 @@ for _ in range(100):
 def test_one_signal_reaches_all_of_a_bomb_also_those_born_meanwhile() -> None:
     """As root nothing but a control group limits processes without a namespace of their own, and whoever ends a bomb
     one by one ends it never. Small here: six that are never the same for long; who is asked for by number is gone."""
-    code = KEEPING.format(path=sys.path, hopper=HOPPER)
+    token = time.monotonic_ns()
+    code = KEEPING.format(path=sys.path, hopper=HOPPER.format(token))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     states = done.stdout.split()
     assert len(states) >= 6 and set(states) == {"T"}, done  # a parent may have been stopped beside its child
-    wait_for(lambda: not find_runners("end = time.monotonic() + 60"))
+    wait_for(lambda: not find_programs(str(token)))
 
 
 GATEWAY = """
@@ -140,8 +131,8 @@ def test_a_killed_gateway_leaves_nothing(room_of: Any, kind: str, tmp_path: Path
     assert process.stdout.readline() == b"started\n"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    wait_for(lambda: not find_runners(f"sleep\0{token}"))
-    wait_for(lambda: not find_runners(str(work)))
+    wait_for(lambda: not find_programs(f"sleep\0{token}"))
+    wait_for(lambda: not find_programs(str(work)))
 
 
 def test_the_family_is_found_by_descent() -> None:
