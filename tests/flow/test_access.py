@@ -134,7 +134,8 @@ async def test_who_is_put_out_has_nothing_running_any_more(tmp_path: Path) -> No
         await app.admission.pairing.revoke(f"fake:{STRANGER}")
         assert (await app.wait(people[0])).outcome == "aborted"
         assert (await app.wait(waiting)).outcome in ("aborted", "refused")
-        gates[1].open()
+        for gate in gates:  # either may be the other one's
+            gate.open()
         assert (await app.wait(people[1])).note in ("one", "two")
         assert app.admission.guests._of == {}
 
