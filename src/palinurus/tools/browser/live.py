@@ -30,10 +30,7 @@ _EVERY: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Page.setLifecycleEventsEnabled", {"enabled": True}),
     ("Page.setInterceptFileChooserDialog", {"enabled": True}),
     ("Fetch.enable", _DOCUMENTS),
-    (
-        "Target.setAutoAttach",
-        {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True, "filter": _FRAMES},
-    ),
+    ("Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True, "filter": _FRAMES}),
 )
 
 

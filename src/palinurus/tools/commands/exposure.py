@@ -21,6 +21,7 @@ from palinurus.tools.commands.child import MARK_VARIABLE
 from palinurus.tools.commands.running import RunningCommand
 
 MAX_TREE = 20_000  # files that are compared
+LOOKS = 20  # for who was forked while the others were stopped
 _SHOWN = 6  # links that a card names
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 # Programs that take their orders from files of the folder they run in, and which those are.
@@ -94,9 +95,13 @@ def hold_still(running: Iterable[RunningCommand], roots: tuple[str, ...]) -> Ite
     """Stop what can write in these folders, and let it go on afterwards."""
     able = [one for one in running if one.running and any(_real(path) in roots for path in one.job.spec.cell.write)]
     marks = tuple(f"{MARK_VARIABLE}={one.job.spec.mark}" for one in able)
-    # by their keepers, too: an environment can be emptied
-    held = descendants.find_strays(marks, frozenset(one.child.pid for one in able)) if able else set()
-    descendants.signal_each(held, signal.SIGSTOP)
+    # by their keepers, too: an environment can be emptied. Who has none yet has 0, which is everybody's
+    keepers, held = frozenset(one.child.pid for one in able) - {0}, set[descendants.SystemProcess]()
+    for _ in range(LOOKS if able else 0):
+        if not (more := descendants.find_strays(marks, keepers) - held):
+            break
+        descendants.signal_each(more, signal.SIGSTOP)
+        held |= more
     try:
         yield
     finally:

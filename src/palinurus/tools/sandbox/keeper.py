@@ -65,6 +65,7 @@ def keep_command(channel: socket.socket, cell: KeeperPlan, setup: KeeperSetup) -
     try:
         for number in _QUIET:
             signal.signal(number, _ignore)  # not SIG_IGN, which the command would inherit
+        tell_gateway(channel, PID, int(os.readlink("/proc/self")))  # as it is outside: /proc is not ours yet
         _enter(cell, setup)
         if cell.wrapper:
             _wrap(channel, cell)
@@ -273,11 +274,8 @@ class CommandKeeper:
         left = 0
         for _ in range(_TRIES):
             try:
-                while True:
-                    pid, status = os.waitpid(-1, os.WNOHANG)
-                    if not pid:
-                        break
-                    left += os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+                while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                    left += os.WIFSIGNALED(ended[1]) and os.WTERMSIG(ended[1]) == signal.SIGKILL
             except ChildProcessError:
                 return left, True  # orphans come to us: without a child there is nobody
             self._signal_all(signal.SIGKILL)

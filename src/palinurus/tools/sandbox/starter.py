@@ -60,4 +60,3 @@ def _fork(channel: socket.socket, requests: socket.socket, cell: KeeperPlan, set
     if not made:
         requests.close()
         keeper.keep_command(channel, cell, setup)
-    keeper.tell_gateway(channel, keeper.PID, made)

@@ -55,10 +55,7 @@ _ARM = {
     "sched_setscheduler": 119, "sched_setparam": 118, "ioprio_set": 30, "move_pages": 239, "migrate_pages": 238,
     "setpriority": 140, "mq_open": 180, **_NEW,
 }  # fmt: skip
-_MACHINES = {
-    "x86_64": KernelMachine(0xC000003E, 126, 317, _X86),
-    "aarch64": KernelMachine(0xC00000B7, 91, 277, _ARM),
-}
+_MACHINES = {"x86_64": KernelMachine(0xC000003E, 126, 317, _X86), "aarch64": KernelMachine(0xC00000B7, 91, 277, _ARM)}
 
 
 def detect_machine() -> KernelMachine | None:
