@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,81 @@ async def test_what_was_written_while_the_gateway_was_away_outlives_a_reload(pag
         assert len(await texts(page, ".bubble")) == 2
     asked = [m.text for m in model.requests[-1].messages if "gone" in m.text and "answer to" not in m.text]
     assert len(asked) == 1 and len(model.requests) == 2
+
+
+async def test_who_closes_the_window_with_enter_has_written_it(page: Any, tmp_path: Path) -> None:
+    """The browser's database takes a moment; words are kept before it has them, and go nowhere without their files."""
+    model = ScriptedModel([lambda request: say(f"answer to {request.messages[-1].text}")], repeat=True)
+    async with served(tmp_path / "h", model) as site:
+        port = site.gateway.port
+        await page.goto(site.url)
+        await write(page, "before")
+        await page.wait_for_selector(".md >> text=answer to before")
+    await page.wait_for_selector(".line")
+    await page.evaluate("() => { IDBObjectStore.prototype.put = function () { return this.get('nothing'); }; }")
+    await write(page, "words alone")
+    await page.set_input_files(".attach input", [{"name": "a.txt", "mimeType": "text/plain", "buffer": b"kept"}])
+    await page.wait_for_selector(".files li")
+    await write(page, "words with a file")
+    await page.goto("about:blank")
+    async with served(tmp_path / "h", model, port) as site:
+        await page.goto(site.url)
+        await page.locator(".md", has_text="answer to words alone").wait_for()
+        assert await page.input_value("pal-composer textarea") == "words with a file"
+        assert await texts(page, ".bubble") == ["before", "words alone"]
+        assert await page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('outgoing'))") == []
+
+
+async def test_what_is_open_in_the_page_outlives_attempts_to_connect(page: Any, visit: Visit) -> None:
+    """Opened while the gateway is away, the page was drawn anew with every attempt: focus and open menus were gone."""
+    await visit(ScriptedModel([say("fine")], repeat=True))
+    refused: list[Any] = []
+
+    async def refuse(socket: Any) -> None:
+        refused.append(socket)
+        if len(refused) > 2:
+            socket.connect_to_server()
+        else:
+            await socket.close()
+
+    await page.route_web_socket("**", refuse)
+    await page.reload()
+    await page.wait_for_selector("pal-composer textarea")
+    await page.evaluate("window.composer = document.querySelector('pal-composer')")
+    while not await page.evaluate("palinurus.link === 'open'"):
+        await asyncio.sleep(0.01)
+    assert len(refused) == 3
+    assert await page.evaluate("window.composer === document.querySelector('pal-composer')")
+
+
+async def test_a_list_of_what_waits_that_is_older_than_the_lines_shows_nothing_twice(page: Any, visit: Visit) -> None:
+    """It is read while a run takes a message in: the answer may come after the line it speaks of."""
+    gate = StreamGate()
+    await visit(ScriptedModel([hold_at(say("first second"), gate, 1), say("answer 2")], repeat=True))
+    await write(page, "one")
+    await page.wait_for_selector(".md.streaming")
+    await page.fill("pal-composer textarea", "two")
+    await page.press("pal-composer textarea", "Alt+Enter")
+    await page.wait_for_selector(".wait >> text=After this reply")
+    asked = "{ sessionKey: decodeURIComponent(location.pathname.split('/').pop()) }"
+    old = await page.evaluate(f"async () => (await palinurus.request('chat.history', {asked})).queued")
+    assert [one["text"] for one in old] == ["two"]
+    gate.open()
+    await page.wait_for_selector(".md >> text=answer 2")
+    await page.wait_for_selector(".wait", state="detached")
+    stale = """(old) => {
+        const ask = palinurus.request.bind(palinurus);
+        palinurus.request = async (method, ...rest) => {
+            const answer = await ask(method, ...rest);
+            if (method === "chat.history") { answer.queued = old; window.told = true; }
+            return answer;
+        };
+        palinurus.link = "waiting";
+        palinurus.hurry();
+    }"""
+    await page.evaluate("() => (palinurus.resume = null)")  # so that all is read again
+    await page.evaluate(stale, old)
+    while not await page.evaluate("window.told && palinurus.link === 'open'"):
+        await asyncio.sleep(0.01)
+    await page.wait_for_selector(".row.assistant .bar")
+    assert await texts(page, ".bubble") == ["one", "two"]

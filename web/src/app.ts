@@ -89,7 +89,7 @@ class App extends Part {
       const why = navigator.onLine ? tr`The gateway cannot be reached.` : tr`You are offline.`;
       return html`<div class="line" role="status">${why} <span>${seconds ? tr`Trying again in ${seconds} s` : tr`Trying again…`}</span> <button type="button" class="ghost small" @click=${() => client.hurry()}>${tr`Try now`}</button><span>${tr`What you write is kept and sent later.`}</span></div>`;
     }
-    return client.link === "connecting" && client.hello ? html`<div class="line" role="status">${tr`Reconnecting…`}</div>` : nothing;
+    return client.link === "connecting" ? html`<div class="line" role="status">${tr`Reconnecting…`}</div>` : nothing;
   }
 
   updated(): void {
@@ -105,7 +105,7 @@ class App extends Part {
   render(): unknown {
     const client = store.client;
     if (client.link === "refused") return html`<pal-login></pal-login>`;
-    if (!client.hello && client.link === "connecting") return html`<div class="splash" role="status"><img src="${BASE}/favicon.svg" alt=""><p>${tr`Connecting…`}</p></div>`;
+    if (!client.hello && !client.tries && client.link === "connecting") return html`<div class="splash" role="status"><img src="${BASE}/favicon.svg" alt=""><p>${tr`Connecting…`}</p></div>`;
     return html`<a class="skip" href="#main" @click=${(e: Event) => { e.preventDefault(); (document.querySelector("pal-composer textarea, main") as HTMLElement | null)?.focus(); }}>${tr`Skip to the conversation`}</a>
       <div class="frame"><pal-sidebar></pal-sidebar><div class="scrim" @click=${() => document.body.classList.remove("side-open")}></div>
         <div class="content">${this.line()}${this.page()}</div></div>

@@ -51,7 +51,7 @@ export class Client {
 
   private socket: WebSocket | null = null;
   private waiting = new Map<string, Waiting>();
-  private tries = 0;
+  tries = 0; // how often the line was lost since it last stood
   private timer = 0;
   private heard = 0;
   private resume: { epoch: string; pos: number; connId: string } | null = null;

@@ -17,9 +17,10 @@ async function shelf<T>(mode: IDBTransactionMode, act: (store: IDBObjectStore) =
   const db = await open();
   try {
     return await new Promise<T>((done, fail) => {
-      const asked = act(db.transaction(SHELF, mode).objectStore(SHELF));
-      asked.onsuccess = () => done(asked.result);
-      asked.onerror = () => fail(asked.error);
+      const work = db.transaction(SHELF, mode);
+      const asked = act(work.objectStore(SHELF));
+      work.oncomplete = () => done(asked.result); // and not before: who leaves ends what is under way
+      work.onabort = () => fail(work.error);
     });
   } finally {
     db.close();
@@ -52,6 +53,18 @@ export async function drop(name: string): Promise<void> {
     // it was in memory only
   }
 }
+
+/** Keep words at once: IndexedDB takes a moment, and who closes the window in it has written them. */
+export function jot(name: string, value: unknown): void {
+  try {
+    localStorage.setItem(name, JSON.stringify(value));
+  } catch {
+    // full or closed to us: what IndexedDB keeps has to do
+  }
+}
+
+/** What was jotted down under names with this beginning. */
+export const jotted = <T>(prefix: string): T[] => Object.keys(localStorage).filter((name) => name.startsWith(prefix)).map((name) => JSON.parse(localStorage.getItem(name)!));
 
 /** All that is kept under names with this beginning. */
 export async function list<T>(prefix: string): Promise<T[]> {

@@ -1,7 +1,7 @@
 // What the page knows: the connection, the sessions, the open conversation, questions that wait. Views read it.
 import { Client, Refusal, type Payload } from "./client";
 import { data, picture, type Attachment } from "./attached";
-import { drop, list, put } from "./kept";
+import { drop, jot, jotted, list, put } from "./kept";
 import { BASE } from "./place";
 import { uuid } from "./text";
 import { Transcript } from "./transcript";
@@ -37,9 +37,11 @@ interface Outgoing {
   more: Payload;
   at: number;
   failed?: boolean; // the gateway would not take it
+  bare?: boolean; // it had files, which are not here
 }
 
 const OUTGOING = "outgoing:";
+const SLOW = 2_000; // ms: a browser that has not kept a file by then is not waited for
 const PAGE = 200; // messages of one look back
 const kept = (name: string): any => {
   try {
@@ -92,6 +94,7 @@ export class Store {
   private listeners = new Set<() => void>();
   private overhearers = new Set<(event: string, payload: Payload) => void>();
   private queued = false;
+  private keeping = Promise.resolve(); // the file of a message before
   private rewound = false; // what stands beside the newest message is known at the end of its run
   private lists = 0;
   private loads = 0;
@@ -433,14 +436,24 @@ export class Store {
   async send(text: string, files: Attachment[] = [], more: Payload = {}): Promise<void> {
     const out: Outgoing = { run: uuid(), key: this.key, text, files, more, at: Date.now() };
     this.outgoing.set(out.run, out);
+    jot(OUTGOING + out.run, { ...out, files: [], bare: files.length > 0 });
+    const whole = put(OUTGOING + out.run, out);
+    if (files.length) this.keeping = Promise.race([whole, new Promise<void>((done) => setTimeout(done, SLOW))]); // what is shown is kept
+    await this.keeping; // in their order
     this.show(out);
-    void put(OUTGOING + out.run, out);
     await this.deliver(out);
   }
 
   /** What was written before this page was opened and is not with the gateway yet. */
   async restore(): Promise<void> {
-    for (const out of (await list<Outgoing>(OUTGOING)).sort((a, b) => a.at - b.at)) {
+    const whole = await list<Outgoing>(OUTGOING);
+    const jots = jotted<Outgoing>(OUTGOING).filter((one) => !whole.some((out) => out.run === one.run));
+    for (const { run, key, text } of jots.filter((one) => one.bare)) { // nothing is sent without its files
+      this.drafts[key] ??= text;
+      localStorage.setItem("drafts", JSON.stringify(this.drafts));
+      this.forget(run);
+    }
+    for (const out of [...whole, ...jots.filter((one) => !one.bare)].sort((a, b) => a.at - b.at)) {
       this.outgoing.set(out.run, out);
       this.show(out);
       if (!out.failed) void this.deliver(out);
@@ -473,6 +486,7 @@ export class Store {
 
   private forget(run: string): void {
     this.outgoing.delete(run);
+    localStorage.removeItem(OUTGOING + run);
     void drop(OUTGOING + run);
   }
 

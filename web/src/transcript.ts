@@ -71,6 +71,7 @@ export class Transcript {
   live: Live | null = null;
   private pending: Pending[] = [];
   private known = new Set<string>();
+  private taken = new Set<string>(); // runs and inbox items that are lines: a list of what waits may be older than they are
   private tools = new Map<string, Tool>();
   private shown: Item[] | null = null;
   private notes = 0;
@@ -142,6 +143,7 @@ export class Transcript {
   wait(queued: Payload[]): void {
     this.touch();
     for (const one of queued) {
+      if (this.taken.has(one.runId) || this.taken.has(one.item)) continue;
       const known = this.pending.find((p) => p.run === one.runId);
       if (known) known.item = { ...known.item, after: one.after, item: one.item };
       else this.pending.push({ run: one.runId, said: one.text.trim(), item: { id: `sent:${one.runId}`, kind: "user", blocks: [], text: one.text, images: [], at: one.at, wait: "waiting", after: one.after, item: one.item, carries: one.files, bound: one.images > 0 } });
@@ -193,9 +195,12 @@ export class Transcript {
     const shown = message.spoken && !hints(text) ? message.spoken : text;
     this.items.push({ ...(base as Item), kind: "user", blocks: [], text: shown, images: pictures(message.content), versions: message.versions, source: message.source });
     if (message.failed) this.items.push({ id: `failed:${base.id}`, kind: "note", blocks: [], text: message.failed, images: [], at: base.at, tone: "error" });
+    if (message.item) this.taken.add(message.item);
     const same = (p: Pending) => text.includes(p.said) && p.item.wait !== "failed";
-    const at = this.pending.findIndex(same);
-    if (at >= 0) this.pending.splice(at, 1);
+    const own = this.pending.find((p) => p.item.item && p.item.item === message.item) ?? this.pending.find(same);
+    if (!own) return;
+    this.taken.add(own.run);
+    this.pending = this.pending.filter((p) => p !== own);
   }
 
   private assistant(message: Payload, base: Payload): void {
