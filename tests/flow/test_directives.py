@@ -58,6 +58,18 @@ async def test_a_strangers_directives_are_plain_text(tmp_path: Path) -> None:
     assert [r.messages[-1].text for r in model.requests] == ["/think high", "hello /verbose on"]
 
 
+@pytest.mark.seed(18)
+async def test_a_level_typed_with_a_message_that_the_model_has_not_is_refused_with_its_options(tmp_path: Path) -> None:
+    model, channel = ScriptedModel([say("ok")]), FakeChannel()
+    async with running(tmp_path / "h", model, channel) as app:
+        said = await tell(app, "look again /think xhigh")
+        assert 'level "xhigh" is not supported for fake/m. Use one of: off, minimal, low, medium, high.' in said
+        assert not model.requests
+        assert await tell(app, "look again /think high") == "ok"
+        await until(lambda: len(channel.seen) == 2)
+    assert channel.texts == [f"⚠️ No answer: {said}", "ok"]
+
+
 @pytest.mark.seed(102)
 async def test_verbose_switched_in_the_middle_of_a_run_acts_on_the_tools_that_follow(tmp_path: Path) -> None:
     gate = StreamGate()

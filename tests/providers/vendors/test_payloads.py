@@ -268,7 +268,7 @@ OTHERS = [
     *rows("minimax/MiniMax-M2.7", {"off": DISABLED}, 42),
     *rows("minimax/MiniMax-M2.7", {"low": enabled(2048)}),
     *rows("minimax/MiniMax-M3", {"adaptive low": {"thinking": {"type": "adaptive"}}}, 43),
-    *rows("minimax/MiniMax-M3", {"off": DISABLED}),
+    *rows("minimax/MiniMax-M3", {"off": {}}, 43),
     *rows("zai/glm-5", {"off": DISABLED, "low high": {}}, 44),
     *rows(
         "zai/glm-5.2",

@@ -118,18 +118,22 @@ def read_sampling(options: TurnOptions) -> dict[str, Any]:
 
 
 def check_options(
-    model: ModelSpec | ModelFailure, options: TurnOptions, catalog: Catalog, *, strict: bool
+    model: ModelSpec | ModelFailure, inbound: Inbound, inline: InlineDirectives, catalog: Catalog
 ) -> ModelSpec | ModelFailure:
-    """The model, or what the message asks of it that it has not: a way to be told, a level it insists on."""
+    """The model, or what the message asks of it that it has not: a way to be told, a level that a person typed or a
+    client insists on. One that stands in a configured prompt is fitted."""
     if isinstance(model, ModelFailure):
         return model
+    options = inbound.options
     missing = list_missing_controls(model, read_sampling(options))
     if missing:
         return ModelFailure("config", f"{model.ref} cannot be asked for {', '.join(missing)}", 400)
-    if not (options.strict and strict):
+    typed = "" if inbound.system else inline.thinking
+    insisted = typed or (options.thinking if options.strict and not inline.thinking else "")
+    if not insisted:
         return model
     offered = find_thinking_profile(model, catalog.vendor(model.ref.provider))
-    why = check_level(options.thinking, model, offered)[1]
+    why = check_level(insisted, model, offered)[1]
     return ModelFailure("config", why) if why else model
 
 

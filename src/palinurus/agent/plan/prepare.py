@@ -363,7 +363,7 @@ class RunPreparer:
         catalog, agent, asked = self._parts.catalog, self._bases[key.agent].agent, apply_options(inbound, inline)
         hooked = await self._wanted(inbound, key)  # the one a plugin asks for
         model = find_asked_model(catalog, agent, asked.model or hooked, session)
-        model = check_options(model, inbound.options, catalog, strict=not inline.thinking)
+        model = check_options(model, inbound, inline, catalog)
         if isinstance(model, ModelFailure):
             return model
         found = (catalog.find(text, agent) for text in agent.fallbacks)

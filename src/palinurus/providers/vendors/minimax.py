@@ -19,8 +19,8 @@ def shape_minimax_body(body: Body, request: ModelRequest) -> Body:
     given = model.params.get("thinking")
     if isinstance(given, dict) or "thinking" in body:
         shaped = {**body, "thinking": given if isinstance(given, dict) else body["thinking"]}
-    elif is_named(model.ref.model, "minimax-m3"):
-        shaped = {**body, "thinking": {"type": "adaptive" if custom.is_thinking(request) else "disabled"}}
+    elif is_named(model.ref.model, "minimax-m3"):  # told not to think it answers with nothing: off says nothing
+        shaped = {**body, "thinking": {"type": "adaptive"}} if custom.is_thinking(request) else body
     else:
         shaped = {"thinking": {"type": "disabled"}, **claude.shape_claude_body(body, request)}
     fast = request.fast if request.fast is not None else spellings.parse_fast(model.params.get("fastMode")) == "on"
