@@ -9,17 +9,15 @@ import msgspec
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode
-from palinurus.core.levels.thinking import ThinkingRow, make_thinking_row
 from palinurus.core.spoken import read_spoken
 from palinurus.core.stream.answer import read_answer
 from palinurus.core.text import cut_line
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ToolCall, ToolResult, UserMessage
-from palinurus.core.types.model import ModelSpec
 from palinurus.errors import StateBroken
 from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.services.facts import find_session_model
+from palinurus.services.facts import find_levels, find_session_model
 from palinurus.sessions.entries import CompactionEntry, MessageEntry, TranscriptEntry, to_millis
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.rows import make_session_row
@@ -76,7 +74,7 @@ class SessionReader:
         """With what the model it would use now offers."""
         record = seen.record or SessionRecord(sessionId="")
         model = find_session_model(self._program.catalog, seen.agent, record)
-        shown = make_session_row(record, seen.key, model, self.levels(model))
+        shown = make_session_row(record, seen.key, model, find_levels(self._program, seen.agent, model))
         shown["modelProvider"], shown["model"] = model.ref.provider, model.ref.model
         shown["origin"] = {"provider": record.lastChannel or "webchat", "surface": "webchat", "chatType": "direct"}
         shown["agentRuntime"] = {"id": "palinurus", "source": "implicit"}
@@ -100,12 +98,8 @@ class SessionReader:
             "fastMode": resolve_fast_mode(model, LevelRequest(agent=agent.fast_default)).mode or "off",
             "verboseLevel": agent.verbose_default,
             "reasoningLevel": agent.reasoning_default,
-            **msgspec.to_builtins(self.levels(model)),
+            **msgspec.to_builtins(find_levels(self._program, agent, model)),
         }
-
-    def levels(self, model: ModelSpec) -> ThinkingRow:
-        """Which thinking levels a model has."""
-        return make_thinking_row(model, self._program.catalog.vendor(model.ref.provider))
 
     async def load_all(self, agent: str | None = None) -> list[SessionSnapshot]:
         """All sessions on disk, newest first; those of agents that are gone are left out."""

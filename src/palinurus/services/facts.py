@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from palinurus.agent.plan.levels import ask_level
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.levels import spellings, thinking
 from palinurus.core.levels.resolve import FastMode, LevelRequest, ThinkingDecision, resolve_fast_mode, resolve_thinking
+from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
@@ -50,9 +52,6 @@ def gather_facts(
     agent = program.settings.agents[key.agent]
     model = model or find_session_model(program.catalog, agent, record)
     vendor = program.catalog.vendor(model.ref.provider)
-    asked = LevelRequest(
-        None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), defaults=agent.thinking_shared
-    )
     hurry = LevelRequest(None, record.fastMode, agent.fast_default)
     offered = thinking.find_thinking_profile(model, vendor)
     return SessionFacts(
@@ -62,9 +61,16 @@ def gather_facts(
         model,
         vendor=vendor,
         offered=offered,
-        level=resolve_thinking(model, asked, vendor),
+        level=resolve_thinking(model, ask_level(agent, model, record.thinkingLevel), vendor),
         fast=resolve_fast_mode(model, hurry),
     )
+
+
+def find_levels(program: FactSources, agent: AgentSettings, model: ModelSpec) -> ThinkingRow:
+    """Which thinking levels a model has, and the one it is used with where a session says nothing."""
+    vendor = program.catalog.vendor(model.ref.provider)
+    used = resolve_thinking(model, ask_level(agent, model), vendor).level
+    return msgspec.structs.replace(thinking.make_thinking_row(model, vendor), thinkingDefault=used)
 
 
 def find_session_model(catalog: Catalog, agent: AgentSettings, record: SessionRecord) -> ModelSpec:

@@ -11,10 +11,11 @@ from datetime import datetime
 
 import msgspec
 
+from palinurus.agent.plan.levels import ask_level
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
-from palinurus.core.levels.resolve import LevelRequest, resolve_thinking
+from palinurus.core.levels.resolve import resolve_thinking
 from palinurus.core.status import SessionCard, choose_clock_hours
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.tool import ToolFailure
@@ -59,13 +60,7 @@ class SessionStatusReader:
             return None
         record, agent = seen.record, seen.agent
         model = find_session_model(self._catalog, agent, record)
-        asked = LevelRequest(
-            None,
-            record.thinkingLevel,
-            agent.thinking_default,
-            model.params.get("thinking"),
-            defaults=agent.thinking_shared,
-        )
+        asked = ask_level(agent, model, record.thinkingLevel)
         spent = await self._store.list_usage(0, str(seen.key))
         priced = [entry.cost for entry in spent if entry.cost is not None]
         tz = find_zone(agent.user_timezone)

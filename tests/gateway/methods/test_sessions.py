@@ -84,6 +84,27 @@ async def test_the_picker_and_the_directive_change_the_same_level(tmp_path: Path
         assert "thinkingLevel" not in await here.call("chat.history", sessionKey="main")
 
 
+@pytest.mark.seed(131, 143)
+async def test_the_picker_is_told_the_level_that_runs_inherit(tmp_path: Path) -> None:
+    listed = [{"id": "m", "reasoning": True}, {"id": "own", "reasoning": True}, {"id": "plain", "reasoning": False}]
+    provider = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": listed}
+    shared = {"model": "fake/m", "thinkingDefault": "high", "models": {"fake/own": {"params": {"thinking": "off"}}}}
+    agents = {"defaults": shared, "list": [{"id": "main"}, {"id": "terse", "thinkingDefault": "minimal"}]}
+    model = ScriptedModel(["ok"], repeat=True)
+    async with place(tmp_path / "h", model, models={"providers": {"fake": provider}}, agents=agents) as here:
+        for key, ref, used in (
+            *(("main", None, "high"), ("main", "fake/own", "off"), ("main", "fake/plain", "off")),
+            ("agent:terse:main", None, "minimal"),
+        ):
+            await here.call("sessions.patch", key=key, model=ref)
+            told = await here.call("chat.history", sessionKey=key)
+            await here.say("hi", f"{key}-{ref}", key)
+            assert told["sessionInfo"]["thinkingDefault"] == used == model.requests[-1].level
+            shown = {one["id"]: one["thinkingDefault"] for one in (await here.call("agents.list"))["agents"]}
+            assert shown == {"main": "high", "terse": "minimal"}
+        assert told["defaults"]["thinkingDefault"] == "minimal"
+
+
 async def test_what_was_said_is_found_and_requests_without_a_session_are_not_listed(tmp_path: Path) -> None:
     async with place(tmp_path / "h", ScriptedModel([say("The halcyon nests at sea."), say("ok")])) as here:
         await here.say("tell me of birds", "k1")

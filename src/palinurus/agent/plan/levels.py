@@ -12,6 +12,7 @@ import msgspec
 from palinurus.config.sections.approvals import AgentExecRules
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.levels import spellings
+from palinurus.core.levels.resolve import LevelRequest
 from palinurus.core.levels.thinking import check_level, find_thinking_profile
 from palinurus.core.policy import modes
 from palinurus.core.policy.exec import ASK_LEVELS, SECURITY_LEVELS, list_elevation_blocks
@@ -109,6 +110,12 @@ def apply_options(inbound: Inbound, inline: InlineDirectives) -> InlineDirective
         thinking=inline.thinking or options.thinking,
         fast=inline.fast or options.fast,
     )
+
+
+def ask_level(agent: AgentSettings, model: ModelSpec, session: str | None = None, inline: str = "") -> LevelRequest:
+    """What each layer says of how much this model is to think."""
+    config = agent.thinking_default, model.params.get("thinking")
+    return LevelRequest(inline, session, *config, defaults=agent.thinking_shared)
 
 
 def read_sampling(options: TurnOptions) -> dict[str, Any]:

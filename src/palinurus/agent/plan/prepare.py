@@ -20,6 +20,7 @@ from palinurus.agent.plan.folder import FolderPlace, get_folder, name_paths, pla
 from palinurus.agent.plan.levels import (
     apply_exec_rules,
     apply_options,
+    ask_level,
     check_options,
     find_asked_model,
     name_model_chooser,
@@ -380,18 +381,11 @@ class RunPreparer:
         self, model: ModelSpec, asked: InlineDirectives, session: SessionRecord, agent: AgentSettings
     ) -> ModelCandidate:
         """The level each layer asks for, fitted to what this model offers."""
-        wanted = LevelRequest(
-            asked.thinking,
-            session.thinkingLevel,
-            agent.thinking_default,
-            model.params.get("thinking"),
-            defaults=agent.thinking_shared,
-        )
         hurry = LevelRequest(asked.fast, session.fastMode, agent.fast_default)
         vendor = self._parts.catalog.vendor(model.ref.provider)
         return ModelCandidate(
             model,
-            resolve_thinking(model, wanted, vendor),
+            resolve_thinking(model, ask_level(agent, model, session.thinkingLevel, asked.thinking), vendor),
             resolve_fast_mode(model, hurry),
             list_level_ids(find_thinking_profile(model, vendor)),
         )

@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
+from palinurus.agent.plan.levels import ask_level
 from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import resolve, spellings, thinking
-from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision
+from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
@@ -75,10 +76,7 @@ def describe_thinking(catalog: Catalog, ref: str) -> dict[str, Any]:
 
 def _decided(model: ModelSpec, vendor: Vendor, agent: AgentSettings) -> ThinkingDecision:
     """What a new session of the default agent gets."""
-    asked = LevelRequest(
-        agent=agent.thinking_default, params=model.params.get("thinking"), defaults=agent.thinking_shared
-    )
-    return resolve.resolve_thinking(model, asked, vendor)
+    return resolve.resolve_thinking(model, ask_level(agent, model), vendor)
 
 
 def list_level_payloads(model: ModelSpec, vendor: Vendor, offered: ThinkingProfile) -> list[dict[str, Any]]:

@@ -95,8 +95,10 @@ class ScreenActions(App[None]):
     def action_levels(self) -> None:
         """Choose how much it thinks."""
         row = self.remote.row
-        choices = [PickerChoice("", f"Inherited: {row.get('thinkingDefault') or 'off'}")]
-        choices += [PickerChoice(str(one["id"]), str(one["label"])) for one in self.remote.levels]
+        levels = {str(one["id"]): str(one["label"]) for one in self.remote.levels}
+        usual = str(row.get("thinkingDefault") or "off")
+        choices = [PickerChoice("", f"Inherited: {levels.get(usual, usual)}")]
+        choices += [PickerChoice(*one) for one in levels.items()]
         picker = Picker("Thinking", choices, str(row.get("thinkingLevel") or ""))
         self.pick(picker, lambda value: self.remote.patch(thinkingLevel=value or None))
 

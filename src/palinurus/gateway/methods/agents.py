@@ -21,6 +21,7 @@ from palinurus.gateway.context import MainSessionParams, find_agent, refuse_in_f
 from palinurus.gateway.methods.config import translate_config_errors
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.patterns import compile_late
+from palinurus.services.facts import find_levels
 from palinurus.tools.watches import get_persona_watches
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
 
@@ -216,7 +217,7 @@ async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
                 "identity": {n: v for n, v in agent.identity.items() if isinstance(v, str) and v},
                 "agentRuntime": {"id": "palinurus", "source": "implicit"},
                 "model": {"primary": str(model.ref), "fallbacks": list(agent.fallbacks)},
-                **msgspec.to_builtins(call.context.reader.levels(model)),
+                **msgspec.to_builtins(find_levels(program, agent, model)),
             }
         )
     scope = "global" if settings.session.scope == "global" else "per-sender"

@@ -10,6 +10,7 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NonEmpty
 from palinurus.inbox.commands.table import build_menu
+from palinurus.services.facts import find_levels
 
 
 class CommandListParams(MethodParams, frozen=True):
@@ -80,7 +81,7 @@ async def list_models(call: MethodCall, asked: ModelListParams | None) -> dict[s
             "reasoning": bool(model.reasoning),
             "input": ["text", "image"] if model.vision else ["text"],
             "available": ready[model.ref.provider],
-            **msgspec.to_builtins(call.context.reader.levels(model)),
+            **msgspec.to_builtins(find_levels(program, agent, model)),
         }
         for model in every
         if wanted(model)
