@@ -68,7 +68,7 @@ LINES = {
     "testing": 11_800,
     "tools": 21_860,
     "triggers": 1_840,
-    "workspace": 3_180,
+    "workspace": 3_183,
 }
 
 

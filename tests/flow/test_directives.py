@@ -152,6 +152,16 @@ async def test_the_order_of_reasoning(
     assert bool(shown(channel, "reasoning")) is shows
 
 
+@pytest.mark.seed(107)
+async def test_every_word_that_trace_takes_does_what_it_says(tmp_path: Path) -> None:
+    model, channel = ScriptedModel(["ok"], repeat=True), FakeChannel()
+    async with running(tmp_path / "h", model, channel) as app:
+        app.hooks.trace("agent:main:main", "active-memory", "2 notes recalled")
+        for word, told in (("on", "enabled"), ("off", "disabled"), ("raw", "enabled")):
+            assert await tell(app, f"/trace {word}") == f"Plugin trace {told}."
+            assert ("2 notes recalled" in await tell(app, "/status")) is (told == "enabled")
+
+
 @pytest.mark.seed(109, 111, 112)
 async def test_trace_shows_the_lines_of_plugins_behind_the_answer_and_in_status(tmp_path: Path) -> None:
     model, channel = ScriptedModel([say("one"), say("two"), say("three")]), FakeChannel()

@@ -61,15 +61,23 @@ async def test_the_model_is_told_to_read_the_docs_first_and_to_ask_status_itself
 
 
 @pytest.mark.seed(251, 255)
-async def test_context_shows_what_is_on_disk_and_what_is_sent(tmp_path: Path) -> None:
-    workspace(tmp_path / "h", AGENTS="x" * 20_000, SOUL="short")
+async def test_context_status_and_log_show_what_is_on_disk_and_what_is_sent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "palinurus.workspace")
+    folder = workspace(tmp_path / "h", AGENTS="x" * 20_000, SOUL="short")
     model = ScriptedModel([say("one")])
     async with running(tmp_path / "h", model, FakeChannel()) as app:
         await tell(app, "hi")
         listed, detail = await tell(app, "/context list"), await tell(app, "/context detail")
+        status = await tell(app, "/status")
+        (folder / "AGENTS.md").write_text("x")
+        assert "Files:" not in await tell(app, "/status")
     assert "file AGENTS.md: 20000 characters on disk, " in listed and "(shortened)" in listed
     assert "file SOUL.md: 5 characters" in listed and f"tools: {len(model.requests[0].tools)}," in listed
     assert "exec: " in detail and "exec: " not in listed
+    assert "Files: AGENTS.md 20000 characters on disk, 12000 in the prompt (shortened)" in status.splitlines()
+    assert "AGENTS.md: 20000 characters, 12000 in the prompt (shortened)" in caplog.text and "SOUL" not in caplog.text
     assert "20000" not in model.requests[0].prompt.text
 
 

@@ -7,6 +7,7 @@ is for runs (hooks, the once-only warning, slow looks in a thread); calling the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import sys
@@ -29,6 +30,8 @@ from palinurus.patterns import compile_late
 from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.discovery import SkillScan, is_unchanged, list_skill_roots, scan_skills
 from palinurus.workspace.texts import CAP, FileIdentity, FileText, FileTexts, identify_file
+
+log = logging.getLogger(__name__)
 
 POINT = "agent:bootstrap"
 LOOK = 0.5  # seconds between two looks at the folders of skills
@@ -265,6 +268,8 @@ class PromptSources:
             return kept[1]
         found = map(_raw, given) if hooked is None else given
         made = bootstrap.inject_files(found, agent.bootstrap_chars, agent.bootstrap_total)
+        for file in filter(lambda weight: weight.cut, made.weights):
+            log.info("%s: %s characters, %s in the prompt (%s)", file.path, file.raw, file.injected, file.state)
         _keep(self._injections, slot, (given, made))
         return made
 

@@ -60,7 +60,7 @@ ROWS = [
     (spellings.parse_verbose, "full", "full all everything"),
     (spellings.parse_verbose, "off", "off false no 0"),
     (spellings.parse_trace, "on", "on true yes 1"),
-    (spellings.parse_trace, "raw", "raw unfiltered"),
+    (spellings.parse_trace, "on", "raw unfiltered"),
     (spellings.parse_trace, "off", "off false no 0"),
     (spellings.parse_reasoning, "on", "on true yes 1 show visible enable enabled"),
     (spellings.parse_reasoning, "stream", "stream streaming draft live"),

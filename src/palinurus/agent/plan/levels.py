@@ -80,7 +80,7 @@ def resolve_show(inline: InlineDirectives, record: SessionRecord, base: RunVisib
     return RunVisibility(
         _first(("off", "on", "full"), base.verbose, inline.verbose, record.verboseLevel),
         _first(("off", "on", "stream"), base.reasoning, inline.reasoning, record.reasoningLevel),
-        _first(("off", "on"), "off", inline.trace, record.traceLevel) == "on",
+        _first(("off", "on"), "off", inline.trace, spellings.parse_trace(record.traceLevel)) == "on",
         base.detail,
         answer=base.answer,
         send=record.sendPolicy,

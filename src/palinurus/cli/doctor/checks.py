@@ -295,7 +295,7 @@ def check_prompt_files(case: DoctorCase) -> Iterator[DoctorFinding]:
         if not os.path.isdir(agent.workspace):
             continue
         report = sources.report(agent, SessionKey(agent.id, settings.session.main_key))
-        cut = [file for file in report.files if file.state in ("shortened", "left out", "refused")]
+        cut = [file for file in report.files if file.cut]
         for file in cut:
             what = f"prompt of {agent.id}: {file.name} has {file.raw} characters, {file.injected} are sent"
             yield DoctorFinding("warn", what, "shorten it, or raise agents.defaults.bootstrapMaxChars")

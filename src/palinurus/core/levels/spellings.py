@@ -39,7 +39,7 @@ THINKING_WORDS = _table(
 )
 FAST_WORDS = _table(on="on,true,yes,1,enable,enabled,fast", off="off,false,no,0,disable,disabled,normal", auto="auto")
 VERBOSE_WORDS = _table(on="on,minimal,true,yes,1", full="full,all,everything", off="off,false,no,0")
-TRACE_WORDS = _table(on="on,true,yes,1", raw="raw,unfiltered", off="off,false,no,0")
+TRACE_WORDS = _table(on="on,true,yes,1,raw,unfiltered", off="off,false,no,0")
 REASONING_WORDS = _table(
     on="on,true,yes,1,show,visible,enable,enabled",
     stream="stream,streaming,draft,live",

@@ -54,6 +54,11 @@ class BootstrapWeight(msgspec.Struct, frozen=True):
     state: State
     near: bool = False  # whole, but close to its limit
 
+    @property
+    def cut(self) -> bool:
+        """Does the model not see all of it?"""
+        return self.state in ("shortened", "left out", "refused")
+
 
 class BootstrapInjection(msgspec.Struct, frozen=True):
     """What goes in, and what it weighs."""

@@ -98,7 +98,7 @@ _ROWS: dict[str, tuple[str, Callable[[SessionFacts, Any], Any]]] = {
     "thinking_level": ("thinkingLevel", _thinking),
     "fast_mode": ("fastMode", _fast),
     "verbose_level": ("verboseLevel", _word("verboseLevel", spellings.parse_verbose, "on|off|full")),
-    "trace_level": ("traceLevel", _word("traceLevel", spellings.parse_trace, "on|off|raw")),
+    "trace_level": ("traceLevel", _word("traceLevel", spellings.parse_trace, "on|off")),
     "reasoning_level": ("reasoningLevel", _word("reasoningLevel", spellings.parse_reasoning, "on|off|stream")),
     "response_usage": ("responseUsage", _one_of("responseUsage", "off", "tokens", "full", "on")),
     "elevated_level": ("elevatedLevel", _word("elevatedLevel", spellings.parse_elevated, "on|off|ask|full")),

@@ -245,6 +245,8 @@ def format_status_card(call: CommandCall) -> str:
         f"Session: {call.key} · {record.sessionId if call.stored else 'not begun'} · {state}",
         f"Queue: {queue}",
     ]
+    cut = [f"{f.name} {_weight(msgspec.to_builtins(f))}" for f in _files(call) if f.cut]
+    lines += [f"Files: {'; '.join(cut)}"] if cut else []
     if get_effective_level("trace", now) == "on":
         lines += [f"Trace: {line}" for line in call.program.hooks.list_trace(str(call.key))]
     return "\n".join(lines)

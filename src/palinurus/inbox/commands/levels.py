@@ -91,7 +91,7 @@ PLAIN: dict[str, PlainLevel] = {
         "traceLevel",
         "trace level",
         spellings.parse_trace,
-        {"on": "Plugin trace enabled.", "raw": "Plugin trace set to raw.", "off": "Plugin trace disabled."},
+        {"on": "Plugin trace enabled.", "off": "Plugin trace disabled."},
         "Trace level reset to default.",
         "on, off, default",
     ),
