@@ -313,6 +313,34 @@ async def test_reasoning_off_shows_none_of_it_ever(tmp_path: Path) -> None:
     assert not any("ecret" in text or "hidden" in text for screen in channel.screens for text in screen)
 
 
+@pytest.mark.seed(103)
+@pytest.mark.parametrize("detail", ["explain", "raw"])
+async def test_a_draft_of_progress_shows_the_tools_and_gives_way_to_the_answer(tmp_path: Path, detail: str) -> None:
+    gate, channel = StreamGate(), Watched()
+    calls = call_tools(*[("find", {"pattern": f"d{n}"}) for n in range(8)], ("exec", {"command": "node --check a.js"}))
+    model = ScriptedModel([calls, hold_at(say(LONG), gate, 0)])
+    agents = {"defaults": {"model": "fake/m", "toolProgressDetail": detail}}
+    async with running(tmp_path / "h", model, channel, agents=agents, **streaming(streaming="progress")) as app:
+        await app.submit(from_owner("hello", "e1"))
+        await gate.wait_reached()
+        await until(lambda: "a.js" in "".join(channel.texts))
+        (shown,) = channel.texts
+        gate.open()
+        await until(lambda: channel.texts == [LONG])
+    lines = shown.splitlines()
+    assert lines[:-1] == [f"🔍 Find: d{n}" for n in range(1, 8)]  # the last ones
+    told = "🛠️ Exec: check JS syntax for a.js"
+    assert lines[-1] == (told if detail == "explain" else f"{told}, node --check a.js")
+
+
+async def test_tools_with_bubbles_of_their_own_are_in_no_draft(tmp_path: Path) -> None:
+    channel, model = Watched(), ScriptedModel([call_tools(("ls", {})), say(LONG)])
+    async with running(tmp_path / "h", model, channel, **streaming(streaming="progress")) as app:
+        await app.submit(from_owner("hello /verbose on", "e1"))
+        await until(lambda: LONG in channel.texts)
+    assert [reply.kind for reply in channel.sends] == ["tool", "final"]
+
+
 async def test_tool_lines_and_the_draft_do_not_mix(tmp_path: Path) -> None:
     channel = Watched()
     model = ScriptedModel([call_tools(("ls", {}), text="I will look into the folder right now."), say(LONG)])

@@ -12,7 +12,16 @@ import msgspec
 
 from palinurus.core.stream.answer import MESSAGE_GAP, LiveText
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
-from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
+from palinurus.core.stream.progress import write_tool_line
+from palinurus.core.types.events import (
+    AgentEnd,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    RunEvent,
+    ToolStart,
+)
 from palinurus.core.types.inbound import HeartbeatOptions, Inbound
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
@@ -96,13 +105,15 @@ class HeartbeatSpeaker:
         return (*thoughts, msgspec.structs.replace(finals[-1], text=end.text), *notices)
 
 
-# What a draft shows of a run while it goes: the answer so far, or the reasoning before there is one. Pure.
+# What a draft shows of a run while it goes: the answer so far, or the reasoning before there is one; in mode `progress`
+# the tools that were called. Pure.
 #
 # The text is what people will get: without reasoning, marks and the silence token (`core/stream/live`).
 
-PreviewMode: TypeAlias = Literal["off", "partial", "block"]
+PreviewMode: TypeAlias = Literal["off", "partial", "block", "progress"]
 FIRST = 30  # characters with which a draft begins: nobody is called for one word
 STEP = 800  # characters by which a draft grows at least in mode `block`
+LINES = 8  # tools that mode `progress` shows: the last ones
 LABEL = "Thinking"
 
 
@@ -117,9 +128,14 @@ class DraftPreview:
         self._text = ""
         self._thoughts = ""
         self._given = 0  # characters shown so far
+        self._tools: list[str] = []  # a line each
 
     def feed(self, event: RunEvent) -> bool:
         """True if there is something else to be seen."""
+        if isinstance(event, ToolStart) and self._mode == "progress":
+            line = write_tool_line(event.name, event.args, event.summary, self._show().detail)
+            self._tools = [*self._tools[1 - LINES :], line]
+            return True
         if not isinstance(event, (AgentStart, MessageStart, MessageUpdate, MessageEnd)):
             return False
         if isinstance(event, MessageStart):
@@ -140,7 +156,7 @@ class DraftPreview:
 
     def begin(self) -> None:
         """What was said so far has gone out: the next draft shows what comes after it."""
-        self._said, self._given = [], 0
+        self._said, self._given, self._tools = [], 0, []
 
     def now(self) -> str:
         """The text; "" if there is nothing to be shown (or nothing new)."""
@@ -149,6 +165,8 @@ class DraftPreview:
         text = MESSAGE_GAP.join([*self._said, self._text.strip()]).strip()
         if not text and self._thoughts.strip() and self._show().reasoning == "stream":
             return f"{LABEL}\n{self._thoughts.strip()}"
+        if self._mode == "progress":  # where tools have bubbles of their own they are told once
+            return "\n".join(self._tools) if self._show().verbose == "off" else ""
         least = {"off": None, "partial": 0 if self._given else FIRST, "block": self._given + STEP}[self._mode]
         if least is None or not text or len(text) < least:
             return ""

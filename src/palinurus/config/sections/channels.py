@@ -21,7 +21,7 @@ from palinurus.core.policy.admission import EVERYBODY
 
 DmPolicy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
 GroupPolicy: TypeAlias = Literal["open", "allowlist", "disabled"]
-Streaming: TypeAlias = Literal["off", "partial", "block"]
+Streaming: TypeAlias = Literal["off", "partial", "block", "progress"]
 ReplyTo: TypeAlias = Literal["off", "first", "all"]
 Bots: TypeAlias = Literal["off", "mentions", "on"]
 Visibility: TypeAlias = Literal["all", "allowlist", "allowlist_quote"]
@@ -164,7 +164,7 @@ class AccountSettings(Section, frozen=True):
         botLoopProtection Programs that answer each other.
         dmPolicy Who may write directly: pairing (a code first), allowlist, open or disabled.
         groupPolicy Which groups are heard: allowlist, open or disabled.
-        streaming How an answer is shown while it is being made: off, partial (edited) or block.
+        streaming How an answer is shown while it is made: off, partial (edited), block, progress (the tools called).
         blockStreaming true: answers are sent in blocks there.
         textChunkLimit How long one message is at most; 0: as long as the platform allows.
         chunkMode newline: long answers are cut at paragraphs.
@@ -206,7 +206,7 @@ class AccountSettings(Section, frozen=True):
     group_allow_from: tuple[str, ...] = option((), at=None)
     # by chat, chat:topic:thread, guild:server, or "*" for all others
     groups: dict[str, GroupSettings] = option({}, at=None)
-    streaming: Annotated[Streaming, ToldWord("off", "partial", "block", progress="partial", quiet="partial")] = "off"
+    streaming: Annotated[Streaming, ToldWord("off", "partial", "block", "progress", quiet="partial")] = "off"
     blocks: bool | None = option(None, at="blockStreaming")  # None: not said
     limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
     lines: Size = option(0, "How many lines one message has at most; 0: as many as fit.", "maxLinesPerMessage")
