@@ -447,3 +447,29 @@ async def test_page_up_at_the_top_shows_what_came_before_down_to_the_first_messa
         assert [b.text for b in here.blocks if b.kind == "user"] == ["the very first"]
         words = here.said("words")
         assert len(words) == 141 and words[0] == "Begun." and words[-1].endswith("note 139")
+
+
+async def test_ctrl_z_is_the_shells_and_changes_nothing_in_the_box(tmp_path: Path) -> None:
+    drawn: list[bool] = []
+    async with seat(tmp_path, ScriptedModel([])) as here:
+        await here.pilot.press("a", "b", "ctrl+z")
+        assert here.chat.composer.text == "ab"
+        chat: Any = here.chat
+        chat.refresh = lambda **given: drawn.append(given["repaint"])
+        chat.app_resume_signal.publish(chat)  # after `fg` the terminal shows nothing of ours
+        await here.until(lambda: drawn)
+        assert drawn == [True]
+        del chat.refresh
+
+
+async def test_all_lines_of_what_somebody_said_begin_below_the_first(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([say("ok")]), size=(60, 20)) as here:
+        await here.type("one\n" + "many words " * 8)
+        await here.until(lambda: here.said("words"))
+        rows = here.screen().split("\n")
+        at = next(at for at, row in enumerate(rows) if "› one" in row)
+        assert [row.index(word) for row, word in zip(rows[at : at + 3], ("one", "many", "words"), strict=True)] == [
+            4
+        ] * 3
+        await here.pilot.resize_terminal(40, 20)
+        await here.until(lambda: "    many words many words many words" in here.screen().split("\n"))

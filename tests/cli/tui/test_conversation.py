@@ -139,7 +139,27 @@ def test_commands_notices_failures_and_stops_are_lines_of_ours() -> None:
         ("note", "mind"),
         ("error", "bad\n/retry asks again, /why tells more"),
     ]
-    assert [b.text for b in shown(talk, chat("aborted", run="4"))] == ["stopped"]
+    assert [b.text for b in shown(talk, agent("lifecycle", run="4", phase="start"), chat("aborted", run="4"))] == [
+        "stopped"
+    ]
+
+
+def test_what_was_taken_back_before_it_began_is_no_stopped_run() -> None:
+    talk = ScreenConversation()
+    talk.send("r", "yes", 0)
+    talk.mark("r", "waiting")
+    assert [(b.kind, b.state) for b in shown(talk, chat("aborted"))] == [("user", "failed")]
+    assert shown(talk, chat("aborted", run="of somebody else")) == []
+    heard = shown(talk, ("session.message", {"message": line("u1", "user", "yes, please")}))
+    assert [(b.id, b.text) for b in heard] == [("u1", "yes, please")]
+
+
+def test_a_line_is_the_message_whose_run_it_names() -> None:
+    talk = ScreenConversation()
+    short, long = talk.send("a", "yes", 0), talk.send("b", "yes, please", 0)
+    named = {"role": "user", "content": "yes, please", "__openclaw": {"id": "u1", "runId": "b"}}
+    assert [b.id for b in shown(talk, ("session.message", {"message": named}))] == [long.id]
+    assert [b.id for b in talk.reset({"messages": [named]})] == ["u1", short.id]
 
 
 @given(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=5))

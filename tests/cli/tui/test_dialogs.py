@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import asyncio
 
-from textual.app import App
+from textual.app import App, ComposeResult
+from textual.widgets import Input
 
-from palinurus.cli.tui.dialogs import Picker, PickerChoice, parse_question
+from palinurus.cli.tui.dialogs import Picker, PickerChoice, QuestionCard, parse_question
 
 
 def test_what_is_asked_is_shown_as_text() -> None:
@@ -31,6 +32,23 @@ def test_what_decides_stands_before_the_rest_and_the_reason_is_told_once() -> No
     request = {"title": "pay", "description": "{}", "facts": [fact], "commandAnalysis": lines}
     asked = parse_question({"id": "plugin:1", "request": request})
     assert (asked.facts, asked.body, asked.why) == ((fact,), "{}", "not from you: to")
+
+
+class CardAlone(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Input()
+        yield QuestionCard()
+
+
+async def test_a_card_says_which_keys_it_takes_now() -> None:
+    app = CardAlone()
+    async with app.run_test() as pilot:
+        card, box = app.query_one(QuestionCard), app.query_one(Input)
+        card.ask(parse_question({"id": "1", "request": {"command": "ls"}}))
+        for place, last in ((box, "Tab, then"), (card, "Esc later"), (box, "Tab, then")):
+            app.set_focus(place)
+            await pilot.pause()
+            assert last in str(card.render()).split("\n")[-1]
 
 
 async def test_what_is_found_after_a_picker_was_left_harms_nothing() -> None:

@@ -61,6 +61,7 @@ class ChatScreen(ScreenActions):
         Binding("f2", "panel"),
         Binding("f3", "find", priority=True),
         Binding("ctrl+q", "quit", priority=True),
+        Binding("ctrl+z", "suspend_process", priority=True),
         Binding("pageup", "look(-1)", priority=True),
         Binding("pagedown", "look(1)", priority=True),
     ]
@@ -97,6 +98,7 @@ class ChatScreen(ScreenActions):
     async def on_mount(self) -> None:
         """The box has the keys at once."""
         self.composer.box.focus()
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(repaint=True, layout=True))  # after Ctrl-Z and fg
         self.set_interval(1.0, self._tick)
         self._beat()
         self.call_after_refresh(self._stand)
@@ -181,7 +183,7 @@ class ChatScreen(ScreenActions):
         demo = self.remote.row.get("modelProvider") == "builtin"
         hint = "\nThis is the built-in demo; `pal setup` connects a real model." if demo else ""
         where = f", in {self._folder}" if self._folder else ""
-        return f"Palinurus {__version__}, {self.remote.where}{where}. F1 tells the keys.{hint}"
+        return f"Palinurus {__version__}, {self.remote.where}{where}. F1 lists the keys.{hint}"
 
     @property
     def _folder(self) -> str:

@@ -162,11 +162,20 @@ class BlockWidget(Static):
 
 
 class UserWidget(BlockWidget):
-    """What somebody said."""
+    """What somebody said. All its lines begin below the first."""
+
+    wide = 0  # columns, once it has a place
 
     def draw_block(self, block: ConversationBlock) -> Content:
-        mark = Content.styled(_STATES.get(block.state, ""), "dim")
-        return Content.assemble(Content.styled("› ", "bold"), block.text, mark)
+        said = Content.assemble(block.text, Content.styled(_STATES.get(block.state, ""), "dim"))
+        lines = said.wrap(self.wide) if self.wide > 0 else said.split("\n", allow_blank=True)
+        return Content.assemble(Content.styled("› ", "bold"), Content("\n  ").join(lines))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Other lines for another width."""
+        before, self.wide = self.wide, self.content_size.width - 2
+        if before != self.wide:
+            self.update(self.draw_block(self.block))
 
 
 class FoldableWidget(BlockWidget):

@@ -103,12 +103,12 @@ class ScreenConversation:
         self._thoughts = False
         self._count = 0
         self._open: ConversationBlock | None = None  # the words or thoughts that still grow
-        self._sent: dict[
-            str, ConversationBlock
-        ] = {}  # run id -> what we said whose line of the transcript was not told of yet
+        self._sent: dict[str, ConversationBlock] = {}  # run id -> what we said and have not seen on disk yet
+        self._ours: dict[str, str] = {}  # run id -> the words, of everything we ever said
         self._since: dict[str, int] = {}  # run id -> when
         self._tools: dict[str, tuple[ConversationBlock, int]] = {}  # with when it began
         self._spoke: set[str] = set()  # runs that words were shown of
+        self._begun: set[str] = set()  # runs that were seen to begin; one that ends without was a message that waited
         self._waits = ""  # the note that says why nothing comes yet, while it stands there
         self._known: dict[str, None] = {}
 
@@ -128,7 +128,7 @@ class ScreenConversation:
                 shown[block.id] = block
         flight = answer.get("inFlightRun") or {}
         self.run = str(flight.get("runId") or "")
-        self.stale = bool(self.run)
+        self.stale, self._begun = bool(self.run), {self.run}
         return [*shown.values(), *(block for block in self._sent.values() if block.state in ("sending", "waiting"))]
 
     def look_back(self, answer: Payload) -> list[ConversationBlock]:
@@ -145,9 +145,9 @@ class ScreenConversation:
         if ident in self._known:
             return
         self._known[ident] = None
-        role, content = message.get("role"), message.get("content")
+        role = message.get("role")
         if role == "user":
-            self._found(extract_words(content), int(message.get("timestamp") or 0))
+            self._sent.pop(self._find_sent(message, int(message.get("timestamp") or 0)), None)
             yield _read_user(ident, message)
             if message.get("failed"):
                 yield ConversationBlock(
@@ -180,6 +180,7 @@ class ScreenConversation:
         """A message on its way. What the agent is saying goes on above it."""
         self._since[run] = now
         self._sent[run] = ConversationBlock(f"sent:{run}", "user", strip_controls(text), state="sending")
+        self._ours[run] = self._sent[run].text.strip()
         return self._sent[run]
 
     def mark(self, run: str, state: State) -> list[ConversationBlock]:
@@ -204,12 +205,15 @@ class ScreenConversation:
                 del kept[next(iter(kept))]
         self._since = {run: self._since[run] for run in self._sent}
 
-    def _found(self, text: str, at: int) -> None:
-        """A line of the transcript may be a message of ours: then it is no longer on its way."""
-        for run, block in self._sent.items():
-            if block.text.strip() in text and at >= self._since[run] - SKEW:
-                del self._sent[run]
-                return
+    def _find_sent(self, message: Payload, at: int | None = None) -> str:
+        """The message of ours that a line of the transcript is; "" for none. It names the run that it is a line of: the
+        message's own, or, if that was steered in, the one it joined. A line that is older than a message is another."""
+        text = extract_words(message.get("content"))
+        named = str((message.get("__openclaw") or {}).get("runId") or "")
+        if named in self._ours and self._ours[named] in text:
+            return named if named in self._sent else ""
+        late = (run for run in self._sent if at is None or at >= self._since[run] - SKEW)
+        return next((run for run in late if self._ours[run] in text), "")
 
     # --- events ----------------------------------------------------------------------------------------------
 
@@ -244,16 +248,15 @@ class ScreenConversation:
         self._known[ident] = None
         while len(self._known) > KEPT:
             del self._known[next(iter(self._known))]
-        text = extract_words(message.get("content"))
-        ours = next((run for run, block in self._sent.items() if block.text.strip() in text), "")
-        if ours:
+        if ours := self._find_sent(message):
             yield msgspec.structs.replace(self._sent.pop(ours), state="done")
-        elif text.strip():
+        elif extract_words(message.get("content")).strip():
             yield _read_user(ident, message)
 
     def _lifecycle(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
         if data.get("phase") == "start":
             self.run, self._open, self.stale = run, None, False
+            self._begun.add(run)
             yield from self.mark(run, "done")
         elif self.run == run:
             self.run = ""
@@ -339,7 +342,9 @@ class ScreenConversation:
     def _end(self, payload: Payload) -> Iterable[ConversationBlock]:
         run, message = str(payload.get("runId")), payload.get("message") or {}
         text = extract_words(message.get("content"))
-        yield from self.mark(run, "done")
+        stopped, sent = payload.get("state") == "aborted", self._sent.get(run)
+        waited = stopped and sent is not None and sent.state in ("sending", "waiting")
+        yield from self.mark(run, "failed" if waited else "done")
         if message.get("command"):  # has no line in the transcript
             self._sent.pop(run, None)
             if text:
@@ -354,8 +359,9 @@ class ScreenConversation:
         if payload.get("state") == "error":
             said = str(payload.get("errorMessage") or "The run failed.")
             yield self.note(tell_failure(said, str(payload.get("failureKind") or "")), "error")
-        if payload.get("state") == "aborted":
+        if stopped and run in self._begun:
             yield self.note("stopped")
+        self._begun.discard(run)
         self._forget()
         if self.run == run:
             self.run = ""

@@ -208,12 +208,9 @@ class QuestionCard(Static, can_focus=True):
         self.display = question is not None
         self._draw()
 
-    def on_focus(self) -> None:
-        """The keys are ours now."""
-        self._draw()
-
-    def on_blur(self) -> None:
-        """… and no more."""
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """The keys are ours now, or no more. (When `on_focus` is called, `has_focus` is still what it was.)"""
+        super().watch_has_focus(_has_focus)
         self._draw()
 
     def _draw(self) -> None:

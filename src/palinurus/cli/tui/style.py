@@ -40,24 +40,25 @@ Screen:ansi ComposerBox .text-area--placeholder { text-style: dim; }
 Screen:ansi #log .thought, Screen:ansi #log .note, Screen:ansi #log .told, Screen:ansi #status { text-style: dim; }
 """
 
-KEYS = """Enter          send; while the agent works it is steered into the run
-Ctrl-J         a new line (also Shift-Enter, or \\ at the end of a line)
-Esc            stop the run, close a list; twice: back to an earlier message
-Shift-Tab      the next permission mode: acceptEdits, full, plan, ask, default
-Up, Down       what you said before      Ctrl-R  look for it
-Alt-Up         take back what still waits, to change it
-PgUp, PgDn     look back, and forth again (or the wheel)   F3  find words
-Tab            complete a /command or a @file; else answer the open question
-Ctrl-G         write in $EDITOR (also Ctrl-X Ctrl-E)
-Ctrl-V         paste a picture; a picture dropped on the terminal goes along too
-Ctrl-P         sessions        Ctrl-N  a new one
-Ctrl-L         models          Ctrl-T  thinking level
-Ctrl-O         show all of what tools and thoughts say
-Ctrl-Y         copy the last answer
-F2             what goes on in the background: stop it, see its log
-!line          run a line in your own shell; the agent does not see it
-#note          write a line into the agent's memory
-Ctrl-C, Ctrl-D stop, clear, leave"""
+KEYS = """Enter       send; while the agent works, join the run
+Ctrl-J      new line (also Shift-Enter, \\ at the end)
+Esc         stop the run, close a list; twice: go back
+Shift-Tab   next permission mode (in the bottom line)
+Up, Down    what you said before; Ctrl-R searches it
+Alt-Up      take back a message that still waits
+PgUp, PgDn  scroll (or the wheel); F3 finds words
+Tab         complete a /command or @file; or answer
+Ctrl-G      write in $EDITOR (also Ctrl-X Ctrl-E)
+Ctrl-V      paste a picture (or drop one here)
+Ctrl-P      sessions; Ctrl-N starts a new one
+Ctrl-L      models; Ctrl-T thinking level
+Ctrl-O      show all of tools and thoughts, or fold them
+Ctrl-Y      copy the last answer
+F2          background work: see its output, stop it
+!line       run it in your shell, unseen by the agent
+#note       write a line into the agent's memory
+Ctrl-C      clear the line, stop the run, leave
+Ctrl-D      leave; Ctrl-Z to the shell, fg comes back"""
 
 # Letters of every colour have at least 4.5 times the light of what they stand on, or a part of it (a test counts).
 DARK = Theme(
