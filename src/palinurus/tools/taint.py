@@ -234,7 +234,7 @@ def make_approval_request(ctx: ToolContext, too_long: str, **fields: Any) -> App
         asker="" if sender.owner else f"{sender.name or sender.id or 'somebody'} (not the owner)",
         **fields,
     )
-    if len(card.show_command(made)) > card.MAX_SHOWN:
+    if card.count_shown(made) > card.MAX_SHOWN:
         raise ToolFailure(too_long)
     return made
 
