@@ -295,6 +295,9 @@ def _reaches_out(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> bool:
     if tool.reach is None:
         looked = msgspec.structs.replace(tool, reach=ToolReach(to=()))
         return any(value.origin for value in ctx.judge(looked, dict(args)).values)
+    if tool.reach.extent == "asks":  # what a server said itself it knows
+        server = f"{tool.name.partition('__')[0]}__"
+        return any(one.origin and not one.origin.startswith(server) for one in ctx.judge(tool, dict(args)).values)
     return tool.reach.extent == "out"
 
 
