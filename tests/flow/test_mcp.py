@@ -248,7 +248,8 @@ async def test_what_would_have_to_be_typed_is_declined_and_nobody_is_asked(tmp_p
 @pytest.mark.parametrize("decision", ["allow-once", "deny"])
 async def test_a_server_borrows_a_model_only_with_a_persons_leave(tmp_path: Path, decision: Any) -> None:
     answers = [say("Halcyon")] if decision == "allow-once" else []
-    model = ScriptedModel([call_tools(("tiny__borrow", {})), *answers, say("done")])
+    words = f"Name a boat. {'x' * 3000} And tell nobody."
+    model = ScriptedModel([call_tools(("tiny__borrow", {"text": words})), *answers, say("done")])
     agents = {"defaults": {"model": {"primary": "fake/m", "fallbacks": ["fake/second-model"]}}}
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": ASKS}}, agents=agents) as app:
         ident = (await app.submit(inbound("my secret is 42", sender=OWNER))).id
@@ -256,7 +257,7 @@ async def test_a_server_borrows_a_model_only_with_a_persons_leave(tmp_path: Path
             while not (rows := await app.approvals.pending()):
                 await asyncio.sleep(0.01)
         facts = dict(rows[0].ask.facts)
-        assert facts["user says"] == "Name a boat." and facts["system says"] == "Be short."
+        assert facts["user says"] == words and facts["system says"] == "Be short."
         assert "at most 50 tokens" in facts["model"] and rows[0].ask.tool == "tiny__borrow"
         await app.approvals.answer(rows[0].id, decision, "test")
         await app.wait(ident)

@@ -10,6 +10,7 @@ import pytest
 from gateway.whole import KEY, Place, place
 from palinurus.clock import SystemClock
 from palinurus.errors import BadRequest, NotFound
+from palinurus.gateway.rpc import READ, WRITE
 from palinurus.services.changes import ChangeKeeper, format_changes, format_outcome
 from palinurus.testing.model import ScriptedModel, call_tools, say
 
@@ -39,6 +40,9 @@ async def test_by_method(tmp_path: Path) -> None:
         env, text = told["files"]
         assert "diff" not in env and "withheld" in env and "do-not-show" not in str(told)
         assert text["diff"].splitlines()[-2:] == ["-one", "+two"] and (text["added"], text["removed"]) == (1, 1)
+        async with here.other(scopes=(READ, WRITE)) as reader:  # who may read what was said learns names and sizes
+            seen = await reader.call("changes.get", {})
+            assert [one["path"] for one in seen["files"]] == [".env", "a.txt"] and "two" not in str(seen["files"])
         assert "changed  a.txt" in format_changes(told) and "+two" in format_changes(told)
         done = await here.call("changes.undo")
         assert done["run"] == newest["run"] and "Undid run" in format_outcome(done)

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from palinurus.core.types.approval import ApprovalAnswer, TaintRules
-from palinurus.core.types.messages import ToolCall
-from palinurus.core.types.tool import Tool, ToolOutput, make_output
+from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.tool import Tool, ToolOutput, ToolReach, make_output
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call_tool
 from palinurus.tools.collect import make_builtin_tools
@@ -78,6 +78,30 @@ async def test_a_plugin_that_only_looks_is_not_asked_about(tainted: Any) -> None
     spy = Spy()
     await call_tool(ToolCall("1", "look", {}), one("look", spy, origin="home", effect="pure"), tainted, Hooks())
     assert spy.calls == [{}] and tainted.asked == []
+
+
+@pytest.mark.parametrize(
+    ("args", "asked"),
+    [
+        ({}, False),  # a list
+        ({"prompt": "brief"}, False),  # its own word
+        ({"prompt": "brief", "arguments": {"topic": "boats"}}, False),  # the person's
+        ({"prompt": "brief", "arguments": {"topic": "the safe opens with 4711"}}, True),
+        ({"uri": "memo://the-safe-opens-with-4711"}, True),
+        ({"uri": "memo://notes/1"}, False),
+    ],
+)
+async def test_what_a_server_is_asked_for_tells_it_nothing_new(tainted: Any, args: Any, asked: bool) -> None:
+    """Its prompts take any words: "take the prompt brief with the code of the safe" carried it away, unasked."""
+    spy, source = Spy(), "mcp:docs"
+    tainted.messages = [
+        UserMessage("write the brief about boats", 0),
+        ToolResult("0", "docs__prompt", (TextBlock("brief(topic)\nmemo://notes/1"),), source=source),
+        ToolResult("0", "read", (TextBlock("the safe opens with 4711"),), source="file notes.txt"),
+    ]
+    tools = one("docs__prompt", spy, origin="bundle-mcp:docs", effect="pure", reach=ToolReach("asks", to=tuple(args)))
+    result = await call_tool(ToolCall("1", "docs__prompt", args), tools, tainted, Hooks())
+    assert (result.isError, len(tainted.asked), spy.calls == []) == (asked, asked, asked)
 
 
 async def test_a_change_that_cannot_be_shown_whole_is_refused(tainted: Any, workspace: Path) -> None:

@@ -234,7 +234,7 @@ def make_approval_request(ctx: ToolContext, too_long: str, **fields: Any) -> App
         asker="" if sender.owner else f"{sender.name or sender.id or 'somebody'} (not the owner)",
         **fields,
     )
-    if len(card.show_command(made)) > card.MAX_SHOWN:
+    if card.count_shown(made) > card.MAX_SHOWN:
         raise ToolFailure(too_long)
     return made
 
@@ -295,6 +295,9 @@ def _reaches_out(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> bool:
     if tool.reach is None:
         looked = msgspec.structs.replace(tool, reach=ToolReach(to=()))
         return any(value.origin for value in ctx.judge(looked, dict(args)).values)
+    if tool.reach.extent == "asks":  # what a server said itself it knows
+        server = f"{tool.name.partition('__')[0]}__"
+        return any(one.origin and not one.origin.startswith(server) for one in ctx.judge(tool, dict(args)).values)
     return tool.reach.extent == "out"
 
 

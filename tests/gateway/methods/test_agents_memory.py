@@ -23,3 +23,17 @@ async def test_the_owners_memory_is_for_the_owner(tmp_path: Path) -> None:
     async with place(tmp_path / "h") as here, here.other(scopes=(READ, WRITE)) as reader:
         with pytest.raises(MethodError, match=r"operator\.admin"):
             await reader.call("memory.search", {"query": "Halcyon"})
+
+
+async def test_nor_can_it_be_had_as_a_file_of_the_agent(tmp_path: Path) -> None:
+    async with place(tmp_path / "h") as here, here.other(scopes=(READ, WRITE)) as reader:
+        workspace = Path(here.app.settings.agents["main"].workspace)
+        for name in ("MEMORY.md", "USER.md"):
+            (workspace / name).write_text("The boat is called Halcyon.\n")
+            with pytest.raises(MethodError, match=r"missing scope: operator\.admin"):
+                await reader.call("agents.files.get", {"agentId": "main", "name": name})
+            told = await here.call("agents.files.get", agentId="main", name=name)
+            assert "Halcyon" in told["file"]["content"]
+        (workspace / "SOUL.md").write_text("kind")
+        soul = await reader.call("agents.files.get", {"agentId": "main", "name": "SOUL.md"})
+        assert soul["file"]["content"] == "kind"

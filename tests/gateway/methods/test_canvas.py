@@ -58,6 +58,7 @@ async def test_an_address_opens_one_canvas_until_it_ends_or_is_taken_back(tmp_pa
         (folder / "a.exe").write_text("x")
         (folder.parent / "MEMORY.md").write_text("mine")
         (folder / "up.txt").symlink_to(folder.parent / "MEMORY.md")
+        (folder.parent / "beside.txt").write_text("mine")  # of a type that pages may use
         root, name = here.app.canvas.board.find_root(str(folder.parent))
         await show(here, root=root, folder=name)
         path = (await here.call("canvas.get"))["path"]
@@ -67,6 +68,7 @@ async def test_an_address_opens_one_canvas_until_it_ends_or_is_taken_back(tmp_pa
         status, policy, body = await fetch(here, path, Sec_Fetch_Dest="document")
         assert status == 200 and "<h1>x</h1>" not in body and 'sandbox="allow-scripts allow-forms"' in body
         tries = {"a.css": 200, "a.exe": 404, "up.txt": 404, "../MEMORY.md": 404, "..%2fMEMORY.md": 404, "no.css": 404}
+        tries |= dict.fromkeys(("..%2fbeside.txt", "x/..%2f../..%2fbeside.txt", "%2e%2e/beside.txt"), 404)
         assert {name: (await fetch(here, path + name))[0] for name in tries} == tries
         assert (await fetch(here, path + "a.css", Origin="null"))[0] == 200
         assert (await fetch(here, "/health", Origin="null"))[0] == 403

@@ -54,6 +54,25 @@ async def test_changes_need_admin_and_are_refused_in_the_words_clients_match(tmp
         assert row["fastMode"] is True and "off" in row["thinkingOptions"] and row["thinkingLevel"] == "off"
 
 
+async def test_beginning_a_session_changes_none_that_is_there(tmp_path: Path) -> None:
+    """Who may only write could have set the owner's own conversation to `full`: sessions.create patched it."""
+    async with place(tmp_path / "h", ScriptedModel([say("one")])) as here, here.other(scopes=(READ, WRITE)) as writer:
+        await here.say("first", "k1")
+        tries: list[dict[str, Any]] = [{"key": "main", "permissionMode": "full"}, {"key": "main", "label": "x"}]
+        tries += [{"permissionMode": "full"}, {"fork": True, "parentSessionKey": "main", "permissionMode": "full"}]
+        for asked in tries:
+            with pytest.raises(MethodError, match=r"missing scope: operator\.admin"):
+                await writer.call("sessions.create", asked)
+        row = (await here.call("sessions.list"))["sessions"]
+        assert [(one["key"], one.get("label"), one.get("permissionMode")) for one in row] == [(KEY, None, None)]
+        assert (await writer.call("sessions.create", {"key": "main"}))["key"] == KEY  # as ever: there, or made
+        made = await writer.call("sessions.create", {"label": "mine", "thinkingLevel": "off"})
+        assert made["entry"]["label"] == "mine"
+        assert (await here.call("sessions.create", key="main", permissionMode="ask"))["entry"][
+            "permissionMode"
+        ] == "ask"
+
+
 async def test_a_branch_goes_its_own_way(tmp_path: Path) -> None:
     async with place(tmp_path / "h", ScriptedModel([say("one"), say("two"), say("other")])) as here:
         await here.say("first", "k1")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palinurus.config.sections.mcp import McpServerSettings, McpSettings
-from palinurus.core.types.tool import Tool, make_output
+from palinurus.core.types.tool import Tool, ToolReach, make_output
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.mcp.port import McpConnect, McpRefusal, McpServerFacts
 from palinurus.tools.mcp.servers import McpServers
@@ -135,6 +135,8 @@ async def test_resources_are_read_by_a_tool_where_there_are_some(has: bool) -> N
     made.start()
     await made.ready()
     assert ("s__resource" in table) is has
+    if has:  # the server learns the address: after untrusted content one that nobody gave is asked about
+        assert table["s__resource"].reach == ToolReach("asks", to=("uri",))
     await made.close()
 
 

@@ -71,7 +71,7 @@ def test_one_keeper_never_holds_two_commands(pool: KeeperPool, room_of: Any, kin
 
 
 @pytest.mark.parametrize("kind", ["namespaces", "bubblewrap"])
-@pytest.mark.parametrize("command", ["echo x > /dev/shm/left", "ipcmk -Q", "renice -n 19 -u $(id -u)"])
+@pytest.mark.parametrize("command", ["echo x > /dev/shm/left", "ipcmk -Q"])
 def test_a_keeper_whose_sandbox_is_not_as_new_is_not_used_again(
     pool: KeeperPool, room_of: Any, command: str, kind: str
 ) -> None:
@@ -84,7 +84,9 @@ def test_a_keeper_whose_sandbox_is_not_as_new_is_not_used_again(
 def test_a_command_cannot_change_the_keeper_that_the_next_one_would_inherit_from(room_of: Any, kind: str) -> None:
     room = room_of(kind)
     target = "$PPID" if kind == "landlock" else "1"
-    for line in (f"prlimit --pid {target} --nofile=3", f"renice -n 5 -p {target}", f"taskset -p 1 {target}"):
+    one = (f"prlimit --pid {target} --nofile=3", f"renice -n 5 -p {target}", f"taskset -p 1 {target}")
+    crowd = ("renice -n 19 -u $(id -u)", "renice -n 19 -g $$", "ionice -c 3 -u $(id -u)")  # the gateway's, too
+    for line in (*one, f"chrt -i -p 0 {target}", *crowd):
         code, out = room.run(line)
         assert code and "not permitted" in out, (line, out)
 

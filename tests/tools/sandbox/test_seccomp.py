@@ -98,7 +98,15 @@ CASES = [
     # limits and turns of the processor are no signals, and end a process as well
     (SOME, "prlimit64", (GATEWAY, 7), errno.EPERM),
     (SOME, "prlimit64", (0, 7), 0),
+    (SOME, "prlimit64", (GATEWAY + 9, 7), errno.EPERM),  # nor anybody's else: no time left on a processor ends it
     (SOME, "sched_setaffinity", (GATEWAY,), errno.EPERM),
+    (SOME, "sched_setattr", (GATEWAY,), errno.EPERM),
+    (SOME, "sched_setattr", (0,), 0),
+    (SOME, "setpriority", (0, 0, 5), 0),
+    (SOME, "setpriority", (1, GATEWAY + 9, 5), errno.EPERM),  # a group, which the gateway may be of
+    (SOME, "setpriority", (2, 0, 5), errno.EPERM),  # all that this user runs
+    (SOME, "ioprio_set", (1, 0, 0x6007), 0),
+    (SOME, "ioprio_set", (3, 0, 0x6007), errno.EPERM),
     # in a process namespace nobody else is in sight
     (SandboxSpec("namespaces"), "kill", (-1, 9), 0),
     (SandboxSpec("namespaces"), "kill", (GATEWAY, 9), 0),

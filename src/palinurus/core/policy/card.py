@@ -6,6 +6,8 @@ nothing in a command can end its frame.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -29,6 +31,16 @@ def escape_hidden(text: str) -> str:
     return "\n".join(PREFIX + line for line in written.split("\n"))
 
 
+def write_variables(env: Mapping[str, str]) -> tuple[str, ...]:
+    """What a command's variables are, as they are asked about: a value can be the better part of a command."""
+    return tuple(f"{name}={shlex.quote(value)}" for name, value in sorted(env.items()))
+
+
+def count_shown(ask: ApprovalRequest) -> int:
+    """Characters of what would run, as it is shown."""
+    return len(show_command(ask)) + sum(len(show_line(one)) for one in ask.env)
+
+
 def show_command(ask: ApprovalRequest) -> str:
     """The command as it is shown: plain text as it is, anything else escaped."""
     if all(c != "\n" and not needs_escape(c) for c in ask.command):
@@ -39,7 +51,7 @@ def show_command(ask: ApprovalRequest) -> str:
 def write_approval_card(ask: ApprovalRequest, ident: str) -> str:
     """What the person reads who has to decide."""
     short = ident[:8]
-    lines = [f"🔒 Approval needed [{short}]: {ask.title}"]
+    lines = [f"🔒 Approval needed [{short}]: {show_line(ask.title)}"]
     lines += list_fact_lines(ask)  # what decides stands first: people read the first lines
     lines += [show_command(ask)] if ask.command else []
     facts = (
@@ -88,6 +100,7 @@ def show_line(text: str) -> str:
 
 def to_request_payload(ask: ApprovalRequest) -> dict[str, Any]:
     """`request` of exec.approval.requested."""
+    variables = [f"with variables: {show_line(', '.join(ask.env))}"] if ask.env else []
     return {
         "command": ask.command or ask.title,
         "commandArgv": list(ask.argv),
@@ -100,13 +113,13 @@ def to_request_payload(ask: ApprovalRequest) -> dict[str, Any]:
             "commandCount": max(1, len(ask.rules)),
             "nestedCommandCount": 0,
             "riskKinds": list(ask.taint),
-            "warningLines": [*list_fact_lines(ask), *(text for text in (ask.why, ask.warning) if text)],
+            "warningLines": [*list_fact_lines(ask), *variables, *(text for text in (ask.why, ask.warning) if text)],
         },
         "allowedDecisions": list(ask.allowed),
         "agentId": ask.agent,
         "resolvedPath": ask.binary,
         "sessionKey": ask.session,
-        "envKeys": list(ask.env),
+        "envKeys": [one.partition("=")[0] for one in ask.env],
     }
 
 

@@ -23,7 +23,7 @@ class ToolReach(msgspec.Struct, frozen=True):
     """What a tool says of itself for the gate (docs/security.md). A tool without one is taken at its worst: it reaches
     out, every argument decides, and its results may hold anybody's words."""
 
-    extent: Literal["mine", "out"] = "out"  # mine: what it tells or changes stays with the owner
+    extent: Literal["mine", "out", "asks"] = "out"  # mine: stays with the owner; asks: whom it asks learns `to`
     to: tuple[str, ...] | None = None  # the arguments that say where it goes or what it is done to; None: all
     own: bool = False  # no outsider can write into its results: they do not taint, and what they name is given
     upto: tuple[str, ...] = ()  # amounts: "always" holds up to the one that was seen

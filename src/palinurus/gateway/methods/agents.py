@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from palinurus.beneath import read_file_beneath, write_file_beneath
 from palinurus.config import rewrite
+from palinurus.core.policy.audience import MEMORY_FILES
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.gateway.context import MainSessionParams, find_agent, refuse_in_fleet, require
 from palinurus.gateway.methods.config import translate_config_errors
@@ -244,8 +245,10 @@ async def list_agent_files(call: MethodCall, asked: AgentFilesParams) -> dict[st
 
 
 async def read_agent_file(call: MethodCall, asked: AgentFileParams) -> dict[str, Any]:
-    """One of them, with its text."""
+    """One of them, with its text. What the owner noted is the owner's alone."""
     agent = find_agent(call, asked.agent_id)
+    if asked.name.lower() in MEMORY_FILES and (refused := call.client.caller.explain_refusal(ADMIN)):
+        raise MethodError(refused)
     entry = _entry(agent.workspace, _known(asked.name))
     if not entry["missing"]:
         entry["content"] = await asyncio.to_thread(read_workspace_text, agent.workspace, asked.name)

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from palinurus.config.rewrite import digest_config
 from palinurus.config.sections import approvals
-from palinurus.core.policy.card import list_fact_lines, to_request_payload
+from palinurus.core.policy.card import list_fact_lines, to_request_payload, write_variables
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.gateway import rpc
 from palinurus.gateway.clients import GatewayClients
@@ -226,7 +226,7 @@ async def request_exec_approval(call: MethodCall, asked: ExecApprovalParams) -> 
         security=asked.security or "",
         ask=asked.ask or "",
         binary=asked.resolved_path or "",
-        env=tuple(sorted(asked.env or ())),
+        env=write_variables(asked.env or {}),
         warning=asked.warning_text or "",
         # What allow-always would store is known only to whoever judged the command.
         allowed=("allow-once", "deny"),

@@ -93,6 +93,12 @@ class SessionCreateParams(MethodParams, frozen=True):
     folder: NonEmpty | None = None  # ours: where it works; the owner's alone to say, and only where they gave leave
 
     @property
+    def chosen(self) -> dict[str, Any]:
+        """What is chosen for the session, as sessions.patch takes it."""
+        names = ("label", "model", "thinking_level", "fast_mode", "permission_mode")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
     def begins(self) -> bool:
         """Does it say something at once?"""
         return bool(self.message or self.task or self.attachments)
@@ -167,6 +173,7 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
     key = here.reader.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
     seen = await here.reader.load(key)
     now = here.program.clock.now()
+    _check_chosen(call, asked, new=seen.record is None)
     await _check_folder(call, seen, asked.folder)
     if seen.record is None:
         record = msgspec.structs.replace(SessionRecord.fresh(key, now, str(uuid.uuid4())), folder=asked.folder)
@@ -192,6 +199,7 @@ async def _fork_whole(call: MethodCall, asked: SessionCreateParams) -> dict[str,
     """A new session with what was said in another so far."""
     if asked.parent_session_key is None:
         raise MethodError("invalid sessions.create params: fork needs parentSessionKey")
+    _check_chosen(call, asked, new=True)
     parent = SessionBranchParams(key=asked.parent_session_key, agent_id=asked.agent_id)
     made = await branch_session(call, parent)
     await _begin(call, made["key"], asked)
@@ -201,13 +209,19 @@ async def _fork_whole(call: MethodCall, asked: SessionCreateParams) -> dict[str,
 
 async def _begin(call: MethodCall, key: str, asked: SessionCreateParams) -> None:
     """What is chosen for a new session, and its first message."""
-    names = ("label", "model", "thinking_level", "fast_mode", "permission_mode")
-    if chosen := {name: value for name in names if (value := getattr(asked, name)) is not None}:
-        await patch_session(call, SessionPatchParams(key=key, **chosen))
+    if asked.chosen:
+        await patch_session(call, SessionPatchParams(key=key, **asked.chosen))
     if asked.begins:
         ident, text = asked.idempotency_key or str(uuid.uuid4()), asked.message or asked.task or ""
         sent = chat.ChatSendParams(session_key=key, message=text, idempotency_key=ident, attachments=asked.attachments)
         await chat.send_chat(call, sent)
+
+
+def _check_chosen(call: MethodCall, asked: SessionCreateParams, *, new: bool) -> None:
+    """Raises MethodError where it would be a patch, which takes more rights: of a session that is there, or of how much
+    a run asks about."""
+    if (asked.permission_mode or (asked.chosen and not new)) and (refused := call.client.caller.explain_refusal(ADMIN)):
+        raise MethodError(refused)
 
 
 async def _check_folder(call: MethodCall, seen: SessionSnapshot, folder: str | None) -> None:

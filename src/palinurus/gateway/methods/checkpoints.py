@@ -121,11 +121,10 @@ async def list_changes(call: MethodCall, asked: ChangesListParams) -> dict[str, 
 
 
 async def get_changes(call: MethodCall, asked: ChangesGetParams) -> dict[str, Any]:
-    """One run's."""
+    """One run's. What stands in the files is the owner's alone: a workspace holds what was never said."""
     keeper = _keep(call)
-    made: dict[str, Any] = await keeper.describe(
-        await keeper.find(asked.run, asked.session_key or ""), diffs=asked.diffs
-    )
+    run = await keeper.find(asked.run, asked.session_key or "")
+    made: dict[str, Any] = await keeper.describe(run, diffs=asked.diffs and call.client.may(ADMIN))
     return made
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.config.sections.gateway import is_loopback
+from palinurus.core.policy.card import write_variables
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.core.types.node import RUN, NodeAnswer, NodeOrder
 from palinurus.errors import BadRequest, NotFound, Unauthorized
@@ -260,7 +261,7 @@ async def _authorize(call: MethodCall, board: NodeBoard, ident: str, params: dic
         argv=tuple(argv),
         cwd=str(params.get("cwd") or ""),
         host="node",
-        env=tuple(sorted(env)) if isinstance(env, dict) else (),
+        env=write_variables({name: str(value) for name, value in env.items()}) if isinstance(env, dict) else (),
         binding={"node": ident, "params": msgspec.json.encode(params, order="sorted").decode()},
         allowed=("allow-once", "deny"),
         asker=call.client.label,

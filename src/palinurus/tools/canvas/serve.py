@@ -51,7 +51,7 @@ async def answer_canvas(state: CanvasState, path: str, base: str) -> CanvasFile 
         return _page(add_bridge(state.html, script))
     inner = f"{inner}index.html" if not inner or inner.endswith("/") else inner
     kind = _TYPES.get(os.path.splitext(inner)[1].lower())
-    if kind is None or not state.root:
+    if kind is None or not state.root or ".." in inner.split("/"):  # the folder's own files, not those beside it
         return None
     try:
         data = await asyncio.to_thread(read_file_beneath, state.root, f"{state.folder}/{inner}", MAX_FILE)

@@ -17,7 +17,7 @@ import msgspec
 
 from palinurus.config.sections import approvals
 from palinurus.core.folders import is_inside
-from palinurus.core.policy import exec, shell
+from palinurus.core.policy import card, exec, shell
 from palinurus.core.policy.command import classify_command
 from palinurus.core.policy.taint import is_from_outside, is_reason_to_ask
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, ApprovalRequest, CommandRule
@@ -106,7 +106,7 @@ async def authorize_command(
         raise ToolFailure("command is empty")
     want = want or ExecPreferences()
     place = _place(ctx, want)
-    case = _case(ctx, command, cwd, place, want=want)
+    case = _case(ctx, command, cwd, place, want=want, plain=not env)
     verdict = exec.decide_exec(case.mode, place, case.matched, odd=case.odd, tainted=_tainted(ctx, case))
     if verdict.action == "refuse":
         raise ToolFailure(f"not run: {verdict.why}. Do not look for a way around it; tell the person.")
@@ -158,7 +158,11 @@ def _place(ctx: ToolContext, want: ExecPreferences) -> exec.ExecPlace:
     return "host"
 
 
-def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want: ExecPreferences) -> _Case:
+def _case(
+    ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, *, want: ExecPreferences, plain: bool
+) -> _Case:
+    """`plain`: the call sets no variables. Rules are about programs and arguments alone, and a variable can make a
+    program do anything."""
     rules = ctx.settings.rules
     host = approvals.read_approvals(rules.file)
     full = place == "host" and rules.elevated == "full" and not rules.gates
@@ -173,7 +177,7 @@ def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want:
         programs = tuple(msgspec.structs.replace(p, exposed=exposure.is_exposed(p.argv, cwd, roots)) for p in programs)
     entries = host.rules(ctx.agent)
     found = exec.match_programs(programs, entries, rules)
-    matched = bool(found) and all(m != "miss" for m in found)
+    matched = plain and bool(found) and all(m != "miss" for m in found)
     used = next(
         (e for p in programs for e in entries if matched and exec.match_programs((p,), (e,), rules) == ("listed",)),
         None,
@@ -278,7 +282,7 @@ def _ask(
 ) -> ApprovalRequest:
     """Raises ToolFailure if the command cannot be shown whole."""
     rules: tuple[CommandRule, ...] = ()
-    if _exact(case) and not case.odd and case.mode.ask != "always":
+    if _exact(case) and not case.odd and not env and case.mode.ask != "always":
         rules = exec.list_storable_rules(case.programs, ctx.settings.rules)
     allowed: tuple[ApprovalDecision, ...] = ("allow-once", "allow-always", "deny") if rules else ("allow-once", "deny")
     outside = case.place == "host"
@@ -301,7 +305,7 @@ def _ask(
         security=case.mode.security,
         ask=case.mode.ask,
         binary=" ".join(p.binary for p in case.programs) if _exact(case) else "",
-        env=tuple(sorted(env)),
+        env=card.write_variables(env),
         binding=binding,
         why=why,
         warning=_warning(case),

@@ -77,7 +77,7 @@ async def put_sampling(
         raise ToolFailure(f"at most {MAX_SAMPLED} characters are passed on to a model")
     model = sampler.choose(request, ctx.agent)
     said = [("system", request.system), *request.messages] if request.system else request.messages
-    facts = [(f"{role} says", clean_label(text, 1500)) for role, text in said]
+    facts = [(f"{role} says", clean_label(text, MAX_SAMPLED)) for role, text in said]
     facts.append(("model", f"{model}, at most {request.max_tokens} tokens; the budget of this session pays"))
     ask = make_approval_request(
         ctx,

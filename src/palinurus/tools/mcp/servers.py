@@ -243,7 +243,8 @@ def _adapt(
         return told if isinstance(told, ToolOutput) else frame_output(ours, told, [], {"server": ours})
 
     about = f"[MCP server {clean_label(ours, 40)}] {about}"
-    return Tool(name, about, {"type": "object", "properties": given}, run, effect="pure", origin=f"{MCP_ORIGIN}:{ours}")
+    reach, schema = ToolReach("asks", to=tuple(given)), {"type": "object", "properties": given}
+    return Tool(name, about, schema, run, effect="pure", origin=f"{MCP_ORIGIN}:{ours}", reach=reach)
 
 
 def _describe_prompt(one: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.config.sections import approvals
-from palinurus.core.policy import exec, networking, shell
+from palinurus.core.policy import card, exec, networking, shell
 from palinurus.core.policy.audience import is_owners_turn
 from palinurus.core.policy.nodes import choose_runner
 from palinurus.core.policy.taint import is_from_outside, is_reason_to_ask
@@ -86,7 +86,7 @@ async def authorize_remote(ctx: ToolContext, args: ExecArguments, node: NodeView
         host="node",
         security=mode.security,
         ask=mode.ask,
-        env=tuple(sorted(args.env)),
+        env=card.write_variables(args.env),
         binding={"node": node.id, "env": repr(sorted(args.env.items()))},
         why=why,
         warning=f"contains {odd}" if odd else "",

@@ -52,8 +52,10 @@ _FIRST = 1  # the number of a keeper in its own process namespace
 # What may be done to another process of the same user besides sending it signals.
 _MEDDLING = (
     "process_vm_readv", "process_vm_writev", "prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam",
-    "move_pages", "migrate_pages",
+    "sched_setattr", "move_pages", "migrate_pages",
 )  # fmt: skip
+# The turn of all processes of a group or of a user at once, ours among them: call, which of the two
+_CROWDS = (("setpriority", 1), ("setpriority", 2), ("ioprio_set", 2), ("ioprio_set", 3))
 
 
 class SeccompRule(NamedTuple):
@@ -99,6 +101,7 @@ def _list_closed(*, nested: bool) -> list[SeccompRule]:
     found = [SeccompRule(name, errno.EPERM) for name in _NAMESPACES]
     flags = _NEW_MOUNTS if nested else _NEW_ANYTHING
     found += [SeccompRule(name, errno.EPERM, 0, flags, bits=True) for name in ("clone", "unshare")]
+    found += [SeccompRule(name, errno.EPERM, 0, which) for name, which in _CROWDS]
     return [*found, SeccompRule("clone3", errno.ENOSYS)]  # its flags lie in memory; libraries fall back to clone
 
 
@@ -108,6 +111,7 @@ def _list_spared(spared: tuple[int, ...]) -> list[SeccompRule]:
         for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open"):
             found.append(SeccompRule(name, errno.EPERM, 0, ident))
         found += [SeccompRule("kill", errno.EPERM, 0, -ident), *_list_left_alone(ident)]
+    found.append(SeccompRule("prlimit64", errno.EPERM, 0, _WORD, bits=True))  # of nobody but itself, which is 0
     return [*found, SeccompRule("kill", errno.EPERM, 0, -1)]
 
 

@@ -41,7 +41,7 @@ _X86 = {
     "clone": 56, "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161,
     "open": 2, "creat": 85, "openat": 257, "chmod": 90, "fchmod": 91, "fchmodat": 268, "mknod": 133, "mknodat": 259,
     "prlimit64": 302, "sched_setaffinity": 203, "sched_setscheduler": 144, "sched_setparam": 142, "ioprio_set": 251,
-    "move_pages": 279, "migrate_pages": 256, "setpriority": 141, "mq_open": 240, **_NEW,
+    "move_pages": 279, "migrate_pages": 256, "setpriority": 141, "mq_open": 240, "sched_setattr": 314, **_NEW,
 }  # fmt: skip
 _ARM = {
     "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "kill": 129, "tkill": 130, "tgkill": 131,
@@ -53,7 +53,7 @@ _ARM = {
     "clone": 220, "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51,
     "openat": 56, "fchmod": 52, "fchmodat": 53, "mknodat": 33, "prlimit64": 261, "sched_setaffinity": 122,
     "sched_setscheduler": 119, "sched_setparam": 118, "ioprio_set": 30, "move_pages": 239, "migrate_pages": 238,
-    "setpriority": 140, "mq_open": 180, **_NEW,
+    "setpriority": 140, "mq_open": 180, "sched_setattr": 274, **_NEW,
 }  # fmt: skip
 _MACHINES = {"x86_64": KernelMachine(0xC000003E, 126, 317, _X86), "aarch64": KernelMachine(0xC00000B7, 91, 277, _ARM)}
 
