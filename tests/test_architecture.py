@@ -59,7 +59,7 @@ LINES = {
     "core": 19_600,
     "gateway": 16_880,
     "inbox": 6_420,
-    "outbox": 2_520,
+    "outbox": 2_533,
     "plugins": 1_560,
     "providers": 11_930,
     "services": 5_750,
