@@ -108,6 +108,41 @@ async def test_of_two_stops_at_once_whoever_hears_first_tells_those_who_wait(tmp
         assert all(end.done() for end in ends) and not w.dispatcher.feeds.is_awaited(one)
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["waits", "runs"])
+async def test_a_message_that_comes_to_know_of_itself_after_its_stop_is_stopped(tmp_path: Path, alone: bool) -> None:
+    """It was on disk, the stop ended it there, and only then did the dispatcher hear of either: it waited for ever, or
+    ran although whoever stopped it was told that it had not."""
+    async with world(tmp_path, queue=FOLLOW) as w:
+        if not alone:
+            await begun(w)
+        accept, stop, gates = w.store.accept, w.store.stop, (asyncio.Event(), asyncio.Event())
+        made: list[Any] = []
+
+        def late(change: Any, gate: asyncio.Event) -> Any:
+            async def tell_late(*args: Any, **more: Any) -> Any:
+                made.append(done := await change(*args, **more))
+                await gate.wait()
+                return done
+
+            return tell_late
+
+        w.store.accept = late(accept, gates[0])  # type: ignore[method-assign]
+        w.store.stop = late(stop, gates[1])  # type: ignore[method-assign]
+        sending = asyncio.ensure_future(w.send("late"))
+        await until(lambda: len(made) == 1)
+        stopping = asyncio.ensure_future(w.dispatcher.stop(MAIN, "user"))
+        await until(lambda: len(made) == 2)
+        gates[0].set()
+        ident = await sending
+        if alone:
+            await until(lambda: "late" in w.turns.began)
+        gates[1].set()
+        await stopping
+        assert (await w.outcome(ident)).outcome == "aborted"
+        await until(lambda: MAIN not in w.dispatcher._book)
+        assert ident not in w.dispatcher._dismisser._early
+
+
 @pytest.mark.parametrize("reason", sorted(dismiss.UNMARKED))
 async def test_an_end_that_nobody_wanted_is_not_written_later_either(tmp_path: Path, reason: str) -> None:
     async with flaky(tmp_path, Deaf, queue=FOLLOW) as (w, _):

@@ -145,7 +145,7 @@ async def world(
     try:
         yield made
     finally:
-        await made.deliverer.stop()
+        await made.deliverer.stop(0)
         await made.drafts.close()
         await store.close()
 

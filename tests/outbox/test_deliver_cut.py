@@ -18,7 +18,8 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import DiskFull
 from palinurus.outbox import send
-from palinurus.outbox.deliver import ALONE, AT_ONCE, Deliverer, DeliveryAids, _RowTimes, _Worker
+from palinurus.outbox.deliver import ALONE, AT_ONCE, LOST_TEXT, Deliverer, DeliveryAids, _Worker
+from palinurus.outbox.send import RowTimes
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import OutboxRow, StaleClaim
 from palinurus.testing.channel import FakeChannel
@@ -60,14 +61,14 @@ async def test_a_cut_one_is_looked_for_and_only_sent_again_if_it_is_not_there(tm
 
 
 async def test_without_a_way_to_look_it_is_sent_once_more_and_never_a_third_time(tmp_path: Path) -> None:
-    channel = Cutting(5, arrives=True, finds=False, dedupes=False)
+    channel = Cutting(4, arrives=True, finds=False, dedupes=False)
     async with world(tmp_path, channel) as w:
         await w.say(reply("hello", "1"), reply("other", "2", OTHER))
         async with asyncio.timeout(60):
-            while [what for what, _ in await w.trace()].count("failed") < 2:
+            while [what for what, _ in await w.trace()].count("sent") < 2:
                 await asyncio.sleep(0.005)
         trace = await w.trace()
-    assert sorted(channel.texts) == ["hello", "hello", "other", "other"]
+    assert sorted(channel.texts) == ["hello", "hello", "other", "other", LOST_TEXT, LOST_TEXT]
     assert all("not known whether it arrived" in detail for what, detail in trace if what == "failed")
 
 
@@ -303,7 +304,7 @@ def row(clock: Clock, ident: str = "r1", *, age: int = 0, due: int = 0) -> Outbo
 
 async def test_what_the_wall_clock_says_of_a_row_is_believed_once() -> None:
     clock = Hands()
-    times = _RowTimes(clock)
+    times = RowTimes(clock)
     old, later = row(clock, age=5_000), row(clock, "r2", due=2_000)
     times.see([old, later])
     assert times.age(old) == 5_000 and times.wait(old) <= 0 and times.wait(later) == pytest.approx(2.0)
@@ -314,7 +315,7 @@ async def test_what_the_wall_clock_says_of_a_row_is_believed_once() -> None:
 
 async def test_a_row_that_may_only_be_tried_in_a_year_is_a_clock_that_was_set() -> None:
     clock = Hands()
-    times = _RowTimes(clock)
+    times = RowTimes(clock)
     far = row(clock, due=365 * 86_400_000)
     times.see([far])
     assert times.wait(far) == pytest.approx(send.WAITS[-1])
@@ -322,7 +323,7 @@ async def test_a_row_that_may_only_be_tried_in_a_year_is_a_clock_that_was_set() 
 
 async def test_a_row_is_stale_only_if_it_was_tried_and_is_older_than_a_day() -> None:
     clock = Hands()
-    times = _RowTimes(clock)
+    times = RowTimes(clock)
     day, older = row(clock, age=send.DAY), row(clock, "r2", age=send.DAY + 1)
     times.see([day, older])
     assert times.is_stale(older) is False
@@ -481,7 +482,7 @@ async def test_what_is_too_old_is_given_up_with_what_went_wrong(tmp_path: Path) 
         one = worker(w, w.channel)
         for row, error in zip(await w.store.list_due_replies("fake", 2**62), ("no way", ""), strict=True):
             one._times._known[row.id] = (CLOCK.monotonic() - 2 * send.DAY / 1000, 0.0)
-            one._times._tried.add(row.id)
+            one._times._tried[row.id] = 0
             assert await one._part(msgspec.structs.replace(row, error=error), reply("x", "1")) is None
         found = [await w.store.reply(f"item.{n}") for n in (1, 2)]
     assert [(row.state, row.error) for row in found if row is not None] == [
@@ -591,3 +592,73 @@ async def test_where_repeats_are_dropped_two_deaths_are_no_reason_to_give_up(tmp
         w.deliverer.start()
         trace = await w.settled(1)
     assert channel.texts == ["hello"] and [what for what, _ in trace][-1] == "sent"
+
+
+# --- tries that are known to have failed are none of which nobody knows
+
+SURELY = [SendFailure("too many requests", "limited", 0.01), SendFailure("connection refused", "down", 0.01)]
+BROKE = SendFailure("the connection broke", "cut", 0.01)
+
+
+@pytest.mark.parametrize("sure", SURELY, ids=lambda failure: failure.trouble)
+async def test_a_try_that_surely_failed_is_none_of_which_nobody_knows(tmp_path: Path, sure: SendFailure) -> None:
+    """Limited, then a connection that broke before anything was sent: it was given up, and nobody saw it."""
+    answers = [sure, BROKE, sure]
+    channel = Picky(lambda reply: answers.pop(0) if answers else None, finds=False)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("hello", "1"))
+        await w.settled(1)
+    assert channel.texts == ["hello"]
+
+
+async def test_a_second_cut_is_the_last_whatever_came_between_and_the_person_is_told(tmp_path: Path) -> None:
+    answers = [SURELY[0], BROKE, SURELY[1], SURELY[0], BROKE]
+    channel = Picky(lambda reply: answers.pop(0) if answers else None, finds=False)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("hello", "1"))
+        await w.settled(2)
+    assert channel.texts == [LOST_TEXT] and not answers
+
+
+async def test_killed_in_the_try_after_one_that_surely_failed_it_is_sent_once_more(tmp_path: Path) -> None:
+    """It was given up, and the person told that it may be lost."""
+    channel, answers = Hanging(finds=False), [SURELY[0]]
+    async with world(tmp_path, Picky(lambda reply: answers.pop() if answers else BROKE, finds=False)) as w:
+        await w.say(reply("hello", "1"))
+        async with asyncio.timeout(60):
+            while (row := await w.store.reply("item.1")) is None or row.error != SURELY[0].reason:
+                await asyncio.sleep(0.001)
+        await w.deliverer.stop()
+    async with world(tmp_path, channel) as w:
+        async with asyncio.timeout(60):
+            while not channel.begun:
+                await asyncio.sleep(0.005)
+    channel.go.set()
+    async with world(tmp_path, channel) as w:
+        await w.settled(1)
+    assert channel.texts == ["hello"]
+
+
+async def test_to_wait_is_no_failure(tmp_path: Path) -> None:
+    """Seven times limited, then not reachable: that was the eighth failure of six, and nobody saw the reply."""
+    answers = [*SURELY[:1] * 7, *SURELY[1:]]
+    channel = Picky(lambda reply: answers.pop(0) if answers else None)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("hello", "1"))
+        await w.settled(1)
+    assert channel.texts == ["hello"] and len(channel.sends) == 9
+
+
+async def test_who_stops_lets_what_is_being_sent_be_sent_and_begins_nothing(tmp_path: Path) -> None:
+    """It was cut off, and the next start sent it a second time."""
+    channel = Hanging(finds=False)
+    async with world(tmp_path, channel) as w:
+        await w.say(reply("one", "1"), reply("two", "2"))
+        async with asyncio.timeout(60):
+            while not channel.begun:
+                await asyncio.sleep(0.005)
+        asyncio.get_running_loop().call_later(0.05, channel.go.set)
+        await w.deliverer.stop(60)
+        one, two = await w.store.reply("item.1"), await w.store.reply("item.2")
+        assert one is not None and two is not None and (one.state, two.state) == ("sent", "pending")
+    assert channel.begun == channel.texts == ["one"]

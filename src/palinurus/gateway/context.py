@@ -4,16 +4,21 @@ name a session.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.types.keys import SessionKey
+from palinurus.errors import StateError
 from palinurus.gateway.broadcaster import RunBroadcaster
 from palinurus.gateway.rpc import MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionReader
 from palinurus.inbox.commands.command import CommandContext
+from palinurus.sessions.record import list_record_paths
+from palinurus.sessions.transcript import Transcript
+from palinurus.store.port import TranscriptLine
 
 if TYPE_CHECKING:
     from palinurus.gateway.clients import GatewayClients
@@ -49,10 +54,36 @@ def find_agent(call: MethodCall, ident: str | None) -> AgentSettings:
     return found
 
 
+BUSY = "the session is busy; try again when its run has ended"
+
+
 def refuse_busy(call: MethodCall, key: str) -> None:
     """Raises MethodError while the session's turn runs."""
     if call.context.reader.is_running(key):
-        raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
+        raise MethodError(BUSY, code="UNAVAILABLE", retryable=True)
+
+
+async def write_idle(
+    call: MethodCall, key: str, transcript: Transcript, make: Callable[[int], tuple[TranscriptLine, ...]]
+) -> tuple[TranscriptLine, ...]:
+    """Add what `make` makes at this moment to a session in which nothing runs, nor begins meanwhile: it would hang on
+    lines that may be refused. Raises MethodError if something does, or if it is another session by now."""
+    program = call.program
+    async with program.inbox.waiting.reserve(key) as free:
+        if not free:
+            raise MethodError(BUSY, code="UNAVAILABLE", retryable=True)
+        refuse_busy(call, key)
+        row = await program.store.session(key)
+        if row is None or list_record_paths(row)[0] != transcript.path:
+            raise MethodError("another session has begun; look again")
+        now, mark = program.clock.now(), transcript.mark()
+        lines = make(now)
+        try:
+            await program.store.write(lines, idle=key)
+        except StateError:  # not when cancelled: what is on its way to the disk arrives there
+            transcript.rollback(mark, lines)
+            raise
+        return lines
 
 
 async def refuse_in_fleet(call: MethodCall) -> None:

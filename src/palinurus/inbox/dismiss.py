@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Protocol
 
@@ -21,7 +22,7 @@ from palinurus.inbox import queue
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import SessionQueues
 from palinurus.inbox.message import MessageReader
-from palinurus.inbox.queue import QueueEvent, QueueRow
+from palinurus.inbox.queue import QueueEvent, QueueRow, QueueStopEvent
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, make_notice, make_refused_end
 from palinurus.services.inbox import StopReport
 from palinurus.store.news import StoreNews
@@ -57,6 +58,7 @@ class MessageDismisser:
         feeds: RunFeeds,
         reader: MessageReader,
         finisher: ClaimFinisher,
+        reserve: Callable[[str], AbstractAsyncContextManager[bool]],
     ) -> None:
         self._store = finisher.store
         self._book = book
@@ -66,6 +68,7 @@ class MessageDismisser:
         self._reader = reader
         self._now = finisher.clock.now
         self._replied = finisher.replied
+        self._reserve = reserve
         self._going: dict[str, asyncio.Task[None]] = {}
         self._early: dict[str, str] = {}  # messages that were stopped before they were known here: why
         self.close_calls: CallCloser | None = None  # who answers tool calls that a message left open
@@ -82,7 +85,7 @@ class MessageDismisser:
         if reason in UNMARKED:
             return StopReport(run is not None)
         if clears:
-            self._step(session, self._book.lane(session), queue.QueueStopEvent())
+            self._step(session, self._book.lane(session), QueueStopEvent())
         rows = self._book.state(session).rows
         only = None
         if any(row.state == "taken" for row in rows):  # its run has read it: it ends with that
@@ -102,7 +105,7 @@ class MessageDismisser:
             session, known = found
             if known.state not in ("waiting", "handed"):
                 return False
-            self._step(session, self._book.lane(session), queue.QueueStopEvent((ident,)))
+            self._step(session, self._book.lane(session), QueueStopEvent((ident,)))
         else:  # perhaps another node has it
             row = await self._store.item(ident)
             while row is not None and row.absorbed_by:
@@ -130,9 +133,13 @@ class MessageDismisser:
             raise
         run = self._running.get(session)
         if run is not None and run.claim.id in done.marked:
+            self._stop_run(run, reason)  # it may have begun since
             run.marked = True
-        doomed = [row for row in self._book.list_doomed(session) if only is None or row.id in only]
-        doomed = doomed if waiting is not None else []  # it was not asked about what waits
+        came = tuple(ident for ident in done.ended if self._book.row(session, ident) is not None)
+        self._step(session, self._book.lane(session), QueueStopEvent(came))  # those that came to be known since
+        rows = self._book.list_doomed(session)
+        asked = () if waiting is None else only  # about which of those that wait; None: all
+        doomed = [row for row in rows if row.id in came or asked is None or row.id in asked]
         known = {row.id for row in doomed} | ({run.claim.id} if run is not None else set())
         for ident in {*done.ended, *done.marked} - known:
             self._remember(ident, reason)
@@ -176,7 +183,9 @@ class MessageDismisser:
         for ident in ids:
             row = await self._store.item(ident)
             if row is not None and any(step.what == "claimed" for step in await self._store.trace(ident)):
-                await closer(self._reader.reopen(row).route, ident, idle=True)
+                async with self._reserve(row.session) as free:
+                    if free:  # else the run that comes answers them
+                        await closer(self._reader.reopen(row).route, ident, idle=True)
 
     async def tell_stopped(self) -> None:
         """At start, before anything else: whose run was stopped and did not live to say so is told now, and the tool

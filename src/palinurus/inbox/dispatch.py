@@ -82,9 +82,10 @@ class Dispatcher:
         self.serves = self._pump.serves_session
         self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
-        self._dismisser = MessageDismisser(
-            self._book, self._running, self._step, feeds=self.feeds, reader=reader, finisher=self._finisher
-        )
+        taken = (self._tickets, self._coming)
+        self.waiting = WaitingMessages(store, self._book, reader, self._step, *taken)
+        made = (self.feeds, reader, self._finisher)
+        self._dismisser = MessageDismisser(self._book, self._running, self._step, *made, self.waiting.reserve)
         self.peers = PeerNews(
             store,
             self._book,
@@ -94,7 +95,6 @@ class Dispatcher:
             reread=self._rules.reread,
             step=self._step,
         )
-        self.waiting = WaitingMessages(store, self._book, reader, self._step)
         self.draining = False
 
     def attach(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Literal
 
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader
@@ -197,11 +198,21 @@ class WaitingMessages:
         book: SessionQueues,
         reader: MessageReader,
         step: Callable[[str, str, QueueEvent, InboxMessage | None], object],
+        tickets: MutableMapping[str, asyncio.Lock],
+        coming: Container[str],
     ) -> None:
         self._store = store
         self._book = book
         self._reader = reader
         self._step = step
+        self._tickets = tickets
+        self._coming = coming
+
+    @asynccontextmanager
+    async def reserve(self, session: str) -> AsyncIterator[bool]:
+        """See the port."""
+        async with self._tickets.setdefault(session, asyncio.Lock()):
+            yield session not in self._book and session not in self._coming
 
     async def move(self, session: str, ids: Sequence[str]) -> list[str]:
         """See the port."""

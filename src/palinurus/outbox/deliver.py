@@ -25,7 +25,7 @@ from palinurus.errors import StateError
 from palinurus.outbox import send
 from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import KIND, BlockPacer, JoinedBlocks
-from palinurus.outbox.send import MessageSender, OutgoingMessage
+from palinurus.outbox.send import MessageSender, OutgoingMessage, RowTimes
 from palinurus.patterns import decode_late
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import OutboxRow, StaleClaim, Store
@@ -38,7 +38,8 @@ AT_ONCE = 32  # chats of one channel that are written to at the same time
 EVER = 2**62  # rows whose time has not come by the wall clock too: it may have been set
 UNCERTAIN = "not known whether it arrived"
 LOST = ".lost"  # ends the id of a notice
-LOST_TEXT = "⚠️ A reply may not have reached you: twice I was stopped while sending it. It is in this chat's history."
+LOST_TEXT = "⚠️ A reply may not have reached you: twice sending it was cut off. It is in this chat's history."
+LEAVING = 5.0  # seconds that a part which is being sent gets when we stop: cut off, it may be seen twice
 
 _decoder = decode_late(Reply)
 
@@ -102,50 +103,12 @@ class Deliverer:
         for name in {reply.target.channel for reply in replies}:
             self.wake(name)
 
-    async def stop(self) -> None:
-        """Workers end between two parts; what is left waits on disk."""
+    async def stop(self, seconds: float = LEAVING) -> None:
+        """No part is begun any more, and those that are being sent get so long; what is left waits on disk."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-class _RowTimes:
-    """How old rows are and when they may be tried again, by the clock that is never set. What the wall clock says of a
-    row is believed once, when it is first seen."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._known: dict[str, tuple[float, float]] = {}  # id -> stored, may be tried; monotonic
-        self._tried: set[str] = set()
-
-    def see(self, rows: list[OutboxRow]) -> None:
-        """These are the rows there are now."""
-        now, here = self._clock.now(), self._clock.monotonic()
-        for row in rows:
-            wait = min(max(0, row.due - now) / 1000, send.WAITS[-1])  # more is a clock that was set
-            self._known.setdefault(row.id, (here - max(0, now - row.at) / 1000, here + wait))
-        self._known = {row.id: self._known[row.id] for row in rows}
-        self._tried &= set(self._known)
-
-    def age(self, row: OutboxRow) -> int:
-        """Milliseconds."""
-        return int((self._clock.monotonic() - self._get(row)[0]) * 1000)
-
-    def wait(self, row: OutboxRow) -> float:
-        """Seconds before it may be tried."""
-        return self._get(row)[1] - self._clock.monotonic()
-
-    def delay(self, row: OutboxRow, seconds: float) -> None:
-        """It was tried and may be again after `seconds`."""
-        self._known[row.id] = (self._get(row)[0], self._clock.monotonic() + seconds)
-        self._tried.add(row.id)
-
-    def is_stale(self, row: OutboxRow) -> bool:
-        """Is it too old to be news? Never before it was tried by this process: a start's clock may be wrong."""
-        return row.id in self._tried and self.age(row) > send.DAY
-
-    def _get(self, row: OutboxRow) -> tuple[float, float]:
-        return self._known.get(row.id, (self._clock.monotonic(), 0.0))
+        await asyncio.gather(*(worker.leave(seconds) for worker in self._workers.values()))
 
 
 class _Worker:
@@ -160,31 +123,38 @@ class _Worker:
         self._sender = MessageSender(channel)
         self.wake = asyncio.Event()
         self._busy: dict[str, asyncio.Task[None]] = {}  # by target
+        self._sends: set[asyncio.Task[None] | None] = set()  # of these, who may be at the platform
         self._held: dict[str, float] = {}  # accounts that take nothing before this time
         self._out: set[str] = set()  # accounts that said they are signed out
-        self._times = _RowTimes(clock)
+        self._times = RowTimes(clock)
         self._receipts: dict[str, str] = {}  # of rows that were shown, until the store knows it
         self._pause = LOOK
         self.speaks = False  # until it is granted to this node
 
     async def work(self) -> None:
-        try:
-            while True:
-                self.wake.clear()
-                self._pause = LOOK
-                try:
-                    await self._look()
-                except StateError as exc:
-                    log.error("channel %s: %s", self._channel.name, exc.message)
-                except Exception:  # task boundary: logged; the rest goes on
-                    log.exception("channel %s: delivery failed", self._channel.name)
-                timer = asyncio.get_running_loop().call_later(self._pause, self.wake.set)
-                await self.wake.wait()
-                timer.cancel()
-        finally:
-            for task in self._busy.values():
-                task.cancel()
-            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+        while True:
+            self.wake.clear()
+            self._pause = LOOK
+            try:
+                await self._look()
+            except StateError as exc:
+                log.error("channel %s: %s", self._channel.name, exc.message)
+            except Exception:  # task boundary: logged; the rest goes on
+                log.exception("channel %s: delivery failed", self._channel.name)
+            timer = asyncio.get_running_loop().call_later(self._pause, self.wake.set)
+            await self.wake.wait()
+            timer.cancel()
+
+    async def leave(self, seconds: float) -> None:
+        """Nobody works any more: see `Deliverer.stop`."""
+        left = tuple(self._busy.values())
+        for task in (task for task in left if task not in self._sends):
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=seconds)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _look(self) -> None:
         """Begin with every chat whose first row may go, if this node speaks for the channel."""
@@ -235,6 +205,7 @@ class _Worker:
         except Exception:  # task boundary: logged; the other chats go on
             log.exception("channel %s: reply %s failed", self._channel.name, row.id)
         finally:
+            self._sends.discard(asyncio.current_task())
             del self._busy[row.target]
         if wait is None:
             self.wake.set()
@@ -268,6 +239,7 @@ class _Worker:
             return None
         drafts = self._aids.drafts
         draft = await drafts.take(row.item, row.id, reply.target) if drafts is not None else ""
+        self._sends.add(asyncio.current_task())
         row = await self._store.mark_sending(row.id, self._clock.now(), attempts=row.attempts)
         await self._store.confirm()  # else another node sends it by now
         result = await self._sender.send(OutgoingMessage(changed, draft, row.attempts > 1))
@@ -288,7 +260,7 @@ class _Worker:
         if found is not None:
             return found.message_id
         drafted = self._aids.drafts is not None and self._aids.drafts.holds(row.item, row.id)
-        if not self._channel.dedupes and row.attempts > 1 and not drafted:
+        if not self._channel.dedupes and UNCERTAIN in row.error and not drafted:
             return ""
         await self._store.mark_undelivered(row.id, f"{UNCERTAIN}: sent once more", self._clock.now())
         return None
@@ -296,25 +268,29 @@ class _Worker:
     async def _failed(
         self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None, result: SendFailure
     ) -> float | None:
+        unsure, why = UNCERTAIN in row.error, result.reason
         if result.trouble == "cut":
             found = await self._channel.find(reply)
             if found is not None:
                 await self._settle(row, reply, joined, found.message_id)
                 return None
-            if not self._channel.dedupes and row.attempts > 1:
-                await self._give_up(row, reply, joined, f"{result.reason}; {UNCERTAIN}")
+            if not self._channel.dedupes and unsure:
+                await self._tell_lost(row, reply)
+                await self._give_up(row, reply, joined, f"{why}; {UNCERTAIN}")
                 return None
-        follows = send.plan_retry(result, row.attempts, self._times.age(row), self._aids.retry(reply.target))
+        if unsure or result.trouble == "cut":  # whatever comes next, it is on disk that it may have been seen
+            why = f"{why}; {UNCERTAIN}"
+        follows = send.plan_retry(result, self._times.tries(row), self._times.age(row), self._aids.retry(reply.target))
         if follows.wait is None:
             self._sent(reply, "", result.reason)
-            await self._give_up(row, reply, joined, result.reason)
+            await self._give_up(row, reply, joined, why)
             return None
         if result.trouble == "signed_out":
             self._out.add(reply.target.account)
         if not follows.chat:
             self._held[reply.target.account] = self._clock.monotonic() + follows.wait
-        self._times.delay(row, follows.wait)
-        await self._store.mark_undelivered(row.id, result.reason, self._clock.now() + int(follows.wait * 1000))
+        self._times.delay(row, follows.wait, held=send.TABLE[result.trouble] == "hold")
+        await self._store.mark_undelivered(row.id, why, self._clock.now() + int(follows.wait * 1000))
         return follows.wait
 
     # --- rows that go as one message
@@ -331,7 +307,7 @@ class _Worker:
 
     async def _settle(self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None, receipt: str) -> None:
         """It was shown, with all that went along; the first row last, since it has the record."""
-        if not receipt and row.state == "sending" and row.attempts > 1 and row.id not in self._receipts:
+        if not receipt and row.state == "sending" and UNCERTAIN in row.error and row.id not in self._receipts:
             await self._tell_lost(row, reply)
             await self._give_up(row, reply, joined, f"{UNCERTAIN}; not sent a third time")
             return

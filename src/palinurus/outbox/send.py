@@ -12,10 +12,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from palinurus.clock import Clock
 from palinurus.config.sections.channels import SendRetrySettings
 from palinurus.core.types.channel import Channel, DeleteAction, EditAction, SendFailure, SendReceipt, SendTrouble
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.parts import ChannelFit, cut_text
+from palinurus.store.port import OutboxRow
 
 # What follows when a reply could not be shown. Pure: one table, asked by `deliver.py`.
 #
@@ -104,6 +106,49 @@ def plan_retry(result: SendFailure, attempts: int, age: int, own: SendRetrySetti
         return RetryPlan(wait if age < DAY else None, not everybody)
     waits = own.wait(attempts, random.random()) if own else dict(enumerate(WAITS, 1)).get(attempts)
     return RetryPlan(waits if waits is None or result.retry_after is None else result.retry_after)
+
+
+class RowTimes:
+    """How old rows are and when they may be tried again, by the clock that is never set. What the wall clock says of a
+    row is believed once, when it is first seen."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[str, tuple[float, float]] = {}  # id -> stored, may be tried; monotonic
+        self._tried: dict[str, int] = {}  # id -> of its tries those after which it only had to wait
+
+    def see(self, rows: list[OutboxRow]) -> None:
+        """These are the rows there are now."""
+        now, here = self._clock.now(), self._clock.monotonic()
+        for row in rows:
+            wait = min(max(0, row.due - now) / 1000, WAITS[-1])  # more is a clock that was set
+            self._known.setdefault(row.id, (here - max(0, now - row.at) / 1000, here + wait))
+        self._known = {row.id: self._known[row.id] for row in rows}
+        self._tried = {ident: held for ident, held in self._tried.items() if ident in self._known}
+
+    def age(self, row: OutboxRow) -> int:
+        """Milliseconds."""
+        return int((self._clock.monotonic() - self._get(row)[0]) * 1000)
+
+    def wait(self, row: OutboxRow) -> float:
+        """Seconds before it may be tried."""
+        return self._get(row)[1] - self._clock.monotonic()
+
+    def tries(self, row: OutboxRow) -> int:
+        """How often it was tried, without those times when it only had to wait."""
+        return row.attempts - self._tried.get(row.id, 0)
+
+    def delay(self, row: OutboxRow, seconds: float, *, held: bool = False) -> None:
+        """It was tried and may be again after `seconds`; `held`: the platform only had it wait."""
+        self._known[row.id] = (self._get(row)[0], self._clock.monotonic() + seconds)
+        self._tried[row.id] = self._tried.get(row.id, 0) + held
+
+    def is_stale(self, row: OutboxRow) -> bool:
+        """Is it too old to be news? Never before it was tried by this process: a start's clock may be wrong."""
+        return row.id in self._tried and self.age(row) > DAY
+
+    def _get(self, row: OutboxRow) -> tuple[float, float]:
+        return self._known.get(row.id, (self._clock.monotonic(), 0.0))
 
 
 log = logging.getLogger(__name__)

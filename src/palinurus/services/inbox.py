@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from palinurus.clock import Clock
@@ -37,6 +38,11 @@ class WaitingPort(Protocol):
 
     async def hurry(self, item: str, /) -> bool:
         """Have the run that goes on read it with its next step. False: it cannot, and it waits as it did."""
+        ...
+
+    def reserve(self, session: str, /) -> AbstractAsyncContextManager[bool]:
+        """As long as it is entered, no message of the session is taken in here: what comes waits. False: something
+        runs or waits there already."""
         ...
 
     def get_place(self, session: str, item: str, /) -> Literal["", "run", "line"]:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.gateway.context import MethodContext, SessionKeyParams
+from palinurus.gateway.context import BUSY, MethodContext, SessionKeyParams
 from palinurus.gateway.keep.patches import make_record_changes
 from palinurus.gateway.methods import chat
 from palinurus.gateway.methods.sessions import Label
@@ -29,6 +29,7 @@ Text = str | None | UnsetType
 Tag = Annotated[str, Meta(min_length=1, max_length=40)]
 # Where a conversation is kept is no news of it: it stays where it stands among the others.
 _KEEPING = frozenset({"label", "pinned", "archived", "tags"})
+ENDING = 200  # looks whether a run that was stopped is over: ten seconds, more than a command that will not end takes
 
 
 class SameSessionParams(SessionKeyParams, frozen=True):
@@ -278,20 +279,31 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
 
 async def forget_session(here: MethodContext, key: SessionKey) -> str:
     """Stop what runs in it and forget it; where its transcript is kept."""
-    program, record = here.program, (await here.reader.load(key)).record
+    program, inbox = here.program, here.program.inbox
     if here.reader.is_running(str(key)):
-        await program.inbox.stop(str(key), "rpc")
-        for _ in range(100):
-            if not here.reader.is_running(str(key)):
-                break
-            await program.clock.sleep(0.05)
-    if record is None:
-        return ""
-    kept = await lifecycle.delete_session(program.settings.home, program.store, key, record, now=program.clock.now())
+        await inbox.stop(str(key), "rpc")
+    async with inbox.waiting.reserve(str(key)) as free:  # a run that began now would go on with what is put away
+        if not free or here.reader.is_running(str(key)):
+            await inbox.stop(str(key), "user", children=False)  # what waits, too
+            await _wait_idle(here, str(key))
+        if (record := (await here.reader.load(key)).record) is None:
+            return ""
+        now = program.clock.now()
+        kept = await lifecycle.delete_session(program.settings.home, program.store, key, record, now=now)
     here.broadcaster.announce_change(str(key), "delete")
     told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
     program.hooks.observe("session_end", told)
     return kept
+
+
+async def _wait_idle(here: MethodContext, key: str) -> None:
+    """Until what was stopped is over, on disk, too. Raises MethodError if that takes too long."""
+    for _ in range(ENDING):
+        running = here.reader.is_running(key) or key in [row.session for row in await here.program.store.list_running()]
+        if not running:
+            return
+        await here.program.clock.sleep(0.05)
+    raise MethodError(BUSY, code="UNAVAILABLE", retryable=True)
 
 
 async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[str, Any]:

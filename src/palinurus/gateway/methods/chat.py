@@ -11,9 +11,9 @@ from palinurus.core.types.inbound import Inbound, Target, TurnOptions, decode_in
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.usage import TokenUsage
-from palinurus.errors import PalinurusError, StateError
+from palinurus.errors import PalinurusError
 from palinurus.gateway import attachments
-from palinurus.gateway.context import MethodContext, SessionParams, refuse_busy
+from palinurus.gateway.context import MethodContext, SessionParams, write_idle
 from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import mark_run, project_entry, project_history
@@ -345,7 +345,6 @@ async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[st
     _, transcript = await here.reader.open(key)
     if transcript is None:
         raise MethodError("session not found")
-    refuse_busy(call, str(key))
     now = here.program.clock.now()
     text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message
     note = AssistantMessage(
@@ -358,13 +357,7 @@ async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[st
         errorMessage=None,
         timestamp=now,
     )
-    mark = transcript.mark()
-    lines = transcript.add(note, "", now)
-    try:
-        await here.program.store.write(lines, idle=str(key))
-    except StateError:  # not when cancelled: what is on its way to the disk arrives there
-        transcript.rollback(mark, lines)
-        raise
+    lines = await write_idle(call, str(key), transcript, lambda at: transcript.add(note, "", at))
     payload = {"runId": f"inject-{lines[-1].id}", "sessionKey": str(key), "seq": 0, "state": "final"}
     shown = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": now}
     call.gateway.broadcast("chat", {**payload, "message": shown})

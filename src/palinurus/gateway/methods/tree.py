@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.messages import UserMessage
-from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.errors import BadRequest, NotFound
 from palinurus.gateway import views
-from palinurus.gateway.context import SessionKeyParams, refuse_busy
+from palinurus.gateway.context import SessionKeyParams, refuse_busy, write_idle
 from palinurus.gateway.methods.change import create_branch
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.gateway.views import SessionSnapshot
@@ -95,14 +95,8 @@ async def append_lines(
     """Add what `make` makes at this moment to a session in which nothing runs. Raises MethodError if something does."""
     program, record, key = call.program, seen.record, str(seen.key)
     assert record is not None
-    refuse_busy(call, key)
-    now, mark = program.clock.now(), transcript.mark()
-    lines = make(now)
-    try:
-        await program.store.write(lines, idle=key)
-    except StateError:  # not when cancelled: what is on its way to the disk arrives there
-        transcript.rollback(mark, lines)
-        raise
+    await write_idle(call, key, transcript, make)
+    now = program.clock.now()
     data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
     await program.store.touch(SessionRow(key, seen.key.agent, record.sessionId, now, data=data))
     program.changed(key, change_record(record, {"totalTokensFresh": False}, now))
