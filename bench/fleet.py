@@ -130,14 +130,14 @@ async def gateways(bench: Bench, url: str, root: str) -> tuple[float, float, flo
     try:
         await plain.up()
         await asyncio.sleep(1)
-        embedded = procs.quiet_pss(plain.pid)
+        embedded = procs.quiet(procs.pss, plain.pid)
         plain.down()
         for name, one in zip("abc", made, strict=True):
             one.env |= {"PALINURUS_STORE": url}
             one.set_config("store", {"node": name})
             await one.up()
         await asyncio.sleep(1)
-        idle = procs.quiet_pss(made[0].pid)
+        idle = procs.quiet(procs.pss, made[0].pid)
         count = bench.many(300)
 
         async def talk(number: int) -> None:

@@ -70,7 +70,7 @@ async def ready(bench: Bench) -> list[Row]:
         bench.system.down()
         took.append(await bench.system.up())
         cpu.append(procs.cpu(bench.system.pid))
-        memory.append(await asyncio.to_thread(procs.quiet_rss, bench.system.pid))
+        memory.append(await asyncio.to_thread(procs.quiet, procs.rss, bench.system.pid))
     return [
         Row("gateway ready", took, "s", 0.4, why=LEAN),
         Row("… processor time until then", cpu, "s"),

@@ -131,7 +131,7 @@ class Connection(asyncio.Protocol):
             )
             return
         events, delay, record = answer(body)
-        record.update(first=self.first, arrived=arrived, sent0=NOW())
+        record.update(first=self.first, arrived=arrived, sent0=NOW(), bytes=len(body))
         if not delay:
             self.transport.write(b"".join((HEAD, *events, END)))
             self.finish(record)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -42,31 +43,27 @@ def rss(pid: int) -> float:
     return total / 1e6
 
 
-def pss(pid: int) -> float:
+def pss(pid: int, row: str = "Pss") -> float:
     """Memory of a process tree in MB, what several share counted once."""
     total = 0
     for one in tree(pid):
         for line in _text(f"/proc/{one}/smaps_rollup").splitlines():
-            if line.startswith("Pss:"):
+            if line.startswith(f"{row}:"):
                 total += int(line.split()[1]) * 1024
     return total / 1e6
 
 
-def quiet_pss(pid: int, seconds: float = 1.0) -> float:
-    """The least of a while."""
-    end, least = time.monotonic() + seconds, pss(pid)
-    while time.monotonic() < end:
-        time.sleep(0.1)
-        least = min(least, pss(pid))
-    return least
+def private(pid: int) -> float:
+    """Memory of a process tree in MB that is no file's: what it made itself."""
+    return pss(pid, "Anonymous")
 
 
-def quiet_rss(pid: int, seconds: float = 1.0) -> float:
+def quiet(measure: Callable[[int], float], pid: int, seconds: float = 1.0) -> float:
     """The least of a while: what is only started to be looked at (the sandbox, once) does not count."""
-    end, least = time.monotonic() + seconds, rss(pid)
+    end, least = time.monotonic() + seconds, measure(pid)
     while time.monotonic() < end:
         time.sleep(0.1)
-        least = min(least, rss(pid))
+        least = min(least, measure(pid))
     return least
 
 

@@ -104,8 +104,8 @@ def main() -> int:
     parser.add_argument("--only", help=f"some of: {', '.join(measures.ALL)}")
     parser.add_argument("--json", help="keep every sample in this file")
     parser.add_argument("--readme", action="store_true", help="write the figures into README's table")
-    parser.add_argument("--gate", action="store_true", help="compare with the ratios in gate.json, in about a minute")
-    parser.add_argument("--keep", action="store_true", help="with --gate: write the ratios anew")
+    parser.add_argument("--gate", action="store_true", help="compare with gate.json, in about two minutes")
+    parser.add_argument("--keep", action="store_true", help="with --gate: write gate.json anew")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(measures.ALL)
     if unknown := [name for name in names if name not in measures.ALL]:

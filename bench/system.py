@@ -74,6 +74,7 @@ class System:
         if "PYTHONPATH" in os.environ:
             self.env["PYTHONPATH"] = os.environ["PYTHONPATH"]
         self.process: subprocess.Popen[bytes] | None = None
+        self.command: list[str] = []  # instead of `pal`
         self.port = procs.free_port()
         self._configure(model_url)
 
@@ -122,7 +123,9 @@ class System:
         self.port = procs.free_port()
         log = os.path.join(self.root, "gateway.log")
         start = time.monotonic()
-        self.process = procs.spawn([pal(), "gateway", "--port", str(self.port)], self.env, self.work, log)
+        self.process = procs.spawn(
+            [*(self.command or [pal()]), "gateway", "--port", str(self.port)], self.env, self.work, log
+        )
         while time.monotonic() - start < limit and self.process.poll() is None:
             try:
                 if (await client.http(self.port, "GET", "/readyz", timeout=2))[0] == 200:

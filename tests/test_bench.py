@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    for name in ("gate", "readme", "measures", "client", "procs", "sockets", "system"):
+    for name in ("counts", "gate", "readme", "measures", "client", "procs", "sockets", "system"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return ROOT / "bench"
 
@@ -25,34 +27,31 @@ def test_every_figure_of_the_gate_is_kept(bench: Path) -> None:
     import gate
 
     kept = json.loads((bench / "gate.json").read_text())
-    assert list(kept) == list(gate.FIGURES) and all(value > 0 for value in kept.values())
+    assert list(kept["ratios"]) == list(gate.FIGURES)
+    wanted = "memory version once ready modules first turn operations bytes read exec rpc"
+    assert list(kept["counts"]) == wanted.split()
+    assert all(value > 0 for part in ("counts", "ratios") for value in kept[part].values())
 
 
-@pytest.mark.parametrize(
-    ("ratios", "times", "bad"),
-    [
-        ([1.2], 1, False),  # a fifth dearer is allowed
-        ([1.4, 1.1], 2, False),  # a burst of somebody else's work
-        ([1.4, 1.3, 1.2], 3, False),
-        ([1.4, 1.3, 1.5], 3, True),
-    ],
-)
-async def test_a_figure_is_too_dear_when_it_is_so_three_times(
-    ratios: list[float], times: int, bad: bool, bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import gate
+def test_a_count_that_grew_by_more_than_a_tenth_fails(bench: Path) -> None:
+    import counts
 
-    order: list[str] = []
+    said: list[str] = []
+    kept = {"turn": 100.0, "read": 100.0, "bytes": 100.0}
+    assert counts.judge({"turn": 110.0, "read": 110.5, "bytes": 50.0, "new": 1.0}, kept, said.append) == ["read", "new"]
+    assert [line.rpartition(" | ")[2] for line in said[1:]] == ["ok |", "**too much** |", "ok |", "**too much** |"]
 
-    async def measure(name: str) -> gate.Ratio:
-        order.append(name)
-        return gate.Ratio(ratios[order.count(name) - 1] if name == "turn" else 1.0, 1.0)
 
-    kept = dict.fromkeys(gate.FIGURES, 1.0)
-    looks = await gate.measure_all(measure, kept)
-    assert order == [*gate.FIGURES, *["turn"] * (times - 1)]  # not at once: what slowed it down may pass
-    assert gate._tell(looks, kept) == (["turn"] if bad else [])
-    assert ("**too dear**" in capsys.readouterr().out) == bad
+def test_what_is_counted_is_the_same_however_often_it_is_counted(bench: Path, tmp_path: Path) -> None:
+    """The calls of all threads, at the end; what a signal asks for is asked for by `make bench`."""
+    file = tmp_path / "counts"
+    environ = {**os.environ, "PYTHONHASHSEED": "0", "PALINURUS_HOME": str(tmp_path)}
+    for _ in range(2):
+        argv = [sys.executable, str(bench / "counted.py"), str(file), "--version"]
+        done = subprocess.run(argv, env=environ, check=True, capture_output=True, text=True)
+        assert done.stdout.strip()
+    first, second = (json.loads(line) for line in file.read_text().splitlines())
+    assert first == second and first["calls"] > 100 and first["modules"] > 30
 
 
 def test_the_table_of_the_readme_is_written_from_a_run(

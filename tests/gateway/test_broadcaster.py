@@ -172,6 +172,17 @@ async def test_agent_answers_twice_and_can_be_waited_for(tmp_path: Path) -> None
         assert (await gate.call("agent.wait", runId="nobody", timeoutMs=0))["status"] == "timeout"
 
 
+async def test_a_run_that_is_over_is_remembered_without_what_it_read(tmp_path: Path) -> None:
+    model = ScriptedModel([call_tools(("read", {"path": "big.txt"})), say("four")])
+    async with face(tmp_path / "h", model) as gate:
+        workspace = gate.host.settings.agents["main"].workspace
+        (Path(workspace) / "big.txt").write_text("NEEDLE " * 4000)
+        await gate.call("agent", message="what does it say?", idempotencyKey="k2")
+        assert "NEEDLE" in str(gate.events("agent") + [p for _, _, p in gate.sent])  # it was shown
+        kept = msgspec.json.encode(gate.context.broadcaster.end("k2"))
+        assert b"NEEDLE" not in kept and b"four" in kept and len(kept) < 500
+
+
 async def test_commands_answer_with_one_final(tmp_path: Path) -> None:
     async with face(tmp_path / "h", ScriptedModel([])) as gate:
         await gate.call("chat.send", sessionKey="main", message="/whoami", idempotencyKey="k3")

@@ -16,7 +16,7 @@ from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway.rpc import ALL_SESSIONS, make_session_topic
-from palinurus.gateway.runs import RunPush, RunView
+from palinurus.gateway.runs import EndedRun, RunPush, RunView
 from palinurus.gateway.views import SessionReader, list_visible_entries, mark_run, project_entry
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.message import CONTROL_LANE
@@ -44,7 +44,7 @@ class RunBroadcaster:
         self._names: dict[str, str] = {}  # run id -> inbox id
         self._called: OrderedDict[str, str] = OrderedDict()  # inbox id -> run id, of those that were told of lately
         self._aliases: dict[str, list[str]] = {}  # inbox id -> run ids of messages that were taken into its run
-        self._ended: OrderedDict[str, tuple[RunView, AgentEnd]] = OrderedDict()
+        self._ended: OrderedDict[str, EndedRun] = OrderedDict()
         self._starters: OrderedDict[str, str] = OrderedDict()  # run id -> connection
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._chores: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
@@ -80,7 +80,7 @@ class RunBroadcaster:
         history it has seen live."""
         return self._called.get(item, "")
 
-    def end(self, ident: str) -> tuple[RunView, AgentEnd] | None:
+    def end(self, ident: str) -> EndedRun | None:
         """How a run ended, if that was lately."""
         return self._ended.get(ident)
 
@@ -123,8 +123,7 @@ class RunBroadcaster:
         if isinstance(event, MessageEnd | AgentEnd):
             self._appended(run.session, item)
         if isinstance(event, AgentEnd):
-            for name in (run.id, *self._aliases.get(item, ())):
-                self._ended[name] = (run, event)
+            self._ended.update(dict.fromkeys((run.id, *self._aliases.get(item, ())), run.close(event)))
             while len(self._ended) > ENDED:
                 self._ended.popitem(last=False)
 

@@ -12,9 +12,10 @@ import msgspec
 
 from palinurus.core.stream.answer import LiveText, collect_visible_text
 from palinurus.core.types import events
-from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.types.events import AgentEnd, RunEndReason, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage
+from palinurus.core.types.usage import TokenUsage
 
 # all: broadcast to every reader; tool: to the starter and those who follow sessions; session: the run's edges.
 Audience: TypeAlias = Literal["all", "tool", "session"]
@@ -29,6 +30,19 @@ class RunPush(msgspec.Struct, frozen=True):
     audience: Audience
     event: str
     payload: dict[str, Any]
+
+
+class EndedRun(msgspec.Struct, frozen=True):
+    """What is remembered of a run that is over: not what it read and wrote, which may be megabytes."""
+
+    item: str
+    text: str
+    started: int
+    ended: int
+    why: RunEndReason
+    error: str | None  # None: it did not fail
+    model: tuple[str, str]  # provider and model of its last answer
+    usage: TokenUsage
 
 
 class RunView:
@@ -59,6 +73,20 @@ class RunView:
         """All it has said so far."""
         self._join()
         return self._text
+
+    def close(self, event: AgentEnd) -> EndedRun:
+        """What is to be remembered of it."""
+        last = next((m for m in reversed(event.messages) if isinstance(m, AssistantMessage)), None)
+        return EndedRun(
+            item=self.item,
+            text=self.text,
+            started=self.started,
+            ended=event.ended,
+            why=event.end,
+            error=event.failure.message if event.failure is not None else None,
+            model=(last.provider, last.model) if last is not None else ("", ""),
+            usage=event.usage,
+        )
 
     def _join(self) -> None:
         if self._fresh:

@@ -22,7 +22,7 @@ from palinurus.gateway.rpc import (
     ClientDescription,
     ConnectedClient,
 )
-from palinurus.gateway.ws.hub import ClientHub, ResumePoint, Ring
+from palinurus.gateway.ws.hub import PAST_SECONDS, RECONNECT_SECONDS, ClientHub, ResumePoint, Ring
 
 INFO = ClientDescription("cli", "1", "linux", "cli")
 
@@ -150,6 +150,7 @@ def test_another_device_does_not_inherit() -> None:
 
 def test_a_gap_or_another_life_is_said_so() -> None:
     made = ClientHub(lambda: 0.0, Ring(events=2))
+    made.join(Fake("stays", READ, caps=("resume",)))
     for n in range(5):
         made.broadcast("chat", {"n": n})
     old = Fake("a", READ, caps=("resume",))
@@ -157,6 +158,51 @@ def test_a_gap_or_another_life_is_said_so() -> None:
     assert back(made, "c", old, 3)[1] is not None
     assert back(made, "d", old, 99)[1] is None
     assert made.join(Fake("e", READ), ResumePoint("another epoch", 5)) is None
+
+
+class Unread:
+    """A payload that must not be encoded."""
+
+
+def test_what_nobody_can_ask_for_is_neither_encoded_nor_kept() -> None:
+    now = 0.0
+    made = ClientHub(lambda: now)
+    made.broadcast("chat", Unread())
+    made.tell(("session:x",), "session.message", Unread())
+    assert not made.send("a", "agent", Unread())
+    plain, old = Fake("plain", READ), Fake("old", READ, caps=("resume",))
+    made.join(plain)
+    made.broadcast("chat", {})  # seen, but by nobody who takes note of positions
+    assert len(plain.got) == 1 and len(made.ring) == 0
+    made.join(old)
+    made.broadcast("chat", {})
+    assert old.got[-1]["pos"] == made.ring.pos == 5 and len(made.ring) == 1
+    made.leave("plain")
+    made.leave("old")
+    made.broadcast("chat", {})
+    assert len(made.ring) == 2  # it may come back
+    now = RECONNECT_SECONDS
+    made.broadcast("tick", Unread())
+    assert len(made.ring) == 0
+    assert back(made, "late", old, 5)[1] is None  # it must read anew
+    assert back(made, "later", old, 6)[1] == []
+
+
+def test_a_client_that_stays_for_days_does_not_keep_the_past() -> None:
+    now = 0.0
+    made = ClientHub(lambda: now)
+    old = Fake("a", READ, caps=("resume",))
+    made.join(old)
+    made.broadcast("chat", {"n": 1})
+    now = PAST_SECONDS - 1
+    made.broadcast("chat", {"n": 2})
+    made.broadcast("tick", {})
+    assert len(made.ring) == 2
+    now = PAST_SECONDS + 1
+    made.broadcast("tick", {})
+    assert len(made.ring) == 1
+    made.leave("a")
+    assert [f["payload"]["n"] for f in back(made, "b", old, 1)[1] or ()] == [2]
 
 
 @given(st.lists(st.sampled_from(["chat", "tell", "send", "drop", "other"]), max_size=60))

@@ -7,13 +7,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import TurnOptions
-from palinurus.core.types.messages import AssistantMessage
 from palinurus.gateway.context import MethodContext
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.runs import RunView
+from palinurus.gateway.runs import EndedRun
 from palinurus.store.port import InboxRow
 
 WAIT = 30_000  # ms agent.wait waits if nobody says
@@ -100,22 +98,20 @@ async def _key(here: MethodContext, asked: AgentRunParams) -> Any:
 def _answer(here: MethodContext, run: str, row: InboxRow, began: int) -> dict[str, Any]:
     ended = here.broadcaster.end(run)
     failed = row.outcome not in ("answered", "silent")
-    text = row.note if ended is None or failed else ended[0].text or row.note
+    text = row.note if ended is None or failed else ended.text or row.note
     meta: dict[str, Any] = {"durationMs": here.program.clock.now() - began, "aborted": row.outcome == "aborted"}
     if ended is not None:
-        meta["agentMeta"] = _spent(ended[1])
+        meta["agentMeta"] = _spent(ended)
     payloads = [{"text": text, "mediaUrl": None}] if text and row.outcome != "silent" else []
     if failed:
         raise MethodError(row.note or f"the run ended: {row.outcome}", code="UNAVAILABLE", details={"runId": run})
     return {"runId": run, "status": "ok", "summary": "completed", "result": {"payloads": payloads, "meta": meta}}
 
 
-def _spent(end: AgentEnd) -> dict[str, Any]:
-    last = next((m for m in reversed(end.messages) if isinstance(m, AssistantMessage)), None)
-    used = end.usage
+def _spent(ended: EndedRun) -> dict[str, Any]:
+    used, (provider, model) = ended.usage, ended.model
     usage = {"input": used.input, "output": used.output, "cacheRead": used.cacheRead, "cacheWrite": used.cacheWrite}
-    model = {"provider": last.provider if last else "", "model": last.model if last else ""}
-    return {**model, "usage": {**usage, "total": used.totalTokens}}
+    return {"provider": provider, "model": model, "usage": {**usage, "total": used.totalTokens}}
 
 
 async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, Any]:
@@ -135,7 +131,7 @@ async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, 
         ended = here.broadcaster.end(asked.run_id) or here.broadcaster.end(run.id)
     if ended is None:
         return {"runId": asked.run_id, "status": "ok"}
-    return _how(asked.run_id, *ended)
+    return _how(asked.run_id, ended)
 
 
 async def _wait_stored(call: MethodCall, ident: str, limit: float) -> dict[str, Any]:
@@ -173,10 +169,10 @@ async def read_agent_result(call: MethodCall, asked: AgentResultParams) -> dict[
     }
 
 
-def _how(ident: str, run: RunView, end: AgentEnd) -> dict[str, Any]:
-    known = {"runId": ident, "startedAt": run.started, "endedAt": end.ended, "stopReason": end.end}
-    if end.failure is not None:
-        return {**known, "status": "error", "error": end.failure.message}
+def _how(ident: str, ended: EndedRun) -> dict[str, Any]:
+    known = {"runId": ident, "startedAt": ended.started, "endedAt": ended.ended, "stopReason": ended.why}
+    if ended.error is not None:
+        return {**known, "status": "error", "error": ended.error}
     return {**known, "status": "ok"}
 
 

@@ -216,7 +216,7 @@ async def trace_run(call: MethodCall, asked: RunTraceParams) -> dict[str, Any]:
     here = call.context
     run = here.broadcaster.run(asked.item)
     ended = here.broadcaster.end(asked.item)
-    ident = run.item if run is not None else ended[0].item if ended is not None else asked.item
+    ident = run.item if run is not None else ended.item if ended is not None else asked.item
     row = await here.program.store.item(ident)
     if row is None:
         raise MethodError(f"no message {asked.item[:64]}")

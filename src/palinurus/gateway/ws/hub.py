@@ -15,13 +15,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from palinurus.gateway.rpc import EVENTS, ConnectedClient
+from palinurus.gateway.rpc import EVENTS, ConnectedClient, GatewayEventKind
 from palinurus.gateway.ws import frames
 
 RING_EVENTS = 4096
 RING_BYTES = 32 * 1024 * 1024
 RECONNECT_MOST = 1000  # connections remembered after their end
 RECONNECT_SECONDS = 300.0
+PAST_SECONDS = 2 * RECONNECT_SECONDS  # that a connection is dead is noticed a while after its last event was seen
 RESUME_CAP = "resume"  # a client that says it wants positions
 REVOKED = 4001
 DROP_ABOVE = 1024 * 1024  # bytes waiting above which droppable events are left out
@@ -43,6 +44,7 @@ class PastEvent(msgspec.Struct, frozen=True):
     payload: bytes
     topics: frozenset[str] | None = None
     conn: str = ""
+    at: float = 0.0
 
 
 class Ring:
@@ -55,14 +57,30 @@ class Ring:
         self._size = 0
         self.pos = 0
 
-    def add(self, event: str, payload: bytes, topics: frozenset[str] | None = None, conn: str = "") -> int:
+    def __len__(self) -> int:
+        return len(self._past)
+
+    def add(
+        self, event: str, payload: bytes, *, topics: frozenset[str] | None = None, conn: str = "", at: float = 0.0
+    ) -> int:
         """Keep an event; returns its position."""
         self.pos += 1
-        self._past.append(PastEvent(self.pos, event, payload, topics, conn=conn))
+        self._past.append(PastEvent(self.pos, event, payload, topics, conn=conn, at=at))
         self._size += len(payload)
         while self._past and (len(self._past) > self._events or self._size > self._limit):
             self._size -= len(self._past.popleft().payload)
         return self.pos
+
+    def skip(self, events: int) -> None:
+        """So many events that nobody can ask for, now or later: positions go on, and nothing before is left."""
+        self.pos += events
+        self._past.clear()
+        self._size = 0
+
+    def forget_before(self, at: float) -> None:
+        """Let go of what is older."""
+        while self._past and self._past[0].at < at:
+            self._size -= len(self._past.popleft().payload)
 
     def since(self, pos: int) -> list[PastEvent] | None:
         """Everything after `pos`, oldest first; None when some of it is no longer here or was never."""
@@ -98,6 +116,11 @@ class ReconnectWindow:
             if len(self._left) <= RECONNECT_MOST and first.at > self._now() - RECONNECT_SECONDS:
                 return
             self._left.popitem(last=False)
+
+    def expects(self) -> bool:
+        """May anybody still come back?"""
+        last = next(reversed(self._left.values()), None)
+        return last is not None and last.at > self._now() - RECONNECT_SECONDS
 
     def following(self, topics: frozenset[str]) -> frozenset[str]:
         """Those that followed one of `topics` and may still come back."""
@@ -186,9 +209,10 @@ class ClientHub:
 
     def __init__(self, monotonic: Callable[[], float], ring: Ring | None = None) -> None:
         self.epoch = uuid.uuid4().hex
-        self.ring = ring or Ring()
+        self.ring = Ring() if ring is None else ring
         self._seats: dict[str, _Seat] = {}
         self._names: dict[str, _Seat] = {}
+        self._now = monotonic
         self._gone = ReconnectWindow(monotonic)
 
     def join(self, member: HubMember, resume: ResumePoint | None = None) -> list[PastEvent] | None:
@@ -236,8 +260,10 @@ class ClientHub:
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
         """To everyone who may see the event (of EVENTS), numbered: also an event that is dropped uses up a number."""
         kind = EVENTS[event]
+        if not self._is_heard(kind):
+            return
         head, body = frames.encode_event_head(event), frames.encode_json(payload)
-        pos, version = self.ring.add(event, body) if kind.kept else None, self.state_version(event)
+        pos, version = self._keep(kind, event, body), self.state_version(event)
         for seat in tuple(self._seats.values()):
             if seat.member.client.hears(kind):
                 tail = frames.encode_event_tail(self._count(seat), version, pos if seat.positions else None)
@@ -250,16 +276,20 @@ class ClientHub:
     def tell(self, topics: Iterable[str], event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
         """To everyone who follows one of `topics` and may see it, without a number."""
         kind, wanted = EVENTS[event], frozenset(topics)
+        if not self._is_heard(kind):
+            return
         seats = [s for s in self._seats.values() if not wanted.isdisjoint(s.topics) and s.member.client.hears(kind)]
         body = frames.encode_json(payload)
-        pos = self.ring.add(event, body, topics=wanted) if kind.kept else None
+        pos = self._keep(kind, event, body, topics=wanted)
         self._push(seats, event, body, pos, droppable=drop_if_slow)
 
     def send(self, conn: str, event: str, payload: Any, *, drop_if_slow: bool = False) -> bool:
         """To one connection, or to the one that took it up."""
         kind, seat = EVENTS[event], self._names.get(conn)
+        if not self._is_heard(kind):
+            return False
         body = frames.encode_json(payload)
-        pos = self.ring.add(event, body, conn=conn) if kind.kept else None
+        pos = self._keep(kind, event, body, conn=conn)
         found = seat is not None and seat.member.client.hears(kind)
         self._push([seat] if seat is not None and found else [], event, body, pos, droppable=drop_if_slow)
         return found
@@ -279,6 +309,25 @@ class ClientHub:
         wanted = frozenset(topics)
         here = frozenset(conn for conn, seat in self._seats.items() if not wanted.isdisjoint(seat.topics))
         return here | self._gone.following(wanted)
+
+    def _is_heard(self, kind: GatewayEventKind) -> bool:
+        """Somebody is here, or may come back; else the event only takes up its position."""
+        if self._seats or self._gone.expects():
+            return True
+        self.ring.skip(int(kind.kept))
+        return False
+
+    def _keep(
+        self, kind: GatewayEventKind, event: str, body: bytes, *, topics: frozenset[str] | None = None, conn: str = ""
+    ) -> int | None:
+        """For those who may ask for what they missed. Its position; None: it has none."""
+        self.ring.forget_before(self._now() - PAST_SECONDS)
+        if not kind.kept:
+            return None
+        if self._gone.expects() or any(seat.positions for seat in self._seats.values()):
+            return self.ring.add(event, body, topics=topics, conn=conn, at=self._now())
+        self.ring.skip(1)
+        return self.ring.pos
 
     def _push(self, seats: Iterable[_Seat], event: str, body: bytes, pos: int | None, droppable: bool) -> None:
         head = frames.encode_event_head(event)
