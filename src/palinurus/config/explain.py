@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config.check import describe_key, find_note, list_keys_below, list_restart_keys, walk_keys
-from palinurus.config.declare import SectionKind, show_default
+from palinurus.config.declare import show_default
 from palinurus.config.findings import suggest_nearest
 from palinurus.config.include import locate_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, settle_path, show_path
@@ -98,10 +98,7 @@ def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
 
 def list_section(path: Path) -> list[str]:
     """The keys directly below, those of free-form sections too."""
-    kind = describe_key(path)
-    options = kind.options if kind is not None and not find_note(path).inert else ()
-    found = (one.tree if isinstance(one, SectionKind) else one for one in options)
-    return sorted({key for one in found for key in one.list_keys()})
+    return [] if find_note(path).inert else sorted(set(list_keys_below(path)))
 
 
 def _line(loaded: LoadedConfig, path: Path) -> KeyLine:

@@ -37,7 +37,7 @@ def render_reference() -> str:
     """The whole document."""
     rows: dict[str, list[str]] = {}
     seen: set[tuple[Path, str]] = set()
-    for path, kind, note in walk_keys(loose=True):
+    for path, kind, note in walk_keys():
         row = _row(path, kind, note)
         if not _repeats(path) and (path, row) not in seen:
             seen.add((path, row))

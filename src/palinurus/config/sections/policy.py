@@ -112,9 +112,12 @@ class ToolPolicyReader:
     # chats
 
     def _chats(self) -> Iterator[tuple[ChatPlace, ChatToolRules]]:
+        usual = self._config.channels.get("defaults") or {}
         for name, body in self._config.channels.items():
             if name == "defaults":
                 continue
+            rest = {word: below for word, below in usual.items() if word not in body}
+            yield from self._around(rest, ("channels", "defaults"), ChatPlace(name))
             yield from self._around(body, ("channels", name), ChatPlace(name))
             for account, below in _maps(body.get("accounts")):
                 path: Path = ("channels", name, "accounts", account)
@@ -148,20 +151,9 @@ class ToolPolicyReader:
         own, by = body.get("tools"), body.get("toolsBySender")
         if not isinstance(own, dict) and not isinstance(by, dict):
             return None
-        lists = self._lists(self._policy(own, (*path, "tools")), (*path, "tools")) if isinstance(own, dict) else None
-        rules = {key: self._policy(below, (*path, "toolsBySender", key)) for key, below in _maps(by)}
+        lists = self._lists(_policy(own), (*path, "tools")) if isinstance(own, dict) else None
+        rules = {key: _policy(below) for key, below in _maps(by)}
         return ChatToolRules(lists, self._senders(rules, (*path, "toolsBySender")))
-
-    def _policy(self, body: Mapping[str, Any], path: Path) -> ToolPolicySection:
-        """Channel sections are free-form: what is not a list of texts here would silently allow everything."""
-        kind = make_kind(list[str])
-        told = {key: body[key] for key in ("allow", "alsoAllow", "deny") if kind.fits(body.get(key))}
-        for key in ("allow", "alsoAllow", "deny"):
-            if body.get(key) is not None and key not in told:
-                hint = "put it in [ ]; until then no tool is used here"
-                self._findings.append(ConfigFinding((*path, key), "expected a list of texts", hint))
-                told = {"deny": ["*"]}
-        return fill_section(ToolPolicySection, told, ConfigPlace("", {}, []))
 
     def _narrowed(self) -> Iterator[tuple[str, str]]:
         """Models that the config gives only some tools."""
@@ -170,6 +162,12 @@ class ToolPolicyReader:
                 if "toolNames" in model.compat:
                     path: Path = ("models", "providers", name, "models", index, "compat", "toolNames")
                     yield f"{name}/{model.id}", show_path(path)
+
+
+def _policy(body: Mapping[str, Any]) -> ToolPolicySection:
+    """What cannot be read is closed by now, but for places that no section declares."""
+    kind = make_kind(ToolPolicySection)
+    return fill_section(ToolPolicySection, body if kind.fits(body) else kind.close(), ConfigPlace("", {}, []))
 
 
 def find_key_source(settings: Settings, key: str) -> str:
