@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -67,6 +67,6 @@ def walk_keys(kind: Kind | None = None, path: Path = ()) -> Iterator[tuple[Path,
 
 
 @cache
-def list_restart_keys() -> tuple[Path, ...]:
-    """The keys that are read only when the gateway starts."""
-    return tuple(path for path, _, note in walk_keys() if note.restart)
+def list_marked_keys(mark: Literal["restart", "live"]) -> tuple[Path, ...]:
+    """The keys that are read only when the gateway starts, or every time."""
+    return tuple(path for path, _, note in walk_keys() if getattr(note, mark))

@@ -127,6 +127,7 @@ class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
     GROUPS: ClassVar[Mapping[str, str]] = {}  # objects that hold several of the keys -> one sentence
     SEALED: ClassVar[Mapping[str, Any] | None] = None  # what the section says when anything in it cannot be read
     RESTART: ClassVar[tuple[str, ...]] = ()  # keys that are read only when the gateway starts
+    LIVE: ClassVar[tuple[str, ...]] = ()  # keys whose reader asks for them every time
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         """Itself once more, with what follows from several keys; what is wrong is noted at `here`."""
@@ -265,9 +266,8 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
     """The keys of a section, as the file has them."""
     tree, words = KeyTree(), _read_words(cls)
     for key in list_fields(cls):
-        note = KeyNote(
-            key.about or words.get(key.place, ""), key.default, restart=key.place in cls.RESTART, closed=key.closed
-        )
+        about, fates = key.about or words.get(key.place, ""), (key.place in cls.RESTART, key.place in cls.LIVE)
+        note = KeyNote(about, key.default, "", *fates, closed=key.closed)
         if not key.at:
             for below in key.kind.list_keys():
                 tree.put((below,), key.kind.step(below) or Kind(), key.kind.find_note(below) or KeyNote())

@@ -40,6 +40,7 @@ class KeyNote(msgspec.Struct, frozen=True):
     default: Any = msgspec.UNSET  # as the program uses it
     inert: str = ""  # why it is known and not acted on
     restart: bool = False  # a change takes effect only when the gateway starts again
+    live: bool = False  # … at once; of all others when the gateway begins anew, which it does by itself
     closed: Any = msgspec.UNSET  # what counts in place of what cannot be read; UNSET: as if nothing was written
 
 

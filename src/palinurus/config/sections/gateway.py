@@ -274,7 +274,11 @@ class GatewaySettings(Section, frozen=True):
 
     ALWAYS: ClassVar = True
     GROUPS: ClassVar = {"auth": "How clients prove who they are."}
-    RESTART: ClassVar = ("port", "bind", "customBindHost", "tls")
+    RESTART: ClassVar = ("port", "bind", "customBindHost")
+    LIVE: ClassVar = (
+        "http.endpoints.chatCompletions.enabled", "http.endpoints.responses.enabled", "tools", "controlUi.enabled",
+        "controlUi.sharing", "reload.mode", "reload.debounceMs", "reload.deferralTimeoutMs",
+    )  # fmt: skip
     KNOWN: ClassVar = {
         "customBindHost": Annotated[str, "The address to listen on when gateway.bind is custom."],
         "trustedProxies": list[str],
