@@ -42,7 +42,7 @@ from palinurus.config.sections.context import (
 from palinurus.config.sections.models import VeiledSection
 from palinurus.config.sections.sandbox import SandboxSection
 from palinurus.config.sections.schedule import HeartbeatSettings
-from palinurus.config.sections.tools import UNLIMITED, AgentToolsSection, ToolsSettings
+from palinurus.config.sections.tools import PROCESS_KEYS, UNLIMITED, AgentToolsSection, ToolsSettings
 from palinurus.core.memory.results import MemoryOptions, read_memory_options
 from palinurus.core.types.approval import PermissionMode
 from palinurus.core.types.keys import parse_agent_id
@@ -268,6 +268,7 @@ DEFAULTS_ONLY = frozenset(
 SHARED_ONLY = {
     "subagents.maxConcurrent": "agents.defaults.subagents.maxConcurrent",
     "groupChat.historyLimit": "messages.groupChat.historyLimit",
+    **{f"tools.exec.{name}": f"tools.exec.{name}" for name in PROCESS_KEYS},
 }
 ENTRY_WORDS = {
     "workspace": "The directory of this agent.",

@@ -15,11 +15,12 @@ import msgspec
 from palinurus.config import files, lines, paths
 from palinurus.config.declare import fill_section
 from palinurus.config.findings import ConfigFinding, ConfigPlace
-from palinurus.config.keypath import Path, parse_path, show_path
+from palinurus.config.forms import merge_raw
+from palinurus.config.keypath import Path, get_at, parse_path, show_path
 from palinurus.config.kinds import make_kind
 from palinurus.config.schema import Config
 from palinurus.config.sections.agents import AgentLayers
-from palinurus.config.sections.tools import AgentToolsSection, ToolPolicySection, ToolProfileSection
+from palinurus.config.sections.tools import AgentToolsSection, ExecWords, ToolPolicySection, ToolProfileSection
 from palinurus.config.settings import Settings
 from palinurus.core.policy.groups import MCP_ORIGIN, is_known_word, names_builtin, suggest_word
 from palinurus.core.policy.layers import ChatPlace, ChatToolRules, PatchToolRules, ToolLists, ToolRules, ToolScope
@@ -56,9 +57,18 @@ class ToolPolicyReader:
             chats=dict(self._chats()),
             subagents=self._lists(tools.subagents, ("tools", "subagents", "tools")),
             patch=PatchToolRules(words.patch, words.patch_models),
+            patches=dict(self._patches()),
             deepest={n: one.merge("subagents").get("maxSpawnDepth") or DEPTH for n, one in self._agents.items()},
             narrowed=dict(self._narrowed()),
         )
+
+    def _patches(self) -> Iterator[tuple[str, PatchToolRules]]:
+        for name, (own, _, path) in self._agents.items():
+            if told := get_at(own, ("tools", "exec", "applyPatch")):
+                shared = get_at(self._config.section("tools"), ("exec", "applyPatch"))
+                made = fill_section(ExecWords, {"applyPatch": merge_raw(told, shared)}, ConfigPlace("", {}, []))
+                key = show_path((*path, "tools", "exec", "applyPatch"))
+                yield name, PatchToolRules(made.patch, made.patch_models, key)
 
     def _scope(self, section: AgentToolsSection, path: Path) -> ToolScope:
         return ToolScope(
