@@ -181,7 +181,7 @@ def judge_declared() -> dict[str, str]:
     acted on there."""
     fates: dict[str, str] = {}
     documented = read_documented()
-    for path, kind, _ in walk_keys(loose=True):
+    for path, kind, _ in walk_keys():
         pattern = tuple(str(part) for part in path)
         leaf = not any(isinstance(option, MapKind | SectionKind) or option.list_keys() for option in kind.options)
         reference = pattern[-1] in ("source", "id", "provider") and is_secret(pattern[:-1])

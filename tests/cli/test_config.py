@@ -116,7 +116,7 @@ def test_explain(home: Path, capsys: Out) -> None:
     out = capsys.readouterr().out
     assert "value:  1800" in out
     assert "from:   default" in out
-    assert "applies at once" in out
+    assert "applies by itself" in out
 
 
 def test_explain_of_a_section_lists_its_keys_with_the_values_in_force(home: Path, capsys: Out) -> None:

@@ -1,10 +1,10 @@
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.config.check import check_config, describe_key, list_keys_below, list_restart_keys
+from palinurus.config.check import check_config, describe_key, list_keys_below, list_marked_keys
 from palinurus.config.explain import EFFECTIVE
 from palinurus.config.findings import suggest_nearest
 from palinurus.config.keypath import parse_path
@@ -205,9 +205,9 @@ def test_every_key_of_the_tables_exists(key: str) -> None:
     assert describe_key(parse_path(key.replace("[]", "[0]"))) is not None
 
 
-@pytest.mark.parametrize("path", [("gateway", "port"), ("gateway", "tls"), ("channels",)])
-def test_every_restart_key_exists(path: tuple[str, ...]) -> None:
-    assert describe_key(path) is not None and path in list_restart_keys() and len(list_restart_keys()) == 5
+@pytest.mark.parametrize(("mark", "count"), [("restart", 3), ("live", 8)])
+def test_every_marked_key_exists(mark: Literal["restart", "live"], count: int) -> None:
+    assert len(list_marked_keys(mark)) == count and all(map(describe_key, list_marked_keys(mark)))
 
 
 def test_nearest() -> None:

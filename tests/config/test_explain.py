@@ -18,14 +18,14 @@ def told(home: Path, text: str, key: str) -> KeyExplanation:
 
 def test_a_key_from_the_file(tmp_path: Path) -> None:
     found = told(tmp_path, "{\n gateway: {\n  port: 81}}", "gateway.port")
-    assert (found.key, found.value, found.live) == ("gateway.port", 81, False)
+    assert (found.key, found.value, "needs" in found.when) == ("gateway.port", 81, True)
     assert found.source == f"{tmp_path}/palinurus.json:3"
     assert "port" in found.about
 
 
 def test_a_default(tmp_path: Path) -> None:
     found = told(tmp_path, "{}", "agents.defaults.maxConcurrent")
-    assert (found.value, found.source, found.live) == (4, "default", True)
+    assert (found.value, found.source, "by itself" in found.when) == (4, "default", True)
 
 
 def test_a_key_that_is_nowhere_set(tmp_path: Path) -> None:
@@ -93,7 +93,8 @@ def test_what_is_no_key(tmp_path: Path) -> None:
     [
         (("gateway", "port"), True),
         (("gateway",), True),
-        (("channels", "telegram", "botToken"), True),
+        (("gateway", "tls"), False),  # it begins anew by itself
+        (("channels", "telegram", "botToken"), False),
         (("agents", "defaults", "model"), False),
         (("gateway", "auth", "token"), False),
     ],
@@ -104,8 +105,17 @@ def test_what_needs_a_restart(path: tuple[str, ...], expected: bool) -> None:
 
 def test_a_change_of_what_nobody_acts_on_changes_nothing(tmp_path: Path) -> None:
     assert told(tmp_path, "{discovery: {mdns: {mode: 'off'}}}", "discovery.mdns.mode").when == "changes nothing"
-    assert told(tmp_path, "{}", "session.mainKey").when == "applies at once"
     assert "restart" in told(tmp_path, "{}", "gateway.port").when
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("hybrid", ("at once", "by itself")), ("hot", ("at once", "restart")), ("off", ("restart", "restart"))],
+)
+def test_what_a_change_does_follows_from_the_mode(tmp_path: Path, mode: str, said: tuple[str, str]) -> None:
+    keys = ("gateway.tools.deny", "session.mainKey")
+    found = [told(tmp_path, f"{{gateway: {{reload: {{mode: '{mode}'}}}}}}", key).when for key in keys]
+    assert all(word in when for word, when in zip(said, found, strict=True))
 
 
 def test_an_unknown_key_and_a_value_that_cannot_be_read_say_so(tmp_path: Path) -> None:

@@ -116,8 +116,14 @@ def test_a_file_that_cannot_be_read_closes_what_it_would_have_said(tmp_path: Pat
     )
     problem = find(loaded, "tools")
     assert problem.fatal and words in problem.message and problem.line == 1
-    assert 'until then it counts as {"deny":["*"]}' in problem.hint
+    assert "until then it is as closed as it can be" in problem.hint
     assert (loaded.settings.gateway.port, loaded.settings.policy.shared.own.deny) == (7, ("*",))
+
+
+def test_a_part_of_the_whole_that_cannot_be_read_is_the_whole(tmp_path: Path) -> None:
+    parts = {"a": '{$include: "none.json5"}', "b": "{gateway: {port: 7}}"}
+    with pytest.raises(ConfigError, match="there is no file"):
+        load(tmp_path, main='{$include: ["a.json5", "b.json5"]}', **parts)
 
 
 def test_other_folders_can_be_named(tmp_path: Path) -> None:

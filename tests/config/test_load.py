@@ -106,7 +106,7 @@ def test_version_follows_the_bytes(home: Path) -> None:
         (
             "{agents: {\n list: [{}]}}",
             "agents.list[0].id: an agent id is letters, digits, - and _, 64 at most "
-            "(FILE:2); give it a short name such as 'work'",
+            "(FILE:2); give it a short name such as 'work'; until then it is 'agent1'",
         ),
         (
             "{agents: {defaults: {heartbeat: {\n every: 'soon'}}}}",

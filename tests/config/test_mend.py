@@ -16,6 +16,7 @@ from palinurus.config.edit import put_value
 from palinurus.config.keypath import parse_path
 from palinurus.config.load import judge_config, load_config
 from palinurus.config.settings import Settings
+from palinurus.core.policy.layers import ChatPlace
 from palinurus.errors import Problem
 
 ENV = {"HOME": "/nowhere", "SET": "a-value"}
@@ -68,6 +69,43 @@ POLICY = {
     "plugins.allow": ({}, lambda s: s.plugins.on, False),
     "channels.telegram.dmPolicy": ("all", lambda s: s.account("telegram", "default").dm, "pairing"),
     "channels.irc.groupPolicy": ("yes", lambda s: s.account("irc", "default").group, "allowlist"),
+    "channels.irc.enabled": ("no", lambda s: "irc" in s.channels, False),
+    "channels.irc.accounts.a.enabled": (0, lambda s: "a" in s.accounts["irc"], False),
+    "channels.irc.groups": (["#a"], lambda s: s.account("irc", "default").groups["*"].enabled, False),
+    "channels.irc.groups.#a": ("off", lambda s: s.account("irc", "default").groups["#a"].enabled, False),
+    "channels.irc.groups.#a.enabled": ("no", lambda s: s.account("irc", "default").groups["#a"].enabled, False),
+    "channels.irc.groups.#a.groupPolicy": ("n", lambda s: s.account("irc", "default").groups["#a"].policy, "disabled"),
+    "channels.irc.groups.#a.tools": ("none", lambda s: s.policy.chats[ChatPlace("irc", chat="#a")].own.deny, ("*",)),
+    "channels.irc.configWrites": ("no", lambda s: s.account("irc", "default").writes, False),
+    "channels.irc.contextVisibility": ("alow", lambda s: s.account("irc", "default").visibility, "allowlist"),
+    "channels.irc.actions": ("none", lambda s: s.account("irc", "default").actions["search"], False),
+    "channels.irc.actions.search": ("no", lambda s: s.account("irc", "default").actions["search"], False),
+    "channels.irc.dm": (False, lambda s: s.account("irc", "default").dm, "disabled"),
+    "channels.discord.guilds.7.users": (
+        {},
+        lambda s: s.account("discord", "default").groups["guild:7"].allow_from,
+        (),
+    ),
+    "tools.exec": ("deny", lambda s: s.approvals["main"].exec.security, "deny"),
+    "tools.message.crossContext.allowWithinProvider": ("no", lambda s: s.messaging.within, False),
+    "tools.taint.mode": ("strikt", lambda s: s.tools.taint.mode, "strict"),
+    "tools.taint.channels.irc": ("strikt", lambda s: s.tools.taint.channels["irc"], "strict"),
+    "agents.list": ({"a": {"tools": {}}}, lambda s: s.policy.agents["main"].own.deny, ("*",)),
+    "agents.defaults": ("none", lambda s: s.agents["main"].sandbox.mode, "all"),
+    "agents.defaults.permissionMode": ("aks", lambda s: s.agents["main"].permission_mode, "ask"),
+    "agents.defaults.skills": ({}, lambda s: s.agents["main"].skills, ()),
+    "commands.allowFrom": ("ann", lambda s: s.people.commands, {}),
+    "gateway.tls": (True, lambda s: s.gateway.tls.enabled, True),
+    "gateway.controlUi": (False, lambda s: s.gateway.page, False),
+    "gateway.http.endpoints.responses.enabled": ("no", lambda s: s.gateway.responses, False),
+    "mcp.servers.a.disabled": ("yes", lambda s: s.mcp.servers["a"].enabled, False),
+    "mcp.servers.a.toolFilter.exclude": ("x", lambda s: s.mcp.servers["a"].offers("x"), False),
+    "plugins.entries.a.enabled": ("no", lambda s: s.plugins.entries["a"].enabled, False),
+    "hooks.internal.enabled": ("no", lambda s: s.scripts.on, False),
+    "skills.entries.a.enabled": ("no", lambda s: s.skills.entries["a"].enabled, False),
+    "skills.allowBundled": ({}, lambda s: s.skills.bundled, ()),
+    "diagnostics.enabled": ("no", lambda s: s.diagnostics.enabled, False),
+    "budgets.day.hardUsd": ("five", lambda s: s.budgets.day.hard_usd, 0),
     "models.providers.openai.baseUrl": ([], lambda s: s.providers["openai"].base_url, "unreadable"),
 }
 
@@ -75,9 +113,20 @@ POLICY = {
 @pytest.mark.parametrize("path", POLICY)
 def test_what_guards_something_is_closed(path: str) -> None:
     value, find, closed = POLICY[path]
-    settings, problems = read(put_value({}, parse_path(path), value))
+    beside = {"mcp": {"servers": {"a": {"url": "https://a.example"}}}} if path.startswith("mcp") else {}
+    settings, problems = read(put_value(beside, parse_path(path), value))
     assert find(settings) == closed
     assert path in problems
+
+
+def test_a_section_that_was_right_once_may_be_wrong_now() -> None:
+    settings, problems = read({"channels": []}, good={"channels": {"irc": {"host": "h"}}})
+    assert set(settings.channels) == {"irc"} and list(problems) == ["channels"]
+
+
+def test_an_agent_with_an_odd_id_keeps_its_rules() -> None:
+    settings, _ = read({"agents": {"list": [{"id": "a b", "tools": {"deny": ["exec"]}}, {"id": "b"}]}})
+    assert settings.default_agent == "agent1" and settings.policy.agents["agent1"].own.deny == ("exec",)
 
 
 def test_one_bad_item_closes_a_list_that_guards() -> None:

@@ -22,7 +22,7 @@ def test_the_document_is_what_the_declarations_say() -> None:
 
 
 def test_a_key_is_declared_or_inert_never_both() -> None:
-    declared = {path for path, _, _ in walk_keys(loose=True)}
+    declared = {path for path, _, _ in walk_keys()}
     assert len(declared) > 500
     assert not [path for path in declared if find_reason(path)]
 
@@ -41,11 +41,11 @@ def test_every_key_has_a_sentence_and_every_sentence_a_key() -> None:
     """But for objects that only hold other keys."""
     bare = [
         ".".join(map(str, path))
-        for path, kind, note in walk_keys(loose=True)
+        for path, kind, note in walk_keys()
         if not note.about and (is_secret(path[-1:]) or not any(holds_keys(option) for option in kind.options))
     ]
     assert bare == []
-    for cls in {option.cls for _, kind, _ in walk_keys(loose=True) for option in kind.options if is_section(option)}:
+    for cls in {option.cls for _, kind, _ in walk_keys() for option in kind.options if is_section(option)}:
         told = {line.split()[0] for line in vars(cls).get("ABOUT", "").splitlines() if line.strip()}
         places = {key.place for key in list_fields(cls) if not key.about}
         plain = {name for name, form in cls.KNOWN.items() if not any(map(is_text, getattr(form, "__metadata__", ())))}

@@ -39,7 +39,12 @@ def test_a_missing_file_is_made(tmp_path: Path) -> None:
     home = tmp_path / "new"
     done = set_config_key(str(home), ENV, "gateway.port", 81)
     assert (home / "palinurus.json").read_text() == '{\n  "gateway": {\n    "port": 81\n  }\n}\n'
-    assert (done.line, done.changed, done.comments_lost, done.restart) == (3, True, False, True)
+    assert (done.line, done.changed, done.comments_lost, done.when) == (
+        3,
+        True,
+        False,
+        "needs a restart of the gateway",
+    )
     assert stat.S_IMODE((home / "palinurus.json").stat().st_mode) == 0o600
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert not (home / "palinurus.json.bak").exists()

@@ -65,6 +65,18 @@ async def test_an_agent_has_limits_of_its_own_for_its_tools(tmp_path: Path) -> N
     assert used["ann"].tools.workspace_only and not used["bob"].tools.workspace_only
 
 
+async def test_an_agent_says_for_itself_whether_it_patches(tmp_path: Path) -> None:
+    ann = {"id": "ann", "default": True, "tools": {"exec": {"applyPatch": {"enabled": False}, "backgroundMs": 20}}}
+    config = {"agents": {**agents(), "list": [ann, {"id": "bob"}]}}
+    model = ScriptedModel([say("one"), say("two")])
+    raw = {**config, "tools": {"exec": {"applyPatch": {"allowModels": ["fake/m"]}}}}
+    async with running(tmp_path / "h", model, FakeChannel(), **raw) as app:
+        await tell(app, "hi")
+        rules = app.settings.policy
+    assert "apply_patch" not in [tool.name for tool in model.requests[0].tools]
+    assert rules.patch.enabled and rules.patches["ann"].key == "agents.list[0].tools.exec.applyPatch"
+
+
 @pytest.mark.parametrize(
     ("word", "seen"), [("always", [True, True]), ("continuation-skip", [True, False]), ("never", [False, False])]
 )

@@ -219,8 +219,8 @@ def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 def _told(done: KeyChange, text: str) -> None:
     print(f"{text} ({done.file})" if done.changed else f"{text} already")
-    if done.changed and done.restart:
-        print("it counts when the gateway starts again")
+    if done.changed:
+        print(done.when)
 
 
 def _login(asked: argparse.Namespace, loaded: LoadedConfig) -> int:

@@ -158,7 +158,7 @@ def _report(done: KeyChange, what: str) -> None:
     where = f"{done.file}:{done.line}" if done.line else done.file
     print(f"{what} ({where})" if done.changed else f"{what}: unchanged ({where})")
     if done.changed:
-        print("needs a restart of the gateway" if done.restart else "applies at once")
+        print(done.when)
     if done.comments_lost:
         _warn(
             "the file was written anew and its comments are gone; the old text is in " + paths.locate_backup(done.file)

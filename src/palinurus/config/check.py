@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
-from palinurus.config.declare import SectionKind
+import msgspec
+
 from palinurus.config.inert import find_reason
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import KeyNote, Kind, KindReport, ListKind, MapKind, make_kind
@@ -20,8 +21,15 @@ def check_config(raw: dict[str, Any]) -> KindReport:
     """Everything wrong with a whole config. Unknown keys are not fatal, all else is."""
     report = KindReport([], [])
     make_kind(Config).check(raw, (), report)
-    report.wrong[:] = [finding for finding in report.wrong if not find_reason(finding.path)]
+    found = (finding for finding in report.wrong if not find_reason(finding.path))
+    report.wrong[:] = [msgspec.structs.replace(one, fatal=one.fatal or guards(one.path)) for one in found]
     return report
+
+
+def guards(path: Path) -> bool:
+    """Does the key at `path` keep something closed?"""
+    kind = describe_key(path)
+    return find_note(path).closed is not msgspec.UNSET or bool(kind is not None and kind.close())
 
 
 def describe_key(path: Path) -> Kind | None:
@@ -46,23 +54,19 @@ def find_note(path: Path) -> KeyNote:
     return (around.find_note(path[-1]) if around else None) or KeyNote()
 
 
-def walk_keys(
-    kind: Kind | None = None, path: Path = (), *, loose: bool = False
-) -> Iterator[tuple[Path, Kind, KeyNote]]:
-    """Every declared key, the one around others first; `loose`: also those of free-form sections. `*` stands for any
-    name, `[]` for any item of a list."""
+def walk_keys(kind: Kind | None = None, path: Path = ()) -> Iterator[tuple[Path, Kind, KeyNote]]:
+    """Every declared key, the one around others first. `*` stands for any name, `[]` for any item of a list."""
     for option in (kind or make_kind(Config)).options:
-        around = option.tree if isinstance(option, SectionKind) and loose else option
-        for name in around.list_keys():
-            below = around.step(name) or Kind()
-            yield (*path, name), below, around.find_note(name) or KeyNote()
-            yield from walk_keys(below, (*path, name), loose=loose)
+        for name in option.list_keys():
+            below = option.step(name) or Kind()
+            yield (*path, name), below, option.find_note(name) or KeyNote()
+            yield from walk_keys(below, (*path, name))
         if isinstance(option, ListKind | MapKind):
             part = "[]" if isinstance(option, ListKind) else "*"
-            yield from walk_keys(option.item, (*path, part), loose=loose)
+            yield from walk_keys(option.item, (*path, part))
 
 
 @cache
-def list_restart_keys() -> tuple[Path, ...]:
-    """The keys that are read only when the gateway starts."""
-    return tuple(path for path, _, note in walk_keys() if note.restart)
+def list_marked_keys(mark: Literal["restart", "live"]) -> tuple[Path, ...]:
+    """The keys that are read only when the gateway starts, or every time."""
+    return tuple(path for path, _, note in walk_keys() if getattr(note, mark))

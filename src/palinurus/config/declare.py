@@ -21,7 +21,7 @@ S = TypeVar("S", bound="Section")
 _SPANS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))  # seconds
 
 
-class KeySpec(msgspec.Struct, frozen=True):
+class KeySpec(msgspec.Struct, frozen=True, eq=False):
     """What `option` said."""
 
     default: Any
@@ -32,6 +32,7 @@ class KeySpec(msgspec.Struct, frozen=True):
 
 def option(default: Any = NODEFAULT, about: str = "", at: str | None = "", *, closed: Any = msgspec.UNSET) -> Any:
     """A field: its default, one sentence for people, and its place in the section (a.b.c) if that is not its own name.
+    In the annotation of a key of `KNOWN` only `closed` counts.
 
     `closed`: as the file would write it, what counts where somebody wrote a value that cannot be read. Keys that
     guard something have one: there the default would open what the owner meant to close.
@@ -75,7 +76,7 @@ class SectionKind(Kind):
         return list_declared(self.cls, self.without)
 
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
-        found = KindReport([], report.late, soft=True) if self.cls.LOOSE else report
+        found = KindReport([], report.late) if self.cls.LOOSE else report
         self.tree.inspect(value, path, found)
         if self.cls.LOOSE:
             report.wrong.extend(
@@ -94,14 +95,17 @@ class SectionKind(Kind):
         return {"title": self.cls.__name__, **about, **self.tree.describe()}
 
     def step(self, part: str | int) -> Kind | None:
-        return Kind() if self.cls.LOOSE else self.tree.step(part)
+        return self.tree.step(part) or (Kind() if self.cls.OPEN else None)
 
     def list_keys(self) -> list[str]:
-        return [] if self.cls.LOOSE else self.tree.list_keys()
+        return self.tree.list_keys()
 
     def find_note(self, part: str | int) -> KeyNote | None:
-        note = None if self.cls.LOOSE else self.tree.find_note(part)
+        note = self.tree.find_note(part)
         return msgspec.structs.replace(note, about=self.about[str(part)]) if note and part in self.about else note
+
+    def close(self) -> Mapping[str, Any]:
+        return self.cls.SEALED or self.tree.close()
 
 
 class Unfilled(SectionKind):
@@ -121,9 +125,9 @@ class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
     KNOWN: ClassVar[Mapping[str, Any]] = {}  # key -> how it is written; `settle` or somebody above reads it
     ABOUT: ClassVar[str] = ""  # sentences for keys whose field has none: a line each, the key first
     GROUPS: ClassVar[Mapping[str, str]] = {}  # objects that hold several of the keys -> one sentence
-    CLOSED: ClassVar[Mapping[str, Any] | None] = None  # what stands for it where something else than an object does
     SEALED: ClassVar[Mapping[str, Any] | None] = None  # what the section says when anything in it cannot be read
     RESTART: ClassVar[tuple[str, ...]] = ()  # keys that are read only when the gateway starts
+    LIVE: ClassVar[tuple[str, ...]] = ()  # keys whose reader asks for them every time
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         """Itself once more, with what follows from several keys; what is wrong is noted at `here`."""
@@ -212,6 +216,11 @@ class KeyTree(Kind):
     def find_note(self, part: str | int) -> KeyNote | None:
         return self.notes.get(str(part))
 
+    def close(self) -> Mapping[str, Any]:
+        inside = {name: kind.close() for name, kind in self.keys.items()}
+        own = {name: note.closed for name, note in self.notes.items() if note.closed is not msgspec.UNSET}
+        return {**{name: closed for name, closed in inside.items() if closed}, **own}
+
 
 def show_default(kind: Kind | None, note: KeyNote) -> Any:
     """What applies where a key is not written, in the form in which it would be written; None: cannot be said."""
@@ -257,9 +266,8 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
     """The keys of a section, as the file has them."""
     tree, words = KeyTree(), _read_words(cls)
     for key in list_fields(cls):
-        note = KeyNote(
-            key.about or words.get(key.place, ""), key.default, restart=key.place in cls.RESTART, closed=key.closed
-        )
+        about, fates = key.about or words.get(key.place, ""), (key.place in cls.RESTART, key.place in cls.LIVE)
+        note = KeyNote(about, key.default, "", *fates, closed=key.closed)
         if not key.at:
             for below in key.kind.list_keys():
                 tree.put((below,), key.kind.step(below) or Kind(), key.kind.find_note(below) or KeyNote())
@@ -270,8 +278,10 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
         if key.at and key.default is NODEFAULT:
             tree.required.append(str(key.at[0]))
     for name, form in cls.KNOWN.items():
-        about = next((mark for mark in getattr(form, "__metadata__", ()) if isinstance(mark, str)), "")
-        note = KeyNote(about or words.get(name, ""), restart=name in cls.RESTART)
+        marks = getattr(form, "__metadata__", ())
+        about = next((mark for mark in marks if isinstance(mark, str)), words.get(name, ""))
+        closed = next((mark.closed for mark in marks if isinstance(mark, KeySpec)), msgspec.UNSET)
+        note = KeyNote(about, restart=name in cls.RESTART, closed=closed)
         tree.put(tuple(name.split(".")), make_kind(form), note)
     for name, about in cls.GROUPS.items():
         tree.notes[name] = KeyNote(about)
@@ -309,7 +319,6 @@ def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace, **valu
         if found is None:
             continue
         if key.loose and not key.kind.fits(found):
-            key.kind.refuse(found, key.default, here.below(*key.at))
             continue
         value = key.kind.read(found, here.below(*key.at))
         if value is not msgspec.UNSET:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.check import describe_key, find_note, list_keys_below, list_restart_keys, walk_keys
-from palinurus.config.declare import SectionKind, show_default
+from palinurus.config.check import describe_key, find_note, list_keys_below, list_marked_keys, walk_keys
+from palinurus.config.declare import show_default
 from palinurus.config.findings import suggest_nearest
 from palinurus.config.include import locate_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, settle_path, show_path
@@ -58,23 +58,23 @@ class KeyExplanation(msgspec.Struct, frozen=True):
     key: str
     value: Any  # secrets masked; None = not set and no default
     source: str  # file:line, "default" or "not set"
-    live: bool  # does a change apply without a restart
+    when: str  # what a change of it does, in words
     about: str = ""
     note: str = ""
     keys: tuple[KeyLine, ...] = ()  # of a section
-    acts: bool = True  # does anybody act on it
-
-    @property
-    def when(self) -> str:
-        """What a change of it does, in words."""
-        if not self.acts:
-            return "changes nothing"
-        return "applies at once" if self.live else "needs a restart of the gateway"
 
 
 def needs_restart(path: Path) -> bool:
     """Must the gateway start again for a change at `path` (or around it) to take effect?"""
-    return any(path[: len(key)] == key or key[: len(path)] == path for key in list_restart_keys())
+    return any(path[: len(key)] == key or key[: len(path)] == path for key in list_marked_keys("restart"))
+
+
+def tell_change(path: Path, mode: str) -> str:
+    """What a change at `path` does to a running gateway, in words. `mode`: gateway.reload.mode."""
+    live = any(path[: len(key)] == key for key in list_marked_keys("live"))
+    if needs_restart(path) or mode == "off" or (mode == "hot" and not live):
+        return "needs a restart of the gateway"
+    return "applies at once" if live else "applies by itself: the gateway begins anew when no turn runs"
 
 
 def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
@@ -92,16 +92,14 @@ def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
         note = "cannot be used as it is" + ("" if used is None else f"; in force: {msgspec.json.encode(used).decode()}")
     below = list_section(path) if value is None or isinstance(value, dict) else ()
     lines = tuple(_line(loaded, (*path, one)) for one in below)
-    acts, live = known and not told.inert, not needs_restart(path)
-    return KeyExplanation(name, value, source, live, about=told.about, note=note, keys=lines, acts=acts)
+    acts = known and not told.inert
+    when = tell_change(path, loaded.settings.gateway.reload) if acts else "changes nothing"
+    return KeyExplanation(name, value, source, when, about=told.about, note=note, keys=lines)
 
 
 def list_section(path: Path) -> list[str]:
     """The keys directly below, those of free-form sections too."""
-    kind = describe_key(path)
-    options = kind.options if kind is not None and not find_note(path).inert else ()
-    found = (one.tree if isinstance(one, SectionKind) else one for one in options)
-    return sorted({key for one in found for key in one.list_keys()})
+    return [] if find_note(path).inert else sorted(set(list_keys_below(path)))
 
 
 def _line(loaded: LoadedConfig, path: Path) -> KeyLine:

@@ -11,8 +11,7 @@ import msgspec
 
 from palinurus.config.declare import Section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.keypath import Path
-from palinurus.config.kinds import Kind, KindReport, WordKind, WrappedKind, Written, make_kind
+from palinurus.config.kinds import Kind, WordKind, WrappedKind, Written, make_kind
 from palinurus.config.secrets import Secret
 from palinurus.core.durations import parse_duration
 from palinurus.patterns import compile_late
@@ -98,25 +97,8 @@ HoursOrNever: TypeAlias = Annotated[float | None, Written(str | bool, _retention
 Bytes: TypeAlias = Annotated[int | None, Written(str | int, _bytes, *SIZE)]
 
 
-class Told(Written):
-    """In a free-form section, a value that is told about when it does not fit, and what is used instead."""
-
-    def __init__(self, form: Any, make: Callable[[Any], Any], text: str, scale: float = 1) -> None:
-        super().__init__(form, make)
-        self.text, self.scale = text, scale
-
-    def check(self, value: Any, path: Path, report: KindReport) -> None:
-        if not report.soft:
-            super().check(value, path, report)
-
-    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
-        shown = str(default).lower() if isinstance(default, int) else f"{default / self.scale:g}"
-        here.odd("", f"{self.text}; {shown} is used")
-
-
 class ToldWord(WordKind):
-    """In a free-form section, one of some words; any other is an error, and the default applies. `near`: words that
-    count as another one, which is said."""
+    """One of some words. `near`: words that count as another one, which is said."""
 
     def __init__(self, *words: str, **near: str) -> None:
         super().__init__((*words, *near))
@@ -127,22 +109,10 @@ class ToldWord(WordKind):
             here.odd("", f"{value!r} is not built; it counts as {self.near[value]!r}")
         return self.near.get(value, value)
 
-    def check(self, value: Any, path: Path, report: KindReport) -> None:
-        if not report.soft:
-            super().check(value, path, report)
 
-    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
-        text = f"{str(value)[:40]!r} is none of {', '.join(self.words)}"
-        here.bad("", text, suggest_nearest(str(value), self.words))
-
-
-def between(least: float, most: float = 1e9, make: Callable[[Any], Any] = float, scale: float = 1) -> Told:
-    """A number in a free-form section; what is read is `scale` times what is written."""
-    form = Annotated[float, msgspec.Meta(ge=least, le=most)]
-    return Told(form, lambda n: make(n) * scale, f"must be a number from {least:g} to {most:g}", scale)
-
-
-ToldBool: TypeAlias = Annotated[bool, Told(bool, bool, "must be true or false")]
+def between(least: float, most: float = 1e9, make: Callable[[Any], Any] = float, scale: float = 1) -> Written:
+    """A number that is read as `scale` times what is written."""
+    return Written(Annotated[float, msgspec.Meta(ge=least, le=most)], lambda n: make(n) * scale)
 
 
 class Folders(Kind):

@@ -160,35 +160,6 @@ not built
 """
 
 
-# What only the section of one platform can say: its channel reads it (a test compares). Others are channels of plugins.
-PLATFORM_KEYS: dict[str, frozenset[str]] = {
-    name: frozenset(keys.split())
-    for name, keys in {
-        "bluebubbles": "password pollSeconds serverUrl",
-        "discord": "token apiBase",
-        "email": "address aliases authservId copyToSelf folder imap imapHost name password pollSeconds saveSent"
-        " sentFolder smtp smtpHost subject",
-        "feishu": "appId appSecret connectionMode domain encryptKey verificationToken",
-        "googlechat": "apiBase audience audienceType botUser openIdUrl serviceAccount serviceAccountFile tokenUrl",
-        "irc": "host nick nickserv paceMs password port realname tls tlsCaFile username",
-        "line": "apiBase channelAccessToken channelSecret replyTokens secretFile tokenFile",
-        "matrix": "accessToken autoJoin deviceName deviceTrust encryption homeserver password pickleKey proxy"
-        " recoveryKey userId",
-        "mattermost": "baseUrl botToken chatmode oncharPrefixes",
-        "msteams": "appId appPassword loginBase openIdUrl replyStyle serviceUrl tenantId",
-        "nextcloud-talk": "apiPassword apiPasswordFile apiUser baseUrl botName botSecret botSecretFile",
-        "signal": "account accountUuid httpHost httpPort httpUrl sendReadReceipts",
-        "slack": "apiBase appToken botToken mode signingSecret unfurlLinks unfurlMedia",
-        "sms": "accountSid apiBase authToken fromNumber messagingServiceSid pollSeconds publicWebhookUrl",
-        "spool": "dir pollSeconds",
-        "telegram": "apiRoot botToken customCommands linkPreview proxy tokenFile webhookSecret webhookUrl",
-        "webhook": "acts secret url",
-        "whatsapp": "sendReadReceipts",
-        "xmpp": "host jid nick password port tls tlsCaFile",
-        "defaults": "",
-    }.items()
-}
-
 ACTION_WORDS = frozenset(
     "channelInfo deleteMessage editMessage emojiList events memberInfo messages pins poll polls reactions roleInfo"
     " search sendMessage threads voiceStatus".split()

@@ -7,7 +7,7 @@ for values that are written in another form than they are used in. Pure.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
@@ -18,19 +18,12 @@ from palinurus.config.secrets import is_secret
 
 Schema: TypeAlias = dict[str, Any]
 
-_GOT: tuple[tuple[type, str], ...] = (
-    (bool, "true or false"),
-    (int, "a number"),
-    (float, "a number"),
-    (str, "a text"),
-    (list, "a list"),
-    (dict, "an object"),
-)
+_GOT = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
 
 
 def name_kind(value: Any) -> str:
     """What a value is, in words."""
-    return next((word for kind, word in _GOT if isinstance(value, kind)), "null")
+    return next((word for kind, word in _GOT.items() if isinstance(value, kind)), "null")
 
 
 class KindReport(msgspec.Struct, frozen=True):
@@ -38,7 +31,6 @@ class KindReport(msgspec.Struct, frozen=True):
 
     wrong: list[ConfigFinding]
     late: list[ConfigFinding]
-    soft: bool = False  # some kinds say it themselves, when they are read
 
 
 class KeyNote(msgspec.Struct, frozen=True):
@@ -48,6 +40,7 @@ class KeyNote(msgspec.Struct, frozen=True):
     default: Any = msgspec.UNSET  # as the program uses it
     inert: str = ""  # why it is known and not acted on
     restart: bool = False  # a change takes effect only when the gateway starts again
+    live: bool = False  # … at once; of all others when the gateway begins anew, which it does by itself
     closed: Any = msgspec.UNSET  # what counts in place of what cannot be read; UNSET: as if nothing was written
 
 
@@ -103,9 +96,6 @@ class Kind:
         """The value as the program uses it; UNSET: the default applies."""
         return value
 
-    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
-        """Note that a value of a free-form section does not fit, if that is worth a word."""
-
     def describe(self) -> Schema:
         """As JSON schema."""
         return {}
@@ -121,6 +111,10 @@ class Kind:
     def find_note(self, part: str | int) -> KeyNote | None:
         """What is declared of a key below."""
         return None
+
+    def close(self) -> Mapping[str, Any]:
+        """What stands for an object where something else is written: every key that guards something, closed."""
+        return next((closed for option in self.options if option is not self and (closed := option.close())), {})
 
 
 class LeafKind(Kind):
@@ -274,6 +268,17 @@ class NotedMap(MapKind):
         return KeyNote(self.words[part]) if isinstance(part, str) and part in self.words else None
 
 
+class GuardMap(MapKind):
+    """An object whose values keep something closed, also where they cannot be read: any of them, or those `named`."""
+
+    def __init__(self, item: Any, closed: Any, named: Collection[str] | None = None) -> None:
+        super().__init__(make_kind(item))
+        self.note, self.named = KeyNote(closed=closed), named
+
+    def find_note(self, part: str | int) -> KeyNote | None:
+        return self.note if self.named is None or part in self.named else None
+
+
 class UnionKind(Kind):
     def __init__(self, kinds: tuple[Kind, ...]) -> None:
         self.kinds = kinds
@@ -356,13 +361,7 @@ class Written(WrappedKind):
 
 
 _ADVISERS: tuple[type[Kind], ...] = (NumberKind, BoolKind, ListKind, TextKind)
-_PLAIN: dict[Any, Kind] = {
-    Any: Kind(),
-    bool: BoolKind(),
-    int: NumberKind(True),
-    float: NumberKind(False),
-    str: TextKind(),
-}
+_PLAIN = {Any: Kind(), bool: BoolKind(), int: NumberKind(True), float: NumberKind(False), str: TextKind()}
 
 
 def make_kind(form: Any) -> Kind:

@@ -120,7 +120,7 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str], go
     findings: list[ConfigFinding] = []
     includer = ConfigIncluder(file, text, environ)
     whole = includer.follow(raw)
-    if not isinstance(whole, dict):
+    if not isinstance(whole, dict) or any(not one.path for one in includer.findings):
         message = f"the config must be an object, not {name_kind(whole)}"
         wrong = includer.findings or [ConfigFinding((), message, "write { … } around it")]
         return ConfigReading(None, {}, locate_findings(wrong, includer.parts), text=text)

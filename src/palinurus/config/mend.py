@@ -6,6 +6,7 @@ else what the declaration calls closed, else nothing: the default applies.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from palinurus.config.kinds import Kind, KindReport
 from palinurus.patterns import compile_late
 
 _NUMBER = compile_late(r"[+-]?\d{1,15}(\.\d{1,15})?", re.ASCII)
+LONG = 80  # characters of a value that is told
 ROUNDS = 6  # a value that was put in may be wrong beside others; what is wrong after these loses its whole section
 
 
@@ -65,7 +67,9 @@ def _choose(value: Any, path: Path, good: Any) -> tuple[Path, Any, str]:
         return path, older, "until then it stays as it was"
     for place, closed in _closed(path):
         name = "it" if place == path else show_path(place)
-        return place, closed, f"until then {name} counts as {msgspec.json.encode(closed).decode()}"
+        shown = msgspec.json.encode(closed).decode()
+        told = f"counts as {shown}" if len(shown) < LONG else "is as closed as it can be"
+        return place, closed, f"until then {name} {told}"
     return path, msgspec.UNSET, ""
 
 
@@ -91,9 +95,7 @@ def _closed(path: Path) -> Iterator[tuple[Path, Any]]:
             yield around, closed
         kind = describe_key(around)
         for option in kind.options if kind is not None else ():
-            told = (
-                option.cls.SEALED or (option.cls.CLOSED if own else None) if isinstance(option, SectionKind) else None
-            )
-            if told is not None:
-                yield around, dict(told)
+            told = option.close() if own else option.cls.SEALED if isinstance(option, SectionKind) else None
+            if told:
+                yield around, copy.deepcopy(dict(told))
         own = own and isinstance(path[size - 1], int)

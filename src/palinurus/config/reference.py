@@ -21,8 +21,9 @@ INTRO = """# Every key of the config
 what a key is set to, and where. Made from the declarations in `src/palinurus/config/sections` by
 `python -m palinurus.config.reference docs/config.md`; do not edit.
 
-`*` stands for any name, `[]` for the items of a list. *restart*: a change takes effect when the gateway starts again;
-every other change at once. Keys that OpenClaw has and that do nothing here are at the end, with the reason.
+`*` stands for any name, `[]` for the items of a list. *at once*: a change takes effect at once. *restart*: when the
+gateway is started again. Every other change is followed by itself (the gateway begins anew when no turn runs), unless
+`gateway.reload.mode` says otherwise. Keys that OpenClaw has and that do nothing here are at the end, with the reason.
 
 `{ $include: "other.json5" }` stands for what another file says: one in the folder of the config (or in one that the
 variable PALINURUS_INCLUDE_ROOTS lists), or several, of which the later ones lie over the earlier; keys beside it lie
@@ -37,7 +38,7 @@ def render_reference() -> str:
     """The whole document."""
     rows: dict[str, list[str]] = {}
     seen: set[tuple[Path, str]] = set()
-    for path, kind, note in walk_keys(loose=True):
+    for path, kind, note in walk_keys():
         row = _row(path, kind, note)
         if not _repeats(path) and (path, row) not in seen:
             seen.add((path, row))
@@ -65,7 +66,7 @@ def _row(path: Path, kind: Kind, note: KeyNote) -> str:
     default = show_default(kind, note)
     shown = "" if default in (None, "", []) else f"`{str(default).lower() if isinstance(default, bool) else default}`"
     fate = [note.about] if note.about else []
-    fate += ["*restart*"] if note.restart else []
+    fate += ["*restart*"] if note.restart else ["*at once*"] if note.live else []
     return f"| `{key}` | {words} | {shown} | {' '.join(fate)} |\n".replace("|  |", "| |")
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from palinurus.config import edit, files, lines, paths, relaxed
-from palinurus.config.explain import needs_restart
+from palinurus.config.explain import needs_restart, tell_change
 from palinurus.config.include import KEY
 from palinurus.config.keypath import Path, has_at, parse_path, settle_path, show_path
 from palinurus.config.load import ConfigReading, explain_syntax, judge_config, read_config
@@ -48,7 +48,7 @@ class KeyChange(msgspec.Struct, frozen=True):
     line: int = 0  # where the key stands now; 0 = nowhere
     changed: bool = True
     comments_lost: bool = False  # the text could not be edited in place and was written anew
-    restart: bool = False  # takes effect only when the gateway starts again
+    when: str = ""  # what it does to a running gateway, in words
     problems: tuple[Problem, ...] = ()  # what was wrong before and still is
 
 
@@ -73,9 +73,9 @@ def _change_key(home: str, environ: Mapping[str, str], key: str, value: Any) -> 
         raw = decode_reading(before, file)
         path = settle_path(path, raw)
         wanted = _with_key(raw, path, value)
-        name, restart = show_path(path), needs_restart(path)
+        name = show_path(path)
         if wanted == raw and type(wanted) is type(raw) and before.data is not None:
-            return KeyChange(file, name, lines.scan_json(before.text).line(path), False, restart=restart)
+            return KeyChange(file, name, lines.scan_json(before.text).line(path), False)
         text = _text(before, [(path, value)], wanted, f"{name[:80]!r}: this value cannot be written as JSON")
         after = _replace(before, text, [path], file=file, home=home, environ=environ)
     scan = lines.scan_json(text)
@@ -87,7 +87,7 @@ def _change_key(home: str, environ: Mapping[str, str], key: str, value: Any) -> 
         line,
         True,
         comments_lost=lost,
-        restart=restart,
+        when=tell_change(path, after.settings.gateway.reload if after.settings else ""),
         problems=tuple(p for p in after.problems if p.fatal),
     )
 

@@ -95,7 +95,6 @@ class Config(Section, frozen=True):
     diagnostics: DiagnosticsSettings = option(DiagnosticsSettings(), "What is told of runs, and to whom.")
     written: Free = option({}, at=None)  # the whole as it is written
 
-    RESTART: ClassVar = ("channels",)
     KNOWN: ClassVar = {
         **same_form(Free, "audio media meta wizard"),
         "tts": Annotated[Free, Unfilled(SpeechSettings), "What is read aloud, and by whom (docs/speech.md)."],

@@ -266,7 +266,7 @@ class ChannelAccess:
             owners | first,
             commands,
             chat=row.enabled if row is not None else not account.groups or account.group == "open",
-            mention=row.require_mention if row is not None else account.own.get("requireMention") is not False,
+            mention=row.require_mention if row is not None else account.mention,
             overhear=account.visibility == "all",
             bots=account.bots,
         )

@@ -44,7 +44,7 @@ def test_ids_are_texts_however_they_are_written() -> None:
         "4",
         "telegram:5",
     )
-    assert one({"allowFrom": "123"}).allow_from == ()  # a text is no list: nobody
+    assert one({"allowFrom": "123"}).allow_from == ("123",)  # what was certainly meant
 
 
 @pytest.mark.parametrize(

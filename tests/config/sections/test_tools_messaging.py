@@ -22,7 +22,7 @@ CASES: list[tuple[dict[str, Any], MessageToolRules]] = [
         MessageToolRules(True, False, True),
     ),
     ({"broadcast": {"enabled": False}}, MessageToolRules(True, None, False)),
-    ({"broadcast": "no", "crossContext": {"allowWithinProvider": "no"}}, MessageToolRules(True, None, True)),
+    ({"broadcast": "no", "crossContext": {"allowWithinProvider": "no"}}, MessageToolRules(False, None, False)),
 ]
 
 

@@ -14,8 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from palinurus.clock import Clock
+from palinurus.config.declare import list_fields
 from palinurus.config.include import ConfigPart
 from palinurus.config.load import LoadedConfig, load_config
+from palinurus.config.sections.gateway import GatewaySettings
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError
 
@@ -25,10 +27,8 @@ EVERY = 1.0  # seconds between two looks
 LOOK_SECONDS = 0.2  # … whether a turn runs
 
 # Settings whose reader asks for them at every request, so a new value acts at once.
-LIVE = frozenset(
-    f"gateway.{name}"
-    for name in ("chat_completions", "responses", "drain", "deferral", "reload", "debounce", "tools", "page", "sharing")
-) | {"version"}
+LIVE = frozenset(f"gateway.{key.field}" for key in list_fields(GatewaySettings) if key.place in GatewaySettings.LIVE)
+LIVE |= {"gateway.drain", "version"}
 
 
 class ConfigReload(msgspec.Struct, frozen=True):

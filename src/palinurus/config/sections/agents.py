@@ -42,7 +42,7 @@ from palinurus.config.sections.context import (
 from palinurus.config.sections.models import VeiledSection
 from palinurus.config.sections.sandbox import SandboxSection
 from palinurus.config.sections.schedule import HeartbeatSettings
-from palinurus.config.sections.tools import UNLIMITED, AgentToolsSection, ToolsSettings
+from palinurus.config.sections.tools import PROCESS_KEYS, UNLIMITED, AgentToolsSection, ToolsSettings
 from palinurus.core.memory.results import MemoryOptions, read_memory_options
 from palinurus.core.types.approval import PermissionMode
 from palinurus.core.types.keys import parse_agent_id
@@ -176,7 +176,7 @@ class AgentSettings(VeiledSection, frozen=True):
     )
     verbose_default: Literal["off", "on", "full"] = "off"
     reasoning_default: Literal["off", "on", "stream"] = "off"
-    permission_mode: PermissionMode = "default"
+    permission_mode: PermissionMode = option("default", closed="ask")
     progress_detail: Literal["explain", "raw"] = option("explain", at="toolProgressDetail")
     timeout: Annotated[float, Written(Size, lambda seconds: float(seconds) or UNLIMITED)] = option(
         172_800.0, "How long one run may take, in seconds; 0 is no limit.", "timeoutSeconds"
@@ -198,7 +198,7 @@ class AgentSettings(VeiledSection, frozen=True):
     time_format: Literal["auto", "12", "24"] = option("auto", "Clock format shown to the model: auto, 12 or 24.")
     bootstrap_chars: Count = option(12_000, at="bootstrapMaxChars")  # of one workspace file in the prompt
     bootstrap_total: Count = option(60_000, at="bootstrapTotalMaxChars")  # of all of them
-    skills: Names | None = None  # which it may use; None = all
+    skills: Names | None = option(None, closed=[])  # which it may use; None = all
     skills_chars: Count | None = option(None, at="skillsLimits:maxSkillsPromptChars")  # None = skills.limits
     excerpt_chars: int = option(1_800, at=None)  # of AGENTS.md, after a compaction
     sandbox: SandboxSettings = option(SandboxSettings(), at=None)
@@ -268,11 +268,13 @@ DEFAULTS_ONLY = frozenset(
 SHARED_ONLY = {
     "subagents.maxConcurrent": "agents.defaults.subagents.maxConcurrent",
     "groupChat.historyLimit": "messages.groupChat.historyLimit",
+    **{f"tools.exec.{name}": f"tools.exec.{name}" for name in PROCESS_KEYS},
 }
 ENTRY_WORDS = {
     "workspace": "The directory of this agent.",
     "model": "This agent's model; it then has only the fallbacks it names itself.",
 }
+CLOSED = {"id": "main", "tools": {"deny": ["*"]}, "sandbox": {"mode": "all"}}  # agents that cannot be read
 Entry = Annotated[Free, Unfilled(AgentSettings, DEFAULTS_ONLY, ENTRY_WORDS)]
 
 
@@ -283,7 +285,7 @@ class AgentsSection(Section, frozen=True):
     defaults: Annotated[Free, Unfilled(AgentSettings, without=ENTRY_ONLY)] = option(
         {}, "What applies to every agent unless its own entry says otherwise."
     )
-    listed: list[Entry] = option([], "One entry for each agent.", "list")
+    listed: list[Entry] = option([], "One entry for each agent.", "list", closed=[CLOSED])
     entries: dict[str, Entry] = {}
 
     def find_agents(self, here: ConfigPlace) -> tuple[dict[str, AgentLayers], str]:
@@ -296,9 +298,10 @@ class AgentsSection(Section, frozen=True):
         for path, written, entry in listed:
             place = here.below(*path)
             ident = "id" if path[1] == "list" else ""
-            if (name := parse_agent_id(written)) is None:
-                place.bad(ident, AGENT_ID, "give it a short name such as 'work'")
-            elif name in found:
+            if (name := parse_agent_id(written)) is None:  # it stays: its messages are not for others, who may do more
+                name = f"agent{len(found) + 1}"
+                place.bad(ident, AGENT_ID, f"give it a short name such as 'work'; until then it is {name!r}")
+            if name in found:
                 place.bad(ident, f"there are two agents with the id {name!r}", "rename one")
             else:
                 found[name] = AgentLayers(entry, self.defaults, path)

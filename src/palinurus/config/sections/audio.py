@@ -23,7 +23,6 @@ from palinurus.config.forms import (
     ModelChoiceSection,
     Names,
     Text,
-    Told,
     merge_deep,
     read_form,
 )
@@ -36,7 +35,6 @@ from palinurus.config.sections.web import VisionSettings
 # What a provider is asked for when the config names no model.
 MODELS = {"openai": "gpt-4o-mini-transcribe", "groq": "whisper-large-v3-turbo", "mistral": "voxtral-mini-latest"}
 MEDIA = "{{MediaPath}}"
-AboveZero = Annotated[int, Told(Count, int, "must be a number above 0")]
 
 
 def _seconds(value: Any) -> Any:
@@ -82,8 +80,8 @@ class AudioSettings(Section, frozen=True):
         models Who writes it down, in this order: providers, or commands.
     """
     ways: tuple[TranscriptionMethod, ...] = option((), at=None)
-    size: AboveZero = option(20 * 1024 * 1024, at="maxBytes")  # a larger file is not sent
-    chars: AboveZero = option(20_000, at="maxChars")  # of a transcript
+    size: Count = option(20 * 1024 * 1024, at="maxBytes")  # a larger file is not sent
+    chars: Count = option(20_000, at="maxChars")  # of a transcript
     language: Text = ""
     prompt: Text = ""
     keep: float = option(14.0, at=None)
@@ -112,7 +110,7 @@ class MediaSection(Section, frozen=True):
 
     audio: AudioSettings = AudioSettings()
     image: VisionSettings = option(VisionSettings(), "Who looks at pictures.")
-    concurrency: AboveZero = option(2, "How many recordings of a message are listened to at the same time.")
+    concurrency: Count = option(2, "How many recordings of a message are listened to at the same time.")
 
     LOOSE: ClassVar = True
 

@@ -12,11 +12,13 @@ import msgspec
 from palinurus.config.declare import Section, fill_section, list_declared, option, same_form
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.forms import Count, LooseMillis, Names, Ratio, Size, ToldWord, list_ids
-from palinurus.config.inert import ACTION_WORDS, PLATFORM_KEYS
+from palinurus.config.inert import ACTION_WORDS
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import KindReport, NotedMap, Written
+from palinurus.config.kinds import GuardMap, KindReport, NotedMap, Written
 from palinurus.config.sections.people import NAMES, AccessGroups, GroupRow, list_group_rows, list_maps
 from palinurus.config.sections.schedule import HeartbeatVisibility
+from palinurus.config.sections.tools import ToolPolicySection
+from palinurus.core.channelneeds import OWN_KEYS
 from palinurus.core.policy.admission import EVERYBODY
 
 DmPolicy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
@@ -25,7 +27,9 @@ Streaming: TypeAlias = Literal["off", "partial", "block", "progress"]
 ReplyTo: TypeAlias = Literal["off", "first", "all"]
 Bots: TypeAlias = Literal["off", "mentions", "on"]
 Visibility: TypeAlias = Literal["all", "allowlist", "allowlist_quote"]
-GROUPS = ToldWord("open", "allowlist", "disabled")
+SHUT = option(closed=False)  # of KNOWN: what cannot be read counts as false
+NOBODY = option(closed=[])
+NOWHERE = option(closed={EVERYBODY: False})
 
 
 def _bots(value: Any) -> Bots:
@@ -47,32 +51,39 @@ class GroupSettings(Section, frozen=True):
         tools Which tools the agent has there: allow, alsoAllow, deny.
         toolsBySender The same for single people.
     """
-    enabled: bool = True
-    require_mention: bool = True
+    enabled: bool = option(True, closed=False)
+    require_mention: bool = option(True, closed=True)
     allow_from: tuple[str, ...] | None = option(None, at=None)  # None: the account's groupAllowFrom
     prompt: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="systemPrompt")
     roles: tuple[str, ...] = option((), at=None)  # by id; who has one of them is as good as listed
-    policy: Annotated[GroupPolicy | None, GROUPS] = option(None, at="groupPolicy")  # None: the account's
+    policy: GroupPolicy | None = option(None, at="groupPolicy", closed="disabled")  # None: the account's
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {
-        **same_form(list[str | int], "allowFrom users roles"),
-        **same_form(dict[str, Any], "tools toolsBySender"),
-        "allow": bool,
+        **same_form(Annotated[list[str | int], NOBODY], "allowFrom users roles"),
+        "allow": Annotated[bool, SHUT],
     }
 
 
-class GroupSection(GroupSettings, frozen=True):
+class RoomSection(GroupSettings, frozen=True):
     KNOWN: ClassVar = {
         **GroupSettings.KNOWN,
-        "topics": Annotated[dict[str, GroupSettings | bool], "Settings of its topics, by id."],
+        "tools": ToolPolicySection,
+        "toolsBySender": Annotated[dict[str, ToolPolicySection], option(closed={EVERYBODY: {"deny": ["*"]}})],
     }
 
 
-class GuildSection(GroupSettings, frozen=True):
+class GroupSection(RoomSection, frozen=True):
     KNOWN: ClassVar = {
-        **GroupSettings.KNOWN,
-        "channels": Annotated[dict[str, GroupSettings | bool], "Its channels, by id: with some, only those are heard."],
+        **RoomSection.KNOWN,
+        "topics": Annotated[dict[str, GroupSettings | bool], "Settings of its topics, by id.", NOWHERE],
+    }
+
+
+class GuildSection(RoomSection, frozen=True):
+    KNOWN: ClassVar = {
+        **RoomSection.KNOWN,
+        "channels": Annotated[dict[str, RoomSection | bool], "Its channels, by id; with some, only those.", NOWHERE],
     }
 
 
@@ -96,10 +107,12 @@ class BotLoopSettings(Section, frozen=True):
 class ChatApprovalSettings(Section, frozen=True):
     """execApprovals: questions about commands in the chats of an account, and who may answer them there."""
 
-    enabled: Annotated[bool, Written(bool | Literal["auto"], bool)] = option(True, "false: no questions in its chats.")
+    enabled: Annotated[bool, Written(bool | Literal["auto"], bool)] = option(
+        True, "false: none in its chats.", closed=False
+    )
     approvers: Names = option((), "Ids of people who may allow once or deny there, besides the owner.")
-    agents: Names | None = option(None, "Only questions of these agents.", "agentFilter")
-    sessions: Names | None = option(None, "Only questions of sessions whose key holds one of these.", "sessionFilter")
+    agents: Names | None = option(None, "Only questions of these agents.", "agentFilter", closed=[])
+    sessions: Names | None = option(None, "Only of sessions whose key holds one of these.", "sessionFilter", closed=[])
     cleanup: bool = option(False, "A question is removed from the chat when it is answered.", "cleanupAfterResolve")
 
     LOOSE: ClassVar = True
@@ -194,15 +207,16 @@ class AccountSettings(Section, frozen=True):
     """
     channel: str = option(at=None)
     account: str = option("default", at=None)
-    dm: Annotated[DmPolicy, ToldWord("pairing", "allowlist", "open", "disabled")] = option("pairing", at="dmPolicy")
+    dm: DmPolicy = option("pairing", at="dmPolicy", closed="pairing")
     allow_from: tuple[str, ...] = option((), at=None)
+    mention: bool = option(True, at="requireMention", closed=True)
     dm_groups: bool = option(
-        True, "false: chats of several people that are no channel are not heard.", "dm.groupEnabled"
+        True, "false: chats of several people that are no channel are not heard.", "dm.groupEnabled", closed=False
     )
     dm_chats: Annotated[tuple[str, ...], Written(list[Any], lambda ids: tuple(list_ids(ids)))] = option(
         (), "Only these of them, where some are named.", "dm.groupChannels"
     )
-    group: Annotated[GroupPolicy, GROUPS] = option("allowlist", at="groupPolicy")
+    group: GroupPolicy = option("allowlist", at="groupPolicy", closed="allowlist")
     group_allow_from: tuple[str, ...] = option((), at=None)
     # by chat, chat:topic:thread, guild:server, or "*" for all others
     groups: dict[str, GroupSettings] = option({}, at=None)
@@ -216,17 +230,17 @@ class AccountSettings(Section, frozen=True):
     media: Annotated[int, Written(Size, lambda mb: mb << 20)] = option(20 << 20, at="mediaMaxMb")  # bytes
     history: Size = option(50, at="historyLimit")  # unmentioned messages of a group kept as context
     reply_to: Annotated[ReplyTo, ToldWord("off", "first", "all", batched="first")] = option("first", at="replyToMode")
-    # an emoji on messages that were taken
     ack: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="ackReaction")
     bots: Annotated[Bots, Written(Any, _bots)] = option("off", at="allowBots")
     loop: BotLoopSettings = option(BotLoopSettings(), at="botLoopProtection")
-    # whose words are context in groups
-    visibility: Annotated[Visibility, ToldWord("all", "allowlist", "allowlist_quote")] = option(
-        "all", at="contextVisibility"
-    )
+    visibility: Visibility = option("all", at="contextVisibility", closed="allowlist")
     rate: Count = option(20, at="messagesPerMinute")  # messages a minute of somebody whom only "*" lets in
     retry: SendRetrySettings | None = option(None, "How often a message is tried; by default for two hours.")
-    actions: dict[str, Any] = option({}, "false: what the message tool may not do there, by group of actions.")
+    actions: Annotated[dict[str, bool], GuardMap(bool, closed=False, named=ACTION_WORDS)] = option(
+        {},
+        "false: what the message tool may not do there, by group of actions.",
+        closed=dict.fromkeys(sorted(ACTION_WORDS), False),
+    )
     prefix: Annotated[str | None, Written(str, str)] = option(
         None, "What replies begin with there, instead of messages.responsePrefix.", "responsePrefix"
     )
@@ -239,19 +253,19 @@ class AccountSettings(Section, frozen=True):
     watched: bool = option(True, "false: its connection is not looked after by the gateway.", "healthMonitor.enabled")
     reconnect: ReconnectSettings = option(ReconnectSettings(), at=None)
     native: bool = option(True, at=None)  # its commands are in the platform's menu
-    writes: bool = option(True, "false: /config changes nothing from here.", "configWrites")
+    writes: bool = option(True, "false: /config changes nothing from here.", "configWrites", closed=False)
     own: dict[str, Any] = option({}, at=None)
 
     LOOSE: ClassVar = True
     OPEN: ClassVar = True
     KNOWN: ClassVar = {
-        **same_form(bool, "enabled dm.enabled requireMention"),
-        **same_form(list[str | int], "allowFrom groupAllowFrom dm.allowFrom"),
-        **same_form(dict[str, GroupSettings | bool] | list[str | int], "channels rooms"),
+        **same_form(Annotated[bool, SHUT], "enabled dm.enabled"),
+        **same_form(Annotated[list[str | int], NOBODY], "allowFrom groupAllowFrom dm.allowFrom"),
+        **same_form(Annotated[dict[str, RoomSection | bool] | list[str | int], NOWHERE], "channels rooms"),
         **same_form(dict[str, Any], "blockStreamingChunk blockStreamingCoalesce"),
-        "groups": dict[str, GroupSection | bool] | list[str | int],
-        "guilds": dict[str, GuildSection | bool],
-        "dm.policy": str,
+        "groups": Annotated[dict[str, GroupSection | bool], NOWHERE],
+        "guilds": Annotated[dict[str, GuildSection | bool], NOWHERE],
+        "dm.policy": Annotated[DmPolicy, option(closed="pairing")],
         "commands.native": bool | Literal["auto"],
         "heartbeat": HeartbeatVisibility,
     }
@@ -272,7 +286,7 @@ class ChannelSection(AccountSettings, frozen=True):
     """
     KNOWN: ClassVar = {
         **AccountSettings.KNOWN,
-        "accounts": dict[str, AccountSettings],
+        "accounts": Annotated[dict[str, AccountSettings], option(closed={"none": {"enabled": False}})],
         "defaultAccount": str,
         "dmHistoryLimit": Size,
         "dms": dict[str, Any],
@@ -372,14 +386,15 @@ class ChannelsKind(NotedMap):
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
         super().inspect(value, path, report)
         for name, section in value.items():
-            if name in PLATFORM_KEYS and isinstance(section, dict):
-                self._tell(AccountSettings if name == "defaults" else ChannelSection, section, (*path, name), report)
+            if (name in OWN_KEYS or name == "defaults") and isinstance(section, dict):
+                shared, own = list_declared(AccountSettings).keys, " ".join(OWN_KEYS.get(name, {}).values()).split()
+                all_of = shared if name == "defaults" else list_declared(ChannelSection).keys
+                self._tell({*all_of, *own}, section, (*path, name), report)
                 for account, body in list_maps(section.get("accounts")):
-                    self._tell(AccountSettings, body, (*path, name, "accounts", account), report)
+                    self._tell({*shared, *own}, body, (*path, name, "accounts", account), report)
 
     @staticmethod
-    def _tell(cls: type[AccountSettings], section: Mapping[str, Any], path: Path, report: KindReport) -> None:
-        known = {*list_declared(cls).keys, *PLATFORM_KEYS[str(path[1])]}
+    def _tell(known: set[str], section: Mapping[str, Any], path: Path, report: KindReport) -> None:
         for at, body, words in ((path, section, known), ((*path, "actions"), section.get("actions"), ACTION_WORDS)):
             for key in sorted(set(body) - words) if isinstance(body, dict) else ():
                 report.wrong.append(ConfigFinding((*at, key), "unknown key", suggest_nearest(key, words), fatal=False))

@@ -95,9 +95,9 @@ class BudgetLimitSettings(Section, frozen=True):
         hardTokens From here on nothing is asked.
     """
     soft_usd: Amount | None = None
-    hard_usd: Amount | None = None
+    hard_usd: Amount | None = option(None, closed=0)
     soft_tokens: Size | None = None
-    hard_tokens: Size | None = None
+    hard_tokens: Size | None = option(None, closed=0)
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         pairs = (("softUsd", self.soft_usd, self.hard_usd), ("softTokens", self.soft_tokens, self.hard_tokens))

@@ -200,7 +200,6 @@ class GatewaySettings(Section, frozen=True):
     """gateway. Times in seconds."""
 
     ABOUT: ClassVar = """
-        http.endpoints.responses enabled: serve the OpenAI-compatible POST /v1/responses.
         auth.trustedProxy Who says who somebody is, where auth.mode is trusted-proxy.
         auth.rateLimit How often somebody may try.
         reload.mode What a changed file leads to: off, restart, hot (what can be), or hybrid (a restart for the rest).
@@ -229,7 +228,9 @@ class GatewaySettings(Section, frozen=True):
         "http.endpoints.chatCompletions.enabled",
         closed=False,
     )
-    responses: bool = option(True, at="http.endpoints.responses:enabled")
+    responses: bool = option(
+        True, "Serve the OpenAI-compatible POST /v1/responses.", "http.endpoints.responses.enabled", closed=False
+    )
     reload: Literal["off", "restart", "hot", "hybrid"] = option(
         "hybrid", at="reload.mode"
     )  # what a changed file leads to
@@ -273,7 +274,11 @@ class GatewaySettings(Section, frozen=True):
 
     ALWAYS: ClassVar = True
     GROUPS: ClassVar = {"auth": "How clients prove who they are."}
-    RESTART: ClassVar = ("port", "bind", "customBindHost", "tls")
+    RESTART: ClassVar = ("port", "bind", "customBindHost")
+    LIVE: ClassVar = (
+        "http.endpoints.chatCompletions.enabled", "http.endpoints.responses.enabled", "tools", "controlUi.enabled",
+        "controlUi.sharing", "reload.mode", "reload.debounceMs", "reload.deferralTimeoutMs",
+    )  # fmt: skip
     KNOWN: ClassVar = {
         "customBindHost": Annotated[str, "The address to listen on when gateway.bind is custom."],
         "trustedProxies": list[str],

@@ -89,7 +89,7 @@ class McpServerSettings(Section, frozen=True):
     cwd: Line = ""
     url: Annotated[Secret, Written(Any, lambda value: Secret(str(value or "").strip()))] = Secret()  # may carry a token
     headers: dict[str, Secret] = option({}, at=None)
-    enabled: bool = True
+    enabled: bool = option(True, closed=False)
     start: LooseMillis = option(30.0, at="connectionTimeoutMs")  # seconds until it must have said which tools it has
     timeout: LooseMillis = option(60.0, at="requestTimeoutMs")  # seconds a call may take without a sign of life
     contained: bool = option(True, at="sandbox.enabled")  # it runs in a sandbox of its own, where this machine has one
@@ -101,8 +101,8 @@ class McpServerSettings(Section, frozen=True):
     cert_key: Line = option("", "The key of clientCert.", "clientKey")
     parallel: bool = option(True, "false: its tools are called one after the other.", "supportsParallelToolCalls")
     oauth: McpOAuthSettings = option(McpOAuthSettings(), "How one signs in there: `pal mcp login NAME`.", "oauth")
-    include: Words = option((), "Only these of its tools (names, * fits anything).", "toolFilter.include")
-    exclude: Words = option((), "None of these tools.", "toolFilter.exclude")
+    include: Words = option((), "Only these of its tools (names, * fits anything).", "toolFilter.include", closed=[""])
+    exclude: Words = option((), "None of these tools.", "toolFilter.exclude", closed=["*"])
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {
@@ -111,7 +111,7 @@ class McpServerSettings(Section, frozen=True):
         "workingDirectory": str,
         "transport": str,
         "type": str,
-        "disabled": bool,
+        "disabled": Annotated[bool, option(closed=True)],
         "connectTimeout": Annotated[float, "Seconds until it must have said which tools it has."],
         "timeout": Annotated[float, "Seconds a call may take without a sign of life."],
     }

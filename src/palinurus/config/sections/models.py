@@ -201,5 +201,5 @@ class ModelsSection(Section, frozen=True):
 
     pricing: bool = option(True, "false: only prices that the config says itself count.", "pricing.enabled")
     mode: Literal["merge", "replace"] = option(
-        "merge", "merge adds to the built-in providers, replace uses only these."
+        "merge", "merge adds to the built-in providers, replace uses only these.", closed="replace"
     )

@@ -24,10 +24,10 @@ class PluginEntry(Section, frozen=True):
         hooks.allowConversationAccess true: it may read conversations.
         hooks.timeoutMs How long one of its hooks may take.
     """
-    enabled: bool = True
+    enabled: bool = option(True, closed=False)
     config: Free = {}
-    prompt: bool = option(True, at="hooks.allowPromptInjection")
-    conversation: bool = option(False, at="hooks.allowConversationAccess")
+    prompt: bool = option(True, at="hooks.allowPromptInjection", closed=False)
+    conversation: bool = option(False, at="hooks.allowConversationAccess", closed=False)
     deadline: LooseMillis | None = option(None, at="hooks.timeoutMs")  # in seconds
     deadlines: dict[str, float] = option({}, at=None)  # hooks.timeouts, by hook point
 
@@ -94,7 +94,7 @@ class HookScriptSettings(Section, frozen=True):
         load.extraDirs More folders with scripts.
         entries Settings of single scripts, by name.
     """
-    on: bool = option(True, at="enabled")
+    on: bool = option(True, at="enabled", closed=False)
     folders: FolderList = option((), at="load.extraDirs")
     entries: dict[str, Any] = {}  # name -> enabled
     pins: dict[str, str] = option({}, at=None)  # name -> the SHA-256 of the script, which one in a workspace must have

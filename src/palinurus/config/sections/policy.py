@@ -15,11 +15,12 @@ import msgspec
 from palinurus.config import files, lines, paths
 from palinurus.config.declare import fill_section
 from palinurus.config.findings import ConfigFinding, ConfigPlace
-from palinurus.config.keypath import Path, parse_path, show_path
+from palinurus.config.forms import merge_raw
+from palinurus.config.keypath import Path, get_at, parse_path, show_path
 from palinurus.config.kinds import make_kind
 from palinurus.config.schema import Config
 from palinurus.config.sections.agents import AgentLayers
-from palinurus.config.sections.tools import AgentToolsSection, ToolPolicySection, ToolProfileSection
+from palinurus.config.sections.tools import AgentToolsSection, ExecWords, ToolPolicySection, ToolProfileSection
 from palinurus.config.settings import Settings
 from palinurus.core.policy.groups import MCP_ORIGIN, is_known_word, names_builtin, suggest_word
 from palinurus.core.policy.layers import ChatPlace, ChatToolRules, PatchToolRules, ToolLists, ToolRules, ToolScope
@@ -56,9 +57,18 @@ class ToolPolicyReader:
             chats=dict(self._chats()),
             subagents=self._lists(tools.subagents, ("tools", "subagents", "tools")),
             patch=PatchToolRules(words.patch, words.patch_models),
+            patches=dict(self._patches()),
             deepest={n: one.merge("subagents").get("maxSpawnDepth") or DEPTH for n, one in self._agents.items()},
             narrowed=dict(self._narrowed()),
         )
+
+    def _patches(self) -> Iterator[tuple[str, PatchToolRules]]:
+        for name, (own, _, path) in self._agents.items():
+            if told := get_at(own, ("tools", "exec", "applyPatch")):
+                shared = get_at(self._config.section("tools"), ("exec", "applyPatch"))
+                made = fill_section(ExecWords, {"applyPatch": merge_raw(told, shared)}, ConfigPlace("", {}, []))
+                key = show_path((*path, "tools", "exec", "applyPatch"))
+                yield name, PatchToolRules(made.patch, made.patch_models, key)
 
     def _scope(self, section: AgentToolsSection, path: Path) -> ToolScope:
         return ToolScope(
@@ -112,9 +122,12 @@ class ToolPolicyReader:
     # chats
 
     def _chats(self) -> Iterator[tuple[ChatPlace, ChatToolRules]]:
+        usual = self._config.channels.get("defaults") or {}
         for name, body in self._config.channels.items():
             if name == "defaults":
                 continue
+            rest = {word: below for word, below in usual.items() if word not in body}
+            yield from self._around(rest, ("channels", "defaults"), ChatPlace(name))
             yield from self._around(body, ("channels", name), ChatPlace(name))
             for account, below in _maps(body.get("accounts")):
                 path: Path = ("channels", name, "accounts", account)
@@ -148,20 +161,9 @@ class ToolPolicyReader:
         own, by = body.get("tools"), body.get("toolsBySender")
         if not isinstance(own, dict) and not isinstance(by, dict):
             return None
-        lists = self._lists(self._policy(own, (*path, "tools")), (*path, "tools")) if isinstance(own, dict) else None
-        rules = {key: self._policy(below, (*path, "toolsBySender", key)) for key, below in _maps(by)}
+        lists = self._lists(_policy(own), (*path, "tools")) if isinstance(own, dict) else None
+        rules = {key: _policy(below) for key, below in _maps(by)}
         return ChatToolRules(lists, self._senders(rules, (*path, "toolsBySender")))
-
-    def _policy(self, body: Mapping[str, Any], path: Path) -> ToolPolicySection:
-        """Channel sections are free-form: what is not a list of texts here would silently allow everything."""
-        kind = make_kind(list[str])
-        told = {key: body[key] for key in ("allow", "alsoAllow", "deny") if kind.fits(body.get(key))}
-        for key in ("allow", "alsoAllow", "deny"):
-            if body.get(key) is not None and key not in told:
-                hint = "put it in [ ]; until then no tool is used here"
-                self._findings.append(ConfigFinding((*path, key), "expected a list of texts", hint))
-                told = {"deny": ["*"]}
-        return fill_section(ToolPolicySection, told, ConfigPlace("", {}, []))
 
     def _narrowed(self) -> Iterator[tuple[str, str]]:
         """Models that the config gives only some tools."""
@@ -170,6 +172,12 @@ class ToolPolicyReader:
                 if "toolNames" in model.compat:
                     path: Path = ("models", "providers", name, "models", index, "compat", "toolNames")
                     yield f"{name}/{model.id}", show_path(path)
+
+
+def _policy(body: Mapping[str, Any]) -> ToolPolicySection:
+    """What cannot be read is closed by now, but for places that no section declares."""
+    kind = make_kind(ToolPolicySection)
+    return fill_section(ToolPolicySection, body if kind.fits(body) else kind.close(), ConfigPlace("", {}, []))
 
 
 def find_key_source(settings: Settings, key: str) -> str:

@@ -89,7 +89,7 @@ class DockerSection(Section, frozen=True):
     workdir: Filled | None = None
     network: Filled | None = None
     user: str | None = None
-    read_only: bool | None = option(None, at="readOnlyRoot")
+    read_only: bool | None = option(None, at="readOnlyRoot", closed=True)
     tmpfs: Names | None = None
     cap_drop: Names | None = None
     env: Annotated[tuple[tuple[str, str], ...], Written(dict[str, str], lambda env: tuple(env.items()))] | None = None
@@ -176,8 +176,6 @@ class SandboxSection(Section, frozen=True):
         "What a command may use: files, fileMb, memoryMb, processes, cpuSeconds, shmMb.",
         "limits",
     )
-
-    CLOSED: ClassVar = {"mode": "all"}
 
     def make_settings(self, here: ConfigPlace) -> SandboxSettings:
         """The settings; what is wrong goes to the findings."""

@@ -215,7 +215,9 @@ class HeartbeatSettings(Section, frozen=True):
     target: Annotated[str, Written(str, lambda word: word.strip().lower() or "none")] = "none"  # none, last, a channel
     to: str = ""
     account: str = option("", at="accountId")  # "" = the last one used there, or the default
-    direct: Literal["allow", "block"] = option("allow", at="directPolicy")  # may it write to a direct chat?
+    direct: Literal["allow", "block"] = option(
+        "allow", at="directPolicy", closed="block"
+    )  # may it write to a direct chat?
     model: str = ""
     session: str = ""  # "" = the main one
     light: bool = option(False, at="lightContext")  # the small prompt

@@ -192,7 +192,9 @@ class CommandSettings(Section, frozen=True):
 
     KNOWN: ClassVar = {
         "ownerAllowFrom": Annotated[Any, "Who is the owner on chat channels, as channel:id; all rights."],
-        "allowFrom": Annotated[Any, "Who may give commands, by channel; without it whoever a list names."],
+        "allowFrom": Annotated[
+            dict[str, Any], "Who may give commands, by channel; without it whoever a list names.", option(closed={})
+        ],
         "ownerDisplay": Annotated[Any, "hash: the model is told of owners without their ids."],
         "ownerDisplaySecret": Annotated[Any, "What the ids are hashed with."],
     }
@@ -206,7 +208,7 @@ class SkillEntry(Section, frozen=True):
         enabled false: it is not used.
         env Variables that its commands get.
     """
-    enabled: bool = True
+    enabled: bool = option(True, closed=False)
     key: LooseSecret = option(Secret(), at="apiKey")  # becomes the skill's primaryEnv
     env: dict[str, Any] = {}
 
@@ -227,7 +229,7 @@ class SkillSettings(Section, frozen=True):
         allowBundled The only ones of ours that are used; not set: all.
     """
     entries: dict[str, SkillEntry] = {}
-    bundled: Names | None = option(None, at="allowBundled")  # None = all
+    bundled: Names | None = option(None, at="allowBundled", closed=[])  # None = all
     extra: FolderList = option((), at="load:extraDirs")
     targets: FolderList = option((), at="load:allowSymlinkTargets")  # where links may lead besides their root
     candidates: Count = option(300, at="limits:maxCandidatesPerRoot")  # folders looked at in one root
@@ -334,7 +336,7 @@ class CacheTraceSettings(Section, frozen=True):
 class DiagnosticsSettings(Section, frozen=True):
     """diagnostics. Times in seconds."""
 
-    enabled: bool = option(True, "false: nothing is sent anywhere.")
+    enabled: bool = option(True, "false: nothing is sent anywhere.", closed=False)
     otel: SpanSettings = option(SpanSettings(), "Runs as OpenTelemetry spans, with figures and log lines.")
     flags: Names = option((), "Parts of the program that log everything, such as channels.telegram; * is all of it.")
     stuck_warn: LooseMillis = option(

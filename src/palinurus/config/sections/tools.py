@@ -8,7 +8,7 @@ import msgspec
 from palinurus.config.declare import Section, Unfilled, option
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Count, Free, LowerNames, Names, Size, Text
-from palinurus.config.kinds import Written
+from palinurus.config.kinds import GuardMap, Written
 from palinurus.config.sections.audio import MediaSection
 from palinurus.config.sections.models import VeiledSection
 from palinurus.config.sections.web import WebSettings
@@ -19,6 +19,7 @@ from palinurus.patterns import compile_late
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
 YIELD_RANGE = (10, 120_000)  # milliseconds: the range of backgroundMs and of a call's yieldMs
 CLEANUP = (60_000, 10_800_000)
+PROCESS_KEYS = ("backgroundMs", "cleanupMs", "notifyOnExit", "notifyOnExitEmptySuccess")  # of all agents together
 Visibility: TypeAlias = Literal["self", "tree", "agent", "all"]
 _HOST = compile_late(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 
@@ -36,8 +37,6 @@ class ToolPolicySection(Section, frozen=True):
     )
     also: Names = option((), "Tools in addition to the profile.", "alsoAllow")
     deny: Names = option((), "Never these tools; goes before every allow.", closed=["*"])
-
-    CLOSED: ClassVar = {"deny": ["*"]}
 
 
 class ToolProfileSection(ToolPolicySection, frozen=True):
@@ -76,12 +75,12 @@ class ExecWords(Section, frozen=True):
     mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = option(None, closed="deny")
     security: Literal["deny", "allowlist", "full"] | None = option(None, closed="deny")
     ask: Literal["off", "on-miss", "always"] | None = option(None, closed="always")
-    host: Literal["auto", "sandbox", "gateway", "node"] | None = None
+    host: Literal["auto", "sandbox", "gateway", "node"] | None = option(None, closed="sandbox")
     node: Text = option("", "The node that host=node means where a call names none.")
     safe_bins: Names | None = option(None, closed=[])
     safe_dirs: Names = option((), at="safeBinTrustedDirs")
-    patch: bool = option(True, at="applyPatch.enabled")
-    patch_models: Names | None = option(None, at="applyPatch.allowModels")
+    patch: bool = option(True, at="applyPatch.enabled", closed=False)
+    patch_models: Names | None = option(None, at="applyPatch.allowModels", closed=[])
 
 
 class ExecSettings(VeiledSection, frozen=True):
@@ -121,16 +120,17 @@ class ElevatedSection(Section, frozen=True):
 
 
 class MessageToolRules(Section, frozen=True):
-    """tools.message: other chats than the one a turn answers. What is no yes or no counts as not written."""
+    """tools.message: other chats than the one a turn answers."""
 
     ABOUT: ClassVar = """
         crossContext.allowWithinProvider false: only into the chat of the turn.
         crossContext.allowAcrossProviders true: any turn may write to other channels; not set: the owner's may.
         broadcast.enabled false: nothing goes to several chats at once.
     """
-    within: bool = option(True, at="crossContext.allowWithinProvider")  # on the same channel
-    across: bool | None = option(None, at="crossContext.allowAcrossProviders")  # None: for the owner only
-    broadcast: bool = option(True, at="broadcast.enabled")  # several at once
+    within: bool = option(True, at="crossContext.allowWithinProvider", closed=False)  # on the same channel
+    # None: for the owner only
+    across: bool | None = option(None, at="crossContext.allowAcrossProviders", closed=False)
+    broadcast: bool = option(True, at="broadcast.enabled", closed=False)  # several at once
 
     LOOSE: ClassVar = True
 
@@ -179,7 +179,7 @@ class AgentToolsSection(ToolProfileSection, frozen=True):
         toolsBySender The same rules for single people, by id.
     """
     by_provider: dict[str, ToolProfileSection] = {}
-    tools_by_sender: dict[str, ToolPolicySection] = {}
+    tools_by_sender: dict[str, ToolPolicySection] = option({}, closed={"*": {"deny": ["*"]}})
     elevated: ElevatedSection | None = None
     exec: ExecSettings = option(ExecSettings(), "Running commands.")
     workspace_only: bool = option(False, "File tools stay inside the workspace.", "fs.workspaceOnly", closed=True)
@@ -188,10 +188,10 @@ class AgentToolsSection(ToolProfileSection, frozen=True):
         "What happens when a tool is called again and again with the same arguments.",
         "loopDetection",
     )
-    message: MessageToolRules = option(
-        MessageToolRules(), "Where the message tool may write besides the chat of the turn (docs/channels.md)."
-    )
     sandbox: ToolPolicySection | None = option(None, at="sandbox.tools")
+
+
+TaintModes: TypeAlias = Annotated[dict[str, TaintMode], GuardMap(TaintMode, closed="strict")]
 
 
 class TaintSection(Section, frozen=True):
@@ -199,12 +199,12 @@ class TaintSection(Section, frozen=True):
 
     enabled: bool = option(True, "false: nothing is asked for that reason.")
     mode: TaintMode = option(
-        "judged", "strict: every effect asks; judged: those whose deciding values the owner did not give; off: none."
+        "judged",
+        "strict: every effect asks; judged: those whose deciding values the owner did not give; off: none.",
+        closed="strict",
     )
-    agents: dict[str, TaintMode] = option({}, "The mode of one agent, by its id.")
-    channels: dict[str, TaintMode] = option(
-        {}, "The mode of what comes by one channel. Of two words the stricter counts."
-    )
+    agents: TaintModes = option({}, "The mode of one agent, by its id.")
+    channels: TaintModes = option({}, "The mode of what comes by one channel. Of two words the stricter counts.")
     intent: IntentJudge = option(
         "rules",
         "model: where your words are not understood but gave every value, the run's model is shown them and the tool's "
@@ -282,6 +282,9 @@ class ToolsSection(AgentToolsSection, frozen=True):
     across: bool = option(False, at="agentToAgent.enabled")
     across_allow: LowerNames = option((), at="agentToAgent.allow")
     subagents: ToolPolicySection | None = option(None, at="subagents.tools")
+    message: MessageToolRules = option(
+        MessageToolRules(), "Where the message tool may write besides the chat of the turn (docs/channels.md)."
+    )
     # read by sections/people.py, which knows the channels
     trust_from: Names = option(
         (), "Who else may use the machine as the owner does: telegram:123, telegram:group:-100, telegram:*.", closed=[]

@@ -10,7 +10,7 @@ import msgspec
 
 from palinurus.config.declare import Section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Free, Lower, SecretText, Text, ToldBool, between, resolve_loose_secret
+from palinurus.config.forms import Free, Lower, SecretText, Text, between, resolve_loose_secret
 from palinurus.config.secrets import Secret
 from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 
@@ -49,7 +49,7 @@ class VisionMethod(Section, frozen=True):
 class VisionSettings(Section, frozen=True):
     """tools.media.image: who looks at pictures for models that do not see."""
 
-    enabled: ToldBool = option(True, "false: there is no tool that looks at pictures.")
+    enabled: bool = option(True, "false: there is no tool that looks at pictures.", closed=False)
     timeout: Annotated[float, between(0, 3600)] = option(
         0.0, "How long one model may take, in seconds; 0: as long as any call.", "timeoutSeconds"
     )
@@ -82,7 +82,7 @@ class WebFetchSettings(Section, frozen=True):
         ssrfPolicy Ranges of addresses that are open besides, as OpenClaw writes them.
         allowedHosts Hosts of the private network that may be fetched.
     """
-    enabled: ToldBool = True
+    enabled: bool = option(True, closed=False)
     chars: Annotated[int, between(100, make=int)] = option(20_000, at="maxChars")  # when the model names no number
     chars_cap: Annotated[int, between(100, make=int)] = option(50_000, at="maxCharsCap")  # whatever it names
     size: Annotated[int, between(1024, 64 << 20, int)] = option(750_000, at="maxResponseBytes")
@@ -91,11 +91,9 @@ class WebFetchSettings(Section, frozen=True):
     cache: Annotated[float, between(0, scale=60)] = option(900.0, at="cacheTtlMinutes")  # seconds
     agent: Text = option("", at="userAgent")  # "" = ours
     rules: OpenHosts = option(OpenHosts(), at=None)  # allowedHosts, allowPrivate, ssrfPolicy
-    private: ToldBool = option(False, at="allowPrivate")
+    private: bool = option(False, at="allowPrivate")
     ranges: Free = option({}, at="ssrfPolicy")
-    readable: ToldBool = option(
-        True, "false: all of a page, with its menus, not only what is to be read.", "readability"
-    )
+    readable: bool = option(True, "false: all of a page, with its menus, not only what is to be read.", "readability")
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {"allowedHosts": list[Any] | str}
@@ -140,7 +138,7 @@ class WebSearchSettings(Section, frozen=True):
         timeoutSeconds How long it may take.
         cacheTtlMinutes How long results are kept.
     """
-    enabled: ToldBool = True
+    enabled: bool = option(True, closed=False)
     engine: Lower = option("duckduckgo", at="provider")
     key: Secret = option(Secret(), at=None)
     base_url: str = option("", at=None)  # "" = the engine's own

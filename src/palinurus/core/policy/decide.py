@@ -173,7 +173,8 @@ def _owner(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion
 def _patch(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
     if name != "apply_patch" or tool.origin:
         return
-    key, patch = "tools.exec.applyPatch", rules.patch
+    patch = rules.patches.get(question.agent, rules.patch)
+    key = patch.key
     if not patch.enabled:
         change = PolicyChange(f"set {key}.enabled to true", f"{key}.enabled", True)
         yield PolicyStep(0, "apply_patch", True, f"{key}.enabled", words=f"{key}.enabled is false", changes=(change,))

@@ -137,6 +137,7 @@ class PatchToolRules(msgspec.Struct, frozen=True):
 
     enabled: bool = True
     models: tuple[str, ...] | None = None  # None: those of OpenAI
+    key: str = "tools.exec.applyPatch"
 
 
 class ToolRules(msgspec.Struct, frozen=True):
@@ -147,6 +148,7 @@ class ToolRules(msgspec.Struct, frozen=True):
     chats: dict[ChatPlace, ChatToolRules] = {}
     subagents: ToolLists = ToolLists("tools.subagents.tools")
     patch: PatchToolRules = PatchToolRules()
+    patches: dict[str, PatchToolRules] = {}  # by agent, where it says something of its own
     deepest: dict[str, int] = {}  # agent -> how deep its sub-agents may go
     narrowed: dict[str, str] = {}  # provider/model -> the key that gives it only some tools
 

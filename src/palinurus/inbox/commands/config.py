@@ -110,7 +110,7 @@ def _explain(call: CommandCall, key: str) -> str:
 def _told(done: KeyChange, what: str) -> str:
     if not done.changed:
         return f"{what}: unchanged."
-    return f"{what}. " + ("It needs a restart of the gateway." if done.restart else "It is in the file now.")
+    return f"{what}. It is in the file, and {done.when}."
 
 
 def _value(text: str, path: Path) -> Any:
