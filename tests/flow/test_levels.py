@@ -68,7 +68,7 @@ async def bench(home: Path, model: str = "lab/thinks", *, entry: Any = None, **d
 ALL: dict[str, Any] = {"entry": {"thinkingDefault": "minimal"}, "thinkingDefault": "high"}
 
 
-@pytest.mark.seed(19, 20, 21)
+@pytest.mark.seed(19, 20, 21, 31)
 @pytest.mark.parametrize(
     ("model", "stored", "used"),
     [
@@ -76,6 +76,11 @@ ALL: dict[str, Any] = {"entry": {"thinkingDefault": "minimal"}, "thinkingDefault
         ("lab/thinks", "xhigh", "high"),
         ("lab/thinks", "max", "high"),
         ("anthropic/claude-opus-4-8", "adaptive", "adaptive"),
+        ("anthropic/claude-opus-4-6", "xhigh", "max"),
+        ("openrouter/deepseek/deepseek-v4-pro", "max", "xhigh"),
+        ("zai/glm-5.2", "adaptive", "low"),  # it has no medium: the nearest below
+        ("zai/glm-4.7", "max", "low"),
+        ("moonshot/kimi-k2.7-code", "off", "low"),
         ("ollama/gpt-oss:20b", "minimal", "low"),
         ("lab/plain", "adaptive", "off"),
     ],
