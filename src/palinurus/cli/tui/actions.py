@@ -331,6 +331,7 @@ class ScreenActions(App[None]):
             title = "Run lines in your shell, with your rights and outside any sandbox?"
             self._trusted = await self.push_screen_wait(Picker(title, choices)) == "yes"
         if not self._trusted:
+            self.composer.set(f"!{line}")
             return
         ident = f"shell:{uuid.uuid4()}"
         shown = ConversationBlock(ident, "tool", "", f"! {strip_controls(line)}", state="running")
