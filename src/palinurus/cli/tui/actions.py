@@ -285,6 +285,13 @@ class ScreenActions(App[None]):
         else:
             self.notify("nothing waits")
 
+    def action_suspend_process(self) -> None:
+        """To the shell, if one can bring us back: otherwise the terminal would stand still for ever."""
+        if self.is_headless or terminal.has_job_control():
+            super().action_suspend_process()
+        else:
+            self.notify("there is no shell to go to")
+
     # --- writing -----------------------------------------------------------------------------------------------
 
     async def action_edit(self) -> None:
