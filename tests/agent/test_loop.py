@@ -177,7 +177,7 @@ async def test_abort_during_a_tool_ends_the_run_with_a_result_for_every_call() -
     assert isinstance(end, AgentEnd) and end.end == "aborted"
     results = [m for m in notes.messages if isinstance(m, ToolResult)]
     assert [r.toolName for r in results] == ["quick", "forever"]
-    assert results[1].isError and "stopped before it finished (user)" in results[1].text
+    assert results[1].isError and "stopped before it finished (by the user)" in results[1].text
     assert len(model.requests) == 1
 
 

@@ -117,7 +117,7 @@ def test_every_channel_that_needs_something_says_what() -> None:
 def test_add_alone_says_what_there_is(home: Path, printed: Printed) -> None:
     assert run_channels(["add"]) == 0
     shown = printed()
-    assert "telegram  the token that @BotFather gave" in shown and "pal channels add NAME" in shown
+    assert "telegram        the token that @BotFather gave" in shown and "pal channels add NAME" in shown
     assert [line.split()[0] for line in shown.splitlines()[:-1]] == sorted(channels.CHANNELS)
 
 

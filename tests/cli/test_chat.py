@@ -234,10 +234,24 @@ def test_a_dumb_terminal_gets_lines(demo: Path) -> None:
     assert left(glass) == 0
 
 
-def test_without_the_extra_it_is_lines_too(demo: Path, tmp_path: Path) -> None:
+def test_ctrl_z_where_no_shell_could_bring_it_back_stops_nothing(demo: Path) -> None:
+    glass = Glass(demo)
+    glass.until("builtin/demo")
+    glass.type("\x1a")
+    glass.until("there is no shell to go to")
+    glass.type("\x04")
+    assert left(glass) == 0
+
+
+@pytest.mark.parametrize("gone", ["a part", "all"])
+def test_without_the_extra_it_is_lines_too(demo: Path, tmp_path: Path, gone: str) -> None:
     (tmp_path / "textual").mkdir()
     (tmp_path / "textual" / "__init__.py").write_text("raise ModuleNotFoundError('gone', name='textual')")
+    if gone == "all":
+        (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['textual'] = None")
     glass = Glass(demo, f"{tmp_path}:{SRC}")
+    if gone == "all":
+        glass.until("pal extras add tui")
     glass.until("› ")
     glass.type("\x04")
     assert left(glass) == 0

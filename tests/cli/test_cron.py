@@ -62,7 +62,7 @@ def test_jobs_are_kept_without_a_gateway(home: Path, capsys: pytest.CaptureFixtu
     assert job["delivery"] == place
     assert "paused" in pal(capsys, "pause", "news") and "it is paused" in pal(capsys, "why", "news")
     assert "next: 2" in pal(capsys, "resume", "news") and "It runs next at" in pal(capsys, "why", job["id"][:6])
-    assert pal(capsys, "runs", "news") == "it has not run\n"
+    assert pal(capsys, "runs", "news") == "this job has not run yet\n"
     assert "none is running" in pal(capsys, "run", "news", code=69)
     made = json.loads(pal(capsys, "add", "--at", "30m", "--event", "Milk", "--json"))
     told = json.loads(pal(capsys, "why", "Milk", "--json"))

@@ -16,6 +16,7 @@ import pytest
 from cli.place import SRC
 from nursery import drop_capabilities
 from palinurus.channels import CHANNELS
+from palinurus.cli.extras import PURPOSES
 from palinurus.cli.main import main
 from palinurus.errors import NotFound, PalinurusError
 from palinurus.plugins.extras import PackageNeed, read_extras, read_tested_versions
@@ -57,6 +58,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["slack"]["packages"][0]["name"] == "slack-sdk"
     assert main(["extras"]) == 0
     assert f"\n{'+' if rows['tui']['installed'] else '-'} tui " in capsys.readouterr().out
+    assert set(PURPOSES) == set(rows)
 
 
 def test_an_unknown_one_is_66_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:

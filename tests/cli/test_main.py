@@ -191,3 +191,57 @@ def test_output_that_finds_no_room_is_not_blamed_on_the_home(
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(io.FileIO(full, "w", closefd=False))))
     assert main(["profiles"]) == 74
     assert "pal: what is printed cannot be written: No space left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "fix"),
+    [
+        ("approvals lst", "there is no `pal approvals lst`", "did you mean `pal approvals list`?"),
+        ("backup xyz", "there is no `pal backup xyz`", "use one of: create, verify, restore, list"),
+        ("backup", "`pal backup` needs one of: create, verify, restore, list", "`pal backup --help`"),
+        ("completion tcsh", "there is no `pal completion tcsh`", "use one of: bash, zsh, fish"),
+        ("sessions list --jsn", "`pal sessions list` has no option --jsn", "did you mean --json?"),
+        ("sessions list main", "`pal sessions list` has no use for main", "`pal sessions list --help`"),
+        ("sessions export x --format pdf", "--format cannot be 'pdf'", "use one of: jsonl, json, markdown, html"),
+        ("sessions show", "`pal sessions show` needs KEY", "`pal sessions show --help`"),
+        ("sessions show x --limit many", "--limit needs a number, not 'many'", "`pal sessions show --help`"),
+        ("sessions show x --limit", "--limit needs a value", "`pal sessions show --help`"),
+    ],
+)
+def test_a_wrong_line_says_what_is_wrong_and_what_may_be_meant(
+    line: str, said: str, fix: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALINURUS_HOME", str(tmp_path))
+    assert main(line.split()) == 64
+    assert capsys.readouterr().err == f"pal: {said}\n  fix: {fix}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("channels login none-such", 66, "there is no channel 'none-such'"),
+        ("channels login telegrm", 66, "did you mean 'telegram'?"),
+        ("backup restore nowhere.palbackup", 66, "there is no file nowhere.palbackup"),
+        ("skills accept none-such", 66, "no skill 'none-such' was installed by `pal skills`"),
+        ("skills update", 0, "nothing to update"),
+        ("models probe none-such", 66, "unknown model 'none-such'\n  fix: `pal models` lists what can be used"),
+        ("models thinking none-such", 66, "unknown model 'none-such'\n  fix: `pal models` lists what can be used"),
+        ("profiles", 0, "no profiles yet"),
+        ("cron runs", 0, "no job has run yet"),
+        ("mcp", 0, "`pal mcp add NAME …` adds one"),
+        ("extras", 0, "slack      Slack"),
+    ],
+)
+def test_what_is_missing_is_what_is_named(
+    line: str,
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PALINURUS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(line.split()) == code
+    told = capsys.readouterr()
+    assert said in told.out + told.err

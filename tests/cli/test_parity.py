@@ -120,7 +120,7 @@ def test_a_renamed_verb_does_it(
 
 
 def test_a_wrong_line_of_ours_is_what_it_was(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cron", "nonsense"]) == 64 and "invalid choice" in capsys.readouterr().err
+    assert main(["cron", "nonsense"]) == 64 and "there is no `pal cron nonsense`" in capsys.readouterr().err
 
 
 def test_the_page_is_made_of_the_table() -> None:

@@ -129,7 +129,7 @@ async def test_a_folder_taken_back_or_replaced_ends_the_work_there(tmp_path: Pat
         project.rename(project.with_name("old"))
         (tmp_path / "victim").mkdir()
         project.symlink_to(tmp_path / "victim")
-        assert "no folder" in await told(app, ask("", "linked"))
+        assert "is not a folder" in await told(app, ask("", "linked"))
         project.unlink()
         project.mkdir()
         assert "another folder" in await told(app, ask("", "replaced"))

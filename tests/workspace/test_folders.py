@@ -49,7 +49,7 @@ def test_what_takes_a_folders_place_was_not_allowed(place: tuple[Settings, dict[
     settings, environ, folder = place
     keep_leave(settings.home, str(folder), 1)
     folder.rename(folder.with_name("moved"))
-    assert "no folder" in explain_barred(str(folder), settings, environ)
+    assert "is not a folder" in explain_barred(str(folder), settings, environ)
     folder.mkdir()
     assert "another folder" in explain_barred(str(folder), settings, environ)
     folder.rmdir()
@@ -90,7 +90,7 @@ def test_an_agents_workspace_stays_what_it_is(place: tuple[Settings, dict[str, s
     settings = load_config(settings.home, environ).settings
     (folder / "agent" / "inner").mkdir(parents=True)
     for path in (folder, folder / "agent", folder / "agent" / "inner"):
-        assert "lie in each other" in explain_unfit(str(path), settings, environ)
+        assert "overlap" in explain_unfit(str(path), settings, environ)
 
 
 def test_a_broken_file_gives_no_leave(place: tuple[Settings, dict[str, str], Path]) -> None:

@@ -249,6 +249,7 @@ class RunToolContext:
 
 
 STOPPED = "stopped before it finished ({reason}); it may have been done in part"
+STOPPERS = dict.fromkeys(("rpc", "stop", "user"), "by the user")  # reasons that are a person
 
 
 class ToolBatch:
@@ -345,7 +346,8 @@ class ToolBatch:
 
     def _ended(self, asked: ToolCall, task: asyncio.Task[tuple[ToolResult, int]]) -> ToolEnd:
         if task.cancelled():
-            result, took = self._error(asked, STOPPED.format(reason=self._ports.abort.reason or "cancelled")), 0
+            why = self._ports.abort.reason or "cancelled"
+            result, took = self._error(asked, STOPPED.format(reason=STOPPERS.get(why, why))), 0
         else:
             result, took = task.result()
             warning = self._repeats.note(asked, result, known=asked.name in self._plan.tools)

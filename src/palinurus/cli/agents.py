@@ -201,10 +201,12 @@ def _bindings(asked: argparse.Namespace, loaded: LoadedConfig) -> str:
 _WHAT = make_arg("what", nargs="+", metavar="CHANNEL[:ACCOUNT][/KIND:PEER]", help="such as telegram:work")
 _AGENT = make_arg("--agent", required=True, help="its name")
 VERBS = {
-    "list": Verb(_list, "the agents, their models and workspaces", (JSON, make_arg("--bindings", action="store_true"))),
+    "list": Verb(
+        _list, "list the agents, their models and workspaces", (JSON, make_arg("--bindings", action="store_true"))
+    ),
     "add": Verb(
         _add,
-        "one more",
+        "add an agent",
         (
             make_arg("name", help="what it is called"),
             make_arg("--workspace", help="its folder (default: workspace-NAME in this home)"),
@@ -212,18 +214,18 @@ VERBS = {
             make_arg("--bind", action="append", default=[], metavar="CHANNEL[:ACCOUNT]", help="whose messages it gets"),
         ),
     ),
-    "delete": Verb(_delete, "take one out of the config; its files stay", (make_arg("agent", help="its name"),)),
-    "bind": Verb(_bind, "messages of a channel, an account or a chat go to an agent", (_WHAT, _AGENT)),
+    "delete": Verb(_delete, "remove an agent from the config; its files stay", (make_arg("agent", help="its name"),)),
+    "bind": Verb(_bind, "send messages of a channel, an account or a chat to an agent", (_WHAT, _AGENT)),
     "unbind": Verb(
         _unbind,
-        "they go to the default agent again",
+        "send these messages to the default agent again",
         (
             make_arg("what", nargs="*", metavar="CHANNEL[:ACCOUNT][/KIND:PEER]"),
             _AGENT,
             make_arg("--all", action="store_true", help="all of its bindings"),
         ),
     ),
-    "bindings": Verb(_bindings, "whose messages go to which agent", (JSON,)),
+    "bindings": Verb(_bindings, "list whose messages go to which agent", (JSON,)),
 }
 
 _THERE = {"list": _list_there, "add": _add_there, "delete": _delete_there}

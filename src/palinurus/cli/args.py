@@ -5,7 +5,9 @@ exit code 64), the config, the agent and the session that are meant, JSON for pr
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -59,7 +61,32 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(prog or f"pal {command}", description=description or None, allow_abbrev=False, **given)
 
     def error(self, message: str) -> NoReturn:
-        raise BadRequest(message, fix=f"`{self.prog} --help`")
+        raise BadRequest(_say_plainly(self, message), fix=f"`{self.prog} --help`")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """A word of a fixed list that is none of them: which may be meant, or which there are."""
+        if action.choices is None or value in action.choices:
+            return
+        known, flag = [str(one) for one in action.choices], "/".join(action.option_strings)
+        if near := difflib.get_close_matches(str(value), known, 1):
+            fix = f"did you mean `{flag or self.prog} {near[0]}`?"
+        else:
+            fix = f"use one of: {', '.join(known)}"
+        raise BadRequest(f"{flag} cannot be {value!r}" if flag else f"there is no `{self.prog} {value}`", fix=fix)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does it; what is too much is named by the command that has no use for it."""
+        found, rest = self.parse_known_args(args, namespace)
+        parser: argparse.ArgumentParser = self
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and rest:
+                parser = action.choices[getattr(found, action.dest)]
+        if not rest:
+            return found
+        near = difflib.get_close_matches(rest[0].partition("=")[0], parser._option_string_actions, 1)
+        word = "no option" if rest[0].startswith("-") else "no use for"
+        fix = f"did you mean {near[0]}?" if near and rest[0].startswith("-") else f"`{parser.prog} --help`"
+        raise BadRequest(f"`{parser.prog}` has {word} {rest[0]}", fix=fix)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does it; a line that has no JSON of its own has one that holds what would be printed."""
@@ -89,6 +116,18 @@ class CommandParser(argparse.ArgumentParser):
             super().print_help(file)
         else:
             seen.append(self)
+
+
+def _say_plainly(parser: argparse.ArgumentParser, message: str) -> str:
+    """argparse's errors in words of ours."""
+    if missing := message.partition("are required: ")[2]:
+        verbs = [
+            one for one in parser._actions if isinstance(one, argparse._SubParsersAction) and one.metavar == missing
+        ]
+        return f"`{parser.prog}` needs " + (f"one of: {', '.join(verbs[0].choices)}" if verbs else missing)
+    if number := re.fullmatch(r"argument (\S+): invalid (?:int|float) value: (.*)", message):
+        return f"{number[1]} needs a number, not {number[2]}"
+    return re.sub(r"argument (\S+): expected .*", r"\1 needs a value", message)
 
 
 SEEN_PARSERS: ContextVar[list[CommandParser] | None] = ContextVar("seen parsers", default=None)
@@ -133,7 +172,8 @@ def parse_verb(
     """The line of a command with verbs; `default` is the verb of a line that names none. Raises BadRequest."""
     if default and (not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help"))):
         argv = [default, *argv]
-    return make_verb_parser(command, description, verbs).parse_args(argv)
+    asked: argparse.Namespace = make_verb_parser(command, description, verbs).parse_args(argv)
+    return asked
 
 
 def load_extra(part: str, extra: str, modules: tuple[str, ...], what: str) -> Any:

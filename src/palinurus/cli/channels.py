@@ -91,8 +91,7 @@ def _capabilities(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     """What each channel that is set up can do, as the rest of the program is told. Nothing is connected."""
     found: dict[str, dict[str, Any]] = {}
     for name in [asked.channel] if asked.channel else sorted(loaded.settings.accounts):
-        if name not in CHANNELS:
-            raise NotFound(f"there is no channel {name!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
+        _must_exist(name)
         if name not in loaded.settings.accounts:
             raise NotFound(f"{name} is not set up", fix=f"`pal channels add {name}`")
         account = asked.account or next(iter(loaded.settings.accounts[name]))
@@ -113,6 +112,12 @@ def _capabilities(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     return 0
 
 
+def _must_exist(name: str) -> None:
+    if name not in CHANNELS:
+        fix = suggest_nearest(name, CHANNELS) or f"there are: {', '.join(sorted(CHANNELS))}"
+        raise NotFound(f"there is no channel {name!r}", fix=fix)
+
+
 def _show_abilities(abilities: ChannelAbilities) -> dict[str, Any]:
     """With names in order, without what it cannot do."""
     facts: dict[str, Any] = msgspec.to_builtins(abilities)
@@ -123,8 +128,7 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     name = (asked.channel or _choose()).lower()
     if not name:
         return 0
-    if name not in CHANNELS:
-        raise NotFound(f"there is no channel {name!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
+    _must_exist(name)
     section: dict[str, Any] = dict((loaded.raw.get("channels") or {}).get(name) or {})
     given = {key: _read_value(name, key, text) for key, text in (read_pair(one, "KEY=VALUE", 20) for one in asked.set)}
     own = {**section, **given}
@@ -150,7 +154,7 @@ def _choose() -> str:
     for name, entry in sorted(CHANNELS.items()):
         needs = "; ".join(need.about for need in NEEDS.get(name, ())) or "a sign-in"
         fix = advise_missing_library(entry)
-        print(f"{name:<9} {needs}" + (f" (first `{fix}`)" if fix else ""))
+        print(f"{name:<15} {needs}" + (f" (first `{fix}`)" if fix else ""))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("`pal channels add NAME` adds one")
         return ""
@@ -226,6 +230,7 @@ def _told(done: KeyChange, text: str) -> None:
 def _login(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     enter = load_signin_action(LOGINS, asked.channel)
     if enter is None:
+        _must_exist(asked.channel)
         raise BadRequest(f"{asked.channel} has no sign-in of its own", fix=f"`pal channels add {asked.channel}`")
     return asyncio.run(_signed(asked, loaded.settings, enter))
 
@@ -293,18 +298,18 @@ _ACCOUNT = make_arg("--account", default="", help="where a channel has several")
 VERBS = {
     "list": Verb(
         _list,
-        "the configured accounts; --all: every channel there is",
+        "list the accounts; --all: every channel there is",
         (make_arg("--all", action="store_true", help="also those that nobody set up"), JSON, _ACCOUNT),
     ),
-    "status": Verb(_status, "how they are, as the running gateway knows", (JSON, _ACCOUNT)),
+    "status": Verb(_status, "show how each account is connected", (JSON, _ACCOUNT)),
     "capabilities": Verb(
         _capabilities,
-        "what each can do: length, formatting, buttons, files, …",
+        "show what each can do: length, formatting, buttons, files, …",
         (make_arg("channel", nargs="?", default="", help="of this one only"), JSON, _ACCOUNT),
     ),
     "add": Verb(
         _add,
-        "add a channel, or an account of one; alone: what there is",
+        "add a channel or an account; without a name: what there is",
         (
             make_arg("channel", nargs="?", default="", help="which one"),
             make_arg("--set", action="append", default=[], metavar="KEY=VALUE", help="better KEY='${NAME}'"),
@@ -314,11 +319,11 @@ VERBS = {
     ),
     "remove": Verb(
         _remove,
-        "switch one off; --delete: take it out of the config",
+        "switch a channel off; --delete removes it from the config",
         (_CHANNEL, make_arg("--delete", action="store_true", help="take it out of the config"), _ACCOUNT),
     ),
-    "login": Verb(_login, "sign in where a channel has a sign-in of its own", (_CHANNEL, _ACCOUNT)),
-    "logout": Verb(_logout, "give that sign-in up", (_CHANNEL, _ACCOUNT)),
+    "login": Verb(_login, "sign in, where a channel needs more than a token", (_CHANNEL, _ACCOUNT)),
+    "logout": Verb(_logout, "sign out again", (_CHANNEL, _ACCOUNT)),
     "test": Verb(
         _test,
         "send a message and wait for its receipt",

@@ -195,6 +195,8 @@ class PlainChat:
         print(f"{view.style('Palinurus', 'bold')} {__version__}  {view.style(self._client.where, 'dim')}")
         place = f" in {strip_controls(self._blank.folder)}" if self._blank.folder else ""
         print(view.style(f"session {self._blank.session}{place}; /help tells more, Ctrl-D leaves", "dim"))
+        if not find_spec("textual"):
+            print(view.style("`pal extras add tui` brings the chat on the whole screen", "dim"))
 
     def answer_prompts(self, history: str) -> int:
         """Prompt after prompt until the person leaves."""

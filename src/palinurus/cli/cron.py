@@ -203,7 +203,7 @@ async def _runs(ask: Ask, options: argparse.Namespace) -> str:
     entries = await _entries(ask, options.id, options.limit, slots=options.slots)
     if options.json:
         return to_json(entries, pretty=True)
-    return "\n".join(map(_ran, entries)) or "it has not run"
+    return "\n".join(map(_ran, entries)) or ("this job has not run yet" if options.id else "no job has run yet")
 
 
 async def _why(ask: Ask, options: argparse.Namespace) -> str:
@@ -278,17 +278,17 @@ _FIELDS = (
     JSON,
 )
 VERBS = {
-    "list": Verb(_list, "all jobs, the next one first", (JSON,)),
+    "list": Verb(_list, "list all jobs, the next one first", (JSON,)),
     "add": Verb(_add, "make a job: one of --at, --every, --cron, and --message or --event", _FIELDS),
     "edit": Verb(_edit, "change a job: the options of add", (_JOB, *_FIELDS)),
-    "run": Verb(_run, "run it now, whatever its schedule says", (_JOB,)),
-    "pause": Verb(_pause, "it does not run until `pal cron resume`", (_JOB,)),
-    "resume": Verb(_resume, "it runs again, from its next time on", (_JOB,)),
-    "rm": Verb(_rm, "forget it", (_JOB,)),
+    "run": Verb(_run, "run a job now, whatever its schedule says", (_JOB,)),
+    "pause": Verb(_pause, "stop a job until `pal cron resume`", (_JOB,)),
+    "resume": Verb(_resume, "let a paused job run again", (_JOB,)),
+    "rm": Verb(_rm, "delete a job", (_JOB,)),
     "why": Verb(_why, "when it runs next, and why it did or did not run", (_JOB, JSON)),
     "runs": Verb(
         _runs,
-        "what became of it",
+        "list past runs",
         (
             make_arg("id", nargs="?", default="", help="which job; all if left out"),
             make_arg("--limit", type=int, default=20),

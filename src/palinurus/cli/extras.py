@@ -16,6 +16,16 @@ from palinurus.errors import NotFound, PalinurusError
 from palinurus.plugins.extras import list_missing, look_up_package, read_extras, read_tested_versions
 from palinurus.providers.local.fetch import install_wheels
 
+# What an extra is for.
+PURPOSES = {
+    "acp": "editors that speak the Agent Client Protocol", "dev": "what our tests need", "discord": "Discord",
+    "fleet": "several gateways on one PostgreSQL", "images": "large images are made smaller",
+    "local": "models that run on this machine", "matrix": "encrypted rooms of Matrix",
+    "mcp": "tools of MCP servers, and ours for others", "memory": "search of memory by meaning",
+    "migrate": "archives that OpenClaw compressed", "otel": "traces for OpenTelemetry", "pdf": "reading PDF files",
+    "slack": "Slack", "tui": "the chat on the whole terminal", "whatsapp": "WhatsApp",
+}  # fmt: skip
+
 
 def run_extras(argv: list[str]) -> int:
     """Exit code 0. Raises PalinurusError for what a person has to know."""
@@ -31,7 +41,7 @@ def _list(asked: argparse.Namespace) -> None:
         print(to_json(rows, pretty=True))
         return
     for name, needs in known.items():
-        print(f"{'-' if list_missing(needs) else '+'} {name:<10} {', '.join(need.name for need in needs)[:90]}")
+        print(f"{'-' if list_missing(needs) else '+'} {name:<10} {PURPOSES.get(name, '')}")
     print(f"+ is installed in {sys.prefix}; `pal extras add NAME` installs another")
 
 
@@ -56,6 +66,6 @@ def _add(asked: argparse.Namespace) -> None:
 
 _NAMES = make_arg("names", nargs="+", metavar="NAME", help="as `pal extras` lists them")
 VERBS = {
-    "list": Verb(_list, "all of them, and which are installed (the default)", (JSON,)),
-    "add": Verb(_add, "install some", (_NAMES,)),
+    "list": Verb(_list, "list them, and which are installed (the default)", (JSON,)),
+    "add": Verb(_add, "install one or more", (_NAMES,)),
 }

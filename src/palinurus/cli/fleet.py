@@ -117,7 +117,7 @@ _NODE = make_arg("node", metavar="NODE", help="as `pal fleet status` names it")
 _WAIT = make_arg("--wait", type=float, default=WAIT, metavar="SECONDS", help="how long to wait until it is gone (120)")
 VERBS = {
     "init": Verb(_init, "make the tables in a database, or bring them up to date", (_URL,)),
-    "status": Verb(_status, "the nodes, what they do, what waits (the default)", (_STORE, JSON)),
-    "drain": Verb(_drain, "have a node finish what it runs, and go", (_NODE, _WAIT, _STORE)),
+    "status": Verb(_status, "list the nodes, what they do, what waits (the default)", (_STORE, JSON)),
+    "drain": Verb(_drain, "let a node finish what it runs, and leave", (_NODE, _WAIT, _STORE)),
     "evict": Verb(_evict, "take a node's work from it", (_NODE, _STORE)),
 }

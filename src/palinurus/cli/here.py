@@ -24,8 +24,8 @@ from palinurus.workspace.folders import explain_unfit, find_leave, find_reposito
 
 PICK = "?"  # --resume without a name
 _ASK = (
-    "Work in {folder}? The agent reads and changes files there and runs commands, in its sandbox.\n"
-    "(`pal folders` lists and takes back what you allow; no: it works in its home workspace.) [y/N] "
+    "Work in {folder}? The agent reads and changes files there, and runs commands in its sandbox.\n"
+    "No: it works in its own workspace. `pal folders` shows and changes your answers. [y/N] "
 )
 
 

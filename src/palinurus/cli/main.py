@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dashboard": ("palinurus.cli.gateway.dashboard:run_dashboard", "open the web page of the running gateway"),
     "setup": ("palinurus.cli.setup:run_setup", "the first run: choose a model; make config, workspace, token"),
     "import": ("palinurus.cli.migrate:run_import", "bring over what OpenClaw, hermes or nanobot has"),
-    "export": ("palinurus.cli.migrate.back:run_export", "the way back: this home as one that OpenClaw reads"),
+    "export": ("palinurus.cli.migrate.back:run_export", "the way back: write this home as one that OpenClaw reads"),
     "status": ("palinurus.cli.look.status:run_status", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run_doctor", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run_sessions", "look at, search, export, branch and clean up sessions"),
@@ -45,9 +45,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "why": ("palinurus.cli.look.why:run_why", "why the last answer was as it was"),
     "record": ("palinurus.cli.look.replay:run_record", "runs on tape: on, off, status"),
     "replay": ("palinurus.cli.look.replay:run_replay", "play a recorded run again, offline: is it still the same?"),
-    "diff": ("palinurus.cli.look.replay:run_diff", "two recorded runs side by side"),
+    "diff": ("palinurus.cli.look.replay:run_diff", "compare two recorded runs"),
     "changes": ("palinurus.cli.look.changes:run_changes", "what a run changed in the workspace"),
-    "undo": ("palinurus.cli.look.changes:run_undo", "put back what a run changed in the workspace"),
+    "undo": ("palinurus.cli.look.changes:run_undo", "undo what a run changed in the workspace"),
     "redo": ("palinurus.cli.look.changes:run_redo", "do again what was undone"),
     "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
@@ -60,10 +60,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("palinurus.cli.plugins:run_plugins", "list, enable, check, make and test plugins"),
     "mcp": ("palinurus.cli.mcp:run_mcp", "tool servers: list, test, add, remove; serve ours to others"),
     "memory": ("palinurus.cli.memory:run_memory", "search what the agent remembers, see where it came from, undo"),
-    "learn": ("palinurus.cli.look.learn:run_learn", "what the agent would like to remember: decide, undo"),
+    "learn": ("palinurus.cli.look.learn:run_learn", "what the agent wants to remember: accept, refuse, undo"),
     "approvals": (
         "palinurus.cli.access.approvals:run_approvals",
-        "decide about what the agent asks leave for, and the rules for it",
+        "answer the agent's questions for permission; their rules",
     ),
     "channels": (
         "palinurus.cli.channels:run_channels",
@@ -73,16 +73,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "message": ("palinurus.cli.message:run_message", "write to a chat, or react, edit, delete, pin, poll, read there"),
     "pairing": (
         "palinurus.cli.access.pairing:run_pairing",
-        "who may write on chat channels: list, approve, reject, revoke",
+        "who may write in chat apps: list, approve, reject, revoke",
     ),
-    "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
+    "devices": (
+        "palinurus.cli.access.devices:run_devices",
+        "who may connect: list, approve, reject, revoke, rotate",
+    ),
     "node": ("palinurus.cli.nodes.command:run_node", "this machine as a node of a gateway: run, status, install"),
     "nodes": ("palinurus.cli.nodes.command:run_nodes", "other machines: list, pair, approve, revoke, run, invoke"),
-    "qr": ("palinurus.cli.nodes.command:run_qr", "a code, also as a QR code, with which another machine pairs itself"),
+    "qr": ("palinurus.cli.nodes.command:run_qr", "a code to pair another machine, also as a QR code"),
     "fleet": ("palinurus.cli.fleet:run_fleet", "gateways that share one PostgreSQL: init, status, drain, evict"),
     "store": ("palinurus.cli.store:run_store", "copy a state between a directory and a fleet's PostgreSQL"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
-    "security": ("palinurus.cli.look.audit:run_security", "audit: settings that are weaker than they need to be"),
+    "security": ("palinurus.cli.look.audit:run_security", "audit: find settings that weaken security"),
     "test": ("palinurus.testing.scenarios.command:main", "test your own agent: play the scenarios of a folder"),
     "torture": (
         "palinurus.testing.torture:main",
@@ -94,7 +97,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "uninstall": ("palinurus.cli.upkeep.remove:run_uninstall", "take Palinurus off this machine"),
     "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
     "completion": ("palinurus.cli.upkeep.completion:run_completion", "what Tab completes in bash, zsh and fish"),
-    "profiles": ("palinurus.cli.upkeep.profiles:run_profiles", "state directories of this user, side by side"),
+    "profiles": ("palinurus.cli.upkeep.profiles:run_profiles", "several homes side by side: list them"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
     "logs": ("palinurus.cli.look.logs:run_logs", "what the gateway logged; --follow goes on"),
@@ -151,6 +154,13 @@ PARTS: dict[str, str] = {
     "newest": "palinurus.cli.sessions.resume:find_newest_session",
     "inside": "palinurus.cli.inside:run_inside",  # what a command of the agent asks
 }
+# The first command of a group -> its heading in --help.
+_GROUPS = {
+    "chat": "Talk", "gateway": "Set up and run", "sessions": "Conversations, agents, models",
+    "policy": "See why, and go back", "cron": "Jobs and background work", "skills": "What it can do and remember",
+    "channels": "Chat apps and people", "node": "Other machines", "sandbox": "Safety and tests",
+    "backup": "This installation", "config": "Settings, editors, logs",
+}  # fmt: skip
 _HEADLESS = {"-p", "--print", "--output-format", "--input-format"}  # a line with one of these is a program's
 _HOMELESS = (["plugins", "new"], ["plugins", "test"])  # these need no home
 
@@ -249,7 +259,9 @@ def _mend_streams() -> None:
 def render_help() -> str:
     """What --help prints."""
     width = max(len(name) for name in COMMANDS) + 2
-    return _HELP.format(commands="\n".join(f"  {name:<{width}}{line}" for name, (_, line) in COMMANDS.items()))
+    groups = {name: f"\n{title}\n" for name, title in _GROUPS.items()}
+    rows = (f"{groups.get(name, '')}  {name:<{width}}{line}" for name, (_, line) in COMMANDS.items())
+    return _HELP.format(commands="\n".join(rows).strip("\n"))
 
 
 def load_part(where: str) -> object:

@@ -83,7 +83,8 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(
             strip_controls(f"{'+' if one.enabled else '-'} {one.name:<{width}}  {one.wires[0]:<5}  {one.place}{held}")
         )
-    print(f"{format_count(len(servers), 'server')}; `pal mcp test NAME` connects to one")
+    more = "`pal mcp test NAME` connects to one" if servers else "`pal mcp add NAME …` adds one"
+    print(f"{format_count(len(servers), 'server')}; {more}")
     return 0
 
 
@@ -268,11 +269,11 @@ def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 _NAMED = make_arg("name")
 VERBS = {
-    "list": Verb(_list, "the configured servers", (JSON,)),
-    "test": Verb(_test, "connect to one: handshake, tools, time, and what is wrong", (_NAMED, JSON)),
+    "list": Verb(_list, "list the configured servers", (JSON,)),
+    "test": Verb(_test, "connect to a server; show its tools, or what is wrong", (_NAMED, JSON)),
     "add": Verb(
         _add,
-        "add one: `pal mcp add NAME -- COMMAND …` or `pal mcp add NAME --url ADDRESS`",
+        "add a server: `pal mcp add NAME -- COMMAND …` or `pal mcp add NAME --url ADDRESS`",
         (
             _NAMED,
             make_arg("--url", default="", help="address of a server elsewhere"),
@@ -283,7 +284,7 @@ VERBS = {
             JSON,
         ),
     ),
-    "trust": Verb(_trust, "take its tools as they are now: those that changed wait for this", (_NAMED,)),
+    "trust": Verb(_trust, "accept a server's tools as they are now (changed ones are not offered before)", (_NAMED,)),
     "login": Verb(
         _login,
         "sign in to a server that asks for it, in the browser",
@@ -295,12 +296,12 @@ VERBS = {
             make_arg("--no-open", action="store_true", help="open no browser"),
         ),
     ),
-    "logout": Verb(_logout, "sign out: revoked where that can be told, and forgotten", (_NAMED,)),
-    "status": Verb(_status, "who is signed in to servers elsewhere, and until when", (JSON,)),
-    "remove": Verb(_remove, "take one out of the config", (_NAMED,)),
+    "logout": Verb(_logout, "sign out of a server", (_NAMED,)),
+    "status": Verb(_status, "list sign-ins, and when they end", (JSON,)),
+    "remove": Verb(_remove, "remove a server from the config", (_NAMED,)),
     "serve": Verb(
         _serve,
-        "be a server: our tools and sessions for another agent, on standard input and output",
+        "serve our tools and sessions to another agent, on standard input and output",
         (
             make_arg("--agent", default="", help="which agent (default: the default one)"),
             make_arg("--session", default="", help="which session's tools (default: the main one)"),

@@ -59,7 +59,7 @@ def run_memory(argv: list[str]) -> int:
 
 
 def search_memory(asked: MemoryCommand) -> str:
-    """Best first, each with its place."""
+    """Search memory, the best hits first."""
     found = asked.memory.search(" ".join(asked.options.query), "", asked.options.limit, asked.options.min_score)
     if asked.options.json:
         return to_json(found, pretty=True)
@@ -69,7 +69,7 @@ def search_memory(asked: MemoryCommand) -> str:
 
 
 def read_memory(asked: MemoryCommand) -> str:
-    """Lines of a file."""
+    """Print lines of a memory file."""
     path, line = split_place(asked.options.path)
     found = asked.memory.get(path, asked.options.start or line or 1, asked.options.lines)
     if isinstance(found, MemoryRefusal):
@@ -80,7 +80,7 @@ def read_memory(asked: MemoryCommand) -> str:
 
 
 def explain_memory(asked: MemoryCommand) -> str:
-    """Where a file's versions, or one of its lines, came from."""
+    """Say where a file or one of its lines came from."""
     path, line = split_place(asked.options.path)
     if not line:
         versions = asked.memory.versions(path)
@@ -97,7 +97,7 @@ def explain_memory(asked: MemoryCommand) -> str:
 
 
 def undo_memory(asked: MemoryCommand) -> str:
-    """Bring the version before back."""
+    """Restore the previous version of a file."""
     path = split_place(asked.options.path)[0] if asked.options.path else ""
     done = asked.memory.undo(path, asked.options.to, dry=asked.options.dry_run)
     would = "would be " if asked.options.dry_run else "is "
@@ -106,7 +106,7 @@ def undo_memory(asked: MemoryCommand) -> str:
 
 
 def show_memory_status(asked: MemoryCommand) -> str:
-    """What there is."""
+    """Show what is in the index."""
     files, chunks, note = asked.memory.size()
     have, why = asked.memory.vectors()
     entries = list(asked.memory.roots.scan())
@@ -128,7 +128,7 @@ def _way(chunks: int, have: int, why: str) -> str:
 
 
 def pull_vector_model(asked: MemoryCommand) -> str:
-    """Fetch the model that finds by meaning, and give every piece its vector."""
+    """Fetch the model for search by meaning, and index everything."""
     os.umask(0o077)
     path = fetch_weights(
         asked.home,

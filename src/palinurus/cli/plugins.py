@@ -241,10 +241,10 @@ _NAMED = make_arg("name")
 _CONVERSATION = make_arg("--conversation", action="store_true", help="its hooks may see what people and the model say")
 _DIR = make_arg("--dir", default="", help="where to make it (default: plugins in the state directory)")
 VERBS = {
-    "list": Verb(_list, "all plugins and hook scripts, and why some are not used", (JSON,)),
-    "info": Verb(_info, "all about one", (_NAMED, JSON)),
-    "enable": Verb(_switch, "use one", (_NAMED, _CONVERSATION)),
-    "disable": Verb(_switch, "do not use one", (_NAMED,)),
+    "list": Verb(_list, "list plugins and hook scripts, and why some are not used", (JSON,)),
+    "info": Verb(_info, "show all about a plugin", (_NAMED, JSON)),
+    "enable": Verb(_switch, "switch a plugin on", (_NAMED, _CONVERSATION)),
+    "disable": Verb(_switch, "switch a plugin off", (_NAMED,)),
     "doctor": Verb(_doctor, "load what is enabled and say what is wrong", (JSON,)),
     "new": Verb(_new, "make a working plugin to begin with", (_NAMED, _DIR)),
     "test": Verb(_test, "run a plugin's own tests", (_NAMED,)),

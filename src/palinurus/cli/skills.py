@@ -201,6 +201,8 @@ def _update(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSki
     missing = [name for name in asked.names if name not in pins]
     if missing:
         raise NotFound(f"{', '.join(missing)}: not installed by `pal skills`", fix="`pal skills list`")
+    if not pins:
+        print("no skill was installed by `pal skills`, so there is nothing to update")
     code = 0
     for name in asked.names or sorted(pins):
         asked.skill = name
@@ -210,6 +212,8 @@ def _update(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSki
 
 def _accept(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
     """A person has looked at what was changed."""
+    if asked.name not in place.pins():
+        raise NotFound(f"no skill {asked.name!r} was installed by `pal skills`", fix="`pal skills list`")
     found = place.read_package(asked.name)
     if found is not None:
         for one in found.findings[:FINDINGS]:
@@ -276,7 +280,9 @@ def _agreed(yes: bool, question: str) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise BadRequest("nobody is there to be asked", fix="look at the summary above, then add --yes")
+        raise BadRequest(
+            "this needs a yes, and there is no terminal to ask on", fix="look at what is said above, then add --yes"
+        )
     return ask_person(f"{question} [y/N] ")
 
 
@@ -286,21 +292,23 @@ _AGENT = make_arg("--agent", default="", help="default: the default agent")
 _SOURCE = make_arg("source", metavar="NAME[@VERSION]|PATH|ZIP|GIT-URL")
 _WHICH = make_arg("--skill", default="", metavar="NAME", help="which, if the source holds several")
 VERBS = {
-    "list": Verb(_list, "all skills, and why some are not used", (_AGENT, JSON)),
-    "check": Verb(_check, "what is wrong with any", (_AGENT, JSON)),
-    "info": Verb(_info, "all about one", (_NAMED, _AGENT, JSON)),
+    "list": Verb(_list, "list all skills, and why some are not used", (_AGENT, JSON)),
+    "check": Verb(_check, "check all skills for mistakes", (_AGENT, JSON)),
+    "info": Verb(_info, "show all about a skill", (_NAMED, _AGENT, JSON)),
     "install": Verb(
         _install,
-        "from the registry, a folder, a .zip file or a git address; asks first, runs nothing",
+        "install from the registry, a folder, a .zip file or a git address; asks first, runs nothing",
         (_SOURCE, _WHICH, _YES),
     ),
-    "search": Verb(partial(_call_store, "search"), "what the registry has", (make_arg("words", nargs="+"), JSON)),
-    "outdated": Verb(partial(_call_store, "outdated"), "which installed ones have something newer", (JSON,)),
-    "update": Verb(_update, "fetch newer ones; shows the difference and asks", (make_arg("names", nargs="*"), _YES)),
-    "accept": Verb(_accept, "use an installed one although its files were changed", (_NAMED, _YES)),
+    "search": Verb(partial(_call_store, "search"), "search the registry", (make_arg("words", nargs="+"), JSON)),
+    "outdated": Verb(partial(_call_store, "outdated"), "list installed skills that have updates", (JSON,)),
+    "update": Verb(
+        _update, "update installed skills; shows the difference and asks", (make_arg("names", nargs="*"), _YES)
+    ),
+    "accept": Verb(_accept, "accept changed files of an installed skill", (_NAMED, _YES)),
     "publish": Verb(
         _publish,
-        "put a folder of yours into the registry (CLAWHUB_TOKEN)",
+        "publish a folder in the registry (CLAWHUB_TOKEN)",
         (
             make_arg("folder"),
             make_arg("--version", required=True, help="such as 1.0.0"),
@@ -309,5 +317,5 @@ VERBS = {
             _YES,
         ),
     ),
-    "remove": Verb(_remove, "an installed one", (_NAMED, _YES)),
+    "remove": Verb(_remove, "remove an installed skill", (_NAMED, _YES)),
 }

@@ -228,8 +228,8 @@ def make_connect_params(options: LoginOptions, nonce: str, now: int) -> dict[str
 
 
 NOT_OURS = (
-    "what answers there cannot prove to be the gateway of this home; nothing was sent to it",
-    "`pal gateway restart`; if another program has the port, end that first",
+    "something answers there, but it cannot prove that it is the gateway of this home; nothing was sent to it",
+    "`pal doctor` says what has the port; end that, or set another gateway.port",
 )
 
 

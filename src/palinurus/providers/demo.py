@@ -41,7 +41,7 @@ FILE = r"(?:\"([^\"]+)\"|'([^']+)'|`([^`]+)`|(\S+?))"
 ABOUT = (
     "I am Palinurus' built-in demo: a small script, not a language model. I follow a few plain requests with real "
     "tools, so that you can see the loop work:\n"
-    "  - list files\n  - read FILE\n  - write FILE with TEXT\n  - run COMMAND\n  - remember SOMETHING\n  - recall\n"
+    "  - list files\n  - read FILE\n  - write FILE with TEXT\n  - run COMMAND\n  - remember SOMETHING\n  - recall\n\n"
     "For a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY (or start Ollama) and restart, or run `pal setup`; "
     "`pal models status` shows what is found."
 )

@@ -185,7 +185,8 @@ class LearningBoard:
             answer, _ = await self._task().complete(task, agent.id, session)
         except ToolFailure as exc:
             raise BadRequest(
-                f"the model gave no proposals: {exc}", fix="run it again, or with another model: --model"
+                f"the model gave no proposals: {exc}",
+                fix="try again, or set another model: `pal config set session.learning.model MODEL`",
             ) from None
         # What the agent says late may come from what it read early: all of the conversation counts, shown or not.
         seen = taint.collect_taint(entry.message for entry in entries)

@@ -87,15 +87,15 @@ def revoke_leave(home: str, path: str) -> bool:
 def explain_unfit(path: str, settings: Settings, environ: Mapping[str, str]) -> str:
     """Why nobody may give leave for this folder; "" if one may."""
     if not os.path.isabs(path) or os.path.realpath(path) != path or not os.path.isdir(path):
-        return f"{path} is no folder with a path of its own (links are followed first)"
+        return f"{path} is not a folder"
     if guarded := find_guarded(path, settings.home, environ):
-        return f"{path} would lay {guarded} open; name a project's folder, nothing above it"
+        return f"{guarded} is in {path}, and must stay closed; name a project's folder below it"
     if path in _SHARED or any(is_inside(path, folder) for folder in _SYSTEM):
-        return f"{path} is no project's folder, but the system's"
+        return f"{path} belongs to the system; name a project's folder"
     for agent in settings.agents.values():  # files of agents are watched as such there
         own = os.path.realpath(agent.workspace)
         if is_inside(path, own) or is_inside(own, path):
-            return f"{path} and the workspace of agent {agent.id} lie in each other"
+            return f"{path} and the workspace of agent {agent.id} ({own}) overlap"
     return ""
 
 

@@ -167,7 +167,7 @@ async def test_a_home_in_use_is_put_aside_only_when_asked(
     call(monkeypatch, tmp_path / "h", "list", "--json")
     (row,) = json.loads(capsys.readouterr().out.partition("\n")[2])
     (tmp_path / "h/workspace/notes.txt").write_text("forget it\n")
-    with pytest.raises(BadRequest, match="is in use"):
+    with pytest.raises(BadRequest, match="is not empty"):
         call(monkeypatch, tmp_path / "h", "restore", row["file"])
     async with running(tmp_path / "h", ScriptedModel([])):
         with pytest.raises(PalinurusError):

@@ -32,6 +32,7 @@ async def test_runs_and_commands_are_tasks(tmp_path: Path) -> None:
         ended = await here.call("tasks.cancel", taskId=command["id"])
         assert (ended["found"], ended["cancelled"]) == (True, True)
         await until(lambda: here.app.processes.all()[0].status != "running")
+        assert (await here.call("tasks.get", taskId=command["id"]))["task"]["status"] == "cancelled"
         assert (await here.call("tasks.cancel", taskId=command["id"]))["cancelled"] is False
         assert (await here.call("tasks.cancel", taskId="x"))["found"] is False
         (run,) = (t for t in found if t["kind"] == "run")

@@ -207,4 +207,4 @@ async def test_a_clock_of_ones_own() -> None:
     held.end("killed", 0.05)
     await held.task
     (row,) = processes.all()
-    assert (row.status, row.background, row.pty) == ("failed", True, False)
+    assert (row.status, row.background, row.pty) == ("killed", True, False)

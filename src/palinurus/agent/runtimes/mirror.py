@@ -14,7 +14,7 @@ from palinurus.agent import hookcalls
 from palinurus.agent.card import make_plain_card
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
-from palinurus.agent.toolcalls import STOPPED
+from palinurus.agent.toolcalls import STOPPED, STOPPERS
 from palinurus.core.history.truncate import shorten_result
 from palinurus.core.types.events import (
     AgentEnd,
@@ -162,7 +162,7 @@ class RunMirror:
         made: list[RunEvent] = []
         why = self._ports.abort.reason or (failure.kind if failure else "ended")
         for ident in tuple(self._going):
-            made += self.end_tool(ident, STOPPED.format(reason=why), error=True)
+            made += self.end_tool(ident, STOPPED.format(reason=STOPPERS.get(why, why)), error=True)
         stop: StopReason = "stop" if end == "stop" else "aborted" if end in ("aborted", "timeout") else "error"
         if self._blocks:
             made.append(self._message(stop, ()))

@@ -45,7 +45,7 @@ class ApprovalsCommand(msgspec.Struct, frozen=True):
 
 def run_approvals(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
-    options = parse_verb("approvals", "Decide about what the agent asks leave for.", VERBS, argv, default="list")
+    options = parse_verb("approvals", "Answer the agent's questions for permission.", VERBS, argv, default="list")
     text, code = options.run(ApprovalsCommand(load_settings(os.environ), options))
     print(strip_controls(text))
     return int(code)
@@ -139,10 +139,10 @@ def _used(entry: approvals.AllowlistEntry) -> str:
 
 
 VERBS = {
-    "list": Verb(_list, "what waits for a decision", (JSON,)),
+    "list": Verb(_list, "list questions that wait for an answer", (JSON,)),
     "answer": Verb(
         _answer,
-        "decide: allow-once, allow-always or deny",
+        "answer one: allow-once, allow-always or deny",
         (
             make_arg("id", help="the id, or the beginning of it"),
             make_arg("decision", choices=sorted(set(DECISION_WORDS.values()))),

@@ -40,7 +40,7 @@ def run_directory(argv: list[str]) -> int:
     for one in () if asked.json else rows:
         print(strip_controls(f"{one.channel}:{one.id}" + (f"  {one.name}" if one.name else "")))
     if not rows and not asked.json:
-        print("nobody yet: they come here when they write")
+        print("nobody yet: people and groups appear here once they have written")
     return 0
 
 
@@ -102,15 +102,15 @@ _FILTERS = (
     JSON,
 )
 PLACES = {
-    "peers": Verb(list_people, "people", _FILTERS),
-    "groups": Verb(list_groups, "groups and rooms", _FILTERS),
+    "peers": Verb(list_people, "list people", _FILTERS),
+    "groups": Verb(list_groups, "list groups and rooms", _FILTERS),
     "self": Verb(list_selves, "who the agent is on each channel (of a gateway that runs)", _FILTERS),
 }
 
 
 def run_system(argv: list[str]) -> int:
     """0. Raises BadRequest, GatewayUnreachable."""
-    asked = parse_verb("system", "What an agent is told that no person wrote.", EVENTS, argv)
+    asked = parse_verb("system", "Events and heartbeats: what programs tell the agent.", EVENTS, argv)
     settings = load_settings(dict(os.environ)).settings
     print(strip_controls(asked.run(settings, asked)))
     return 0
@@ -144,13 +144,17 @@ EVENTS = {
         _event,
         "tell a session something: now, or with its next turn",
         (
-            make_arg("--text", required=True, help="what"),
-            make_arg("--mode", choices=("now", "next-heartbeat"), default="next-heartbeat", help="when"),
-            make_arg("--session-key", default="", help="whom (default: the main session)"),
+            make_arg("--text", required=True, help="the text"),
+            make_arg(
+                "--mode", choices=("now", "next-heartbeat"), default="next-heartbeat", help="when the agent hears of it"
+            ),
+            make_arg("--session-key", default="", help="session (default: the main one)"),
         ),
     ),
     "heartbeat": Verb(
-        _heartbeat, "the last one; on or off", (make_arg("what", choices=("last", "enable", "disable")),)
+        _heartbeat,
+        "show the last heartbeat; switch heartbeats on or off",
+        (make_arg("what", choices=("last", "enable", "disable")),),
     ),
-    "presence": Verb(_presence, "who is connected", (JSON,)),
+    "presence": Verb(_presence, "list who is connected", (JSON,)),
 }

@@ -51,13 +51,13 @@ def revoke_folder(loaded: LoadedConfig, asked: argparse.Namespace) -> None:
     """No session works there any more, those that did included."""
     path = os.path.abspath(os.path.expanduser(asked.folder))
     if not any(revoke_leave(loaded.settings.home, one) for one in dict.fromkeys((path, os.path.realpath(path)))):
-        raise NotFound(f"nothing was said about {path}", fix="`pal folders` lists them")
+        raise NotFound(f"{path} was neither allowed nor refused", fix="`pal folders` lists them")
     print(strip_controls(f"no session works in {path} any more"))
 
 
 _FOLDER = make_arg("folder", metavar="DIR", nargs="?", default=".", help="the folder (default: this one)")
 VERBS = {
-    "list": Verb(list_folders, "those that were allowed or refused (the default)", (JSON,)),
-    "allow": Verb(allow_folder, "let sessions work there", (_FOLDER,)),
-    "revoke": Verb(revoke_folder, "take it back, and ask again next time", (_FOLDER,)),
+    "list": Verb(list_folders, "list folders that were allowed or refused (the default)", (JSON,)),
+    "allow": Verb(allow_folder, "let sessions work in a folder", (_FOLDER,)),
+    "revoke": Verb(revoke_folder, "forget the answer, and ask again next time", (_FOLDER,)),
 }

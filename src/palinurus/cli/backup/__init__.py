@@ -163,10 +163,13 @@ def _verify(asked: argparse.Namespace) -> None:
 
 def _restore(asked: argparse.Namespace) -> None:
     home = find_home(os.environ)
+    if not os.path.exists(asked.file):
+        raise NotFound(f"there is no file {asked.file}", fix="`pal backup list` shows those in the home")
     if os.path.isdir(home) and os.listdir(home):
         if not asked.replace:
             raise BadRequest(
-                f"{home} is in use", fix="restore elsewhere: pal --home DIR backup restore FILE; or --replace"
+                f"{home} is not empty",
+                fix="--replace puts what is there aside; `pal --home DIR backup restore FILE` restores elsewhere",
             )
         take_lock(home).release()  # raises StateLocked while a gateway runs
     half, whole = f"{home}.restoring", f"{home}{RESTORED}"
@@ -304,15 +307,15 @@ def _date(at: int) -> str:
 
 _FILE = make_arg("file", metavar="FILE", help="the backup")
 VERBS = {
-    "create": Verb(_create, "take one, also while the gateway works", (
+    "create": Verb(_create, "make a backup, also while the gateway works", (
         make_arg("file", nargs="?", metavar="FILE", help=f"where to (default: {FOLDER}/ in the home)"),
         make_arg("--encrypt", action="store_true", help=f"seal it with a passphrase (asked for, or {VARIABLE})"),
     )),
-    "verify": Verb(_verify, "read all of one and check it", (_FILE, JSON)),
-    "restore": Verb(_restore, "make the home what one holds", (
+    "verify": Verb(_verify, "read a whole backup and check it", (_FILE, JSON)),
+    "restore": Verb(_restore, "restore the home from a backup", (
         _FILE,
         make_arg("--replace", action="store_true", help="put what is in the home aside first"),
         make_arg("--resume", action="store_true", help="take up what waited then; it may happen twice"),
     )),
-    "list": Verb(_list, "those in the home", (JSON,)),
+    "list": Verb(_list, "list the backups in the home", (JSON,)),
 }  # fmt: skip

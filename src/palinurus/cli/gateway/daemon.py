@@ -172,10 +172,12 @@ def uninstall_service(site: ServiceSite) -> int:
         site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{site.label}"))
     elif kind == "systemd":
         site.call(("systemctl", "--user", "disable", "--now", site.unit_name))
-    for path in (site.unit, site.plist):
-        if os.path.exists(path):
-            os.unlink(path)
-            print(f"removed {path}")
+    files = [path for path in (site.unit, site.plist) if os.path.exists(path)]
+    for path in files:
+        os.unlink(path)
+        print(f"removed {path}")
+    if not files:
+        print("no service is installed; nothing was changed")
     if kind == "systemd":
         site.call(("systemctl", "--user", "daemon-reload"))
     return 0

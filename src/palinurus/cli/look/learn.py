@@ -63,8 +63,10 @@ def _show(found: list[dict[str, Any]], as_json: bool, empty: str) -> None:
 
 def _find(name: str) -> dict[str, Any]:
     rows = [one for one in _call("learn.list", {"every": True})["proposals"] if one["id"].startswith(name)]
-    if len(rows) != 1:
-        raise NotFound(f"there is no one proposal {name!r}", fix="`pal learn list --all`")
+    if len(rows) > 1:
+        raise NotFound(f"{len(rows)} proposals begin with {name!r}", fix="type more of it; `pal learn list --all`")
+    if not rows:
+        raise NotFound(f"there is no proposal {name!r}", fix="`pal learn list --all`")
     return dict(rows[0])
 
 
@@ -108,18 +110,18 @@ def _read(path: str) -> str:
 
 _ID = make_arg("id", metavar="ID", help="as `pal learn list` shows it, or the beginning")
 VERBS = {
-    "list": Verb(_list, "what waits for a decision (the default)", (
+    "list": Verb(_list, "list proposals that wait for you (the default)", (
         make_arg("--all", action="store_true", help="what was decided, too"), JSON,
     )),
-    "now": Verb(_now, "have the agent look at a session (one model call, none if nothing is new)", (
+    "now": Verb(_now, "let the agent look at a session now (one model call, none if nothing is new)", (
         make_arg("--session", default="", help="session key, or a word (default: the main session)"),
         make_arg("--agent", default="", help="which agent (default: the default one)"), JSON,
     )),
-    "show": Verb(_print, "the diff, where it comes from, and whose words had been read there", (_ID, JSON)),
-    "accept": Verb(_decide, "write it", (_ID,)),
-    "edit": Verb(_edit, "change it in your editor (or take FILE, - for stdin), then write it", (
+    "show": Verb(_print, "show the diff, where it comes from, and whose words had been read there", (_ID, JSON)),
+    "accept": Verb(_decide, "accept a proposal: it is written", (_ID,)),
+    "edit": Verb(_edit, "change a proposal in your editor (or take FILE, - for stdin), then write it", (
         _ID, make_arg("file", nargs="?", default="", metavar="FILE", help="the new content"),
     )),
-    "refuse": Verb(_decide, "do not write it", (_ID,)),
+    "refuse": Verb(_decide, "refuse a proposal", (_ID,)),
     "undo": Verb(_decide, "put the file back as it was before, to the byte", (_ID,)),
 }  # fmt: skip

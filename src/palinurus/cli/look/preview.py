@@ -101,9 +101,9 @@ _CALL = make_arg(
     "call", metavar="CALL", help="the id of the call, the beginning of the question's, or a tool: its last call"
 )
 VERBS = {
-    "explain": Verb(_explain, "the way of one tool through the eight layers", (_TOOL, *_WHOSE)),
-    "list": Verb(_list, "all tools, with who keeps the others away", _WHOSE),
-    "why": Verb(explain_call, "why a call asked or did not, and which of its values was judged how", (_CALL, JSON)),
+    "explain": Verb(_explain, "why a tool is offered or not, layer by layer", (_TOOL, *_WHOSE)),
+    "list": Verb(_list, "list the tools a run gets, and why others are missing", _WHOSE),
+    "why": Verb(explain_call, "why a tool call needed an approval, or did not", (_CALL, JSON)),
 }
 
 
@@ -266,7 +266,7 @@ async def preview_run(
     preparer = RunPreparer(parts)
     prepared = await preparer.prepare(claim, message.said, where, message.inline)
     if isinstance(prepared, RunRefusal):
-        raise BadRequest(prepared.failure.message, fix="`pal models` lists what can be used")
+        raise BadRequest(prepared.failure.message.partition("; `pal m")[0], fix="`pal models` lists what can be used")
     plan = prepared.plan
     question = preparer.offers.question(where.key, plan.inbound, plan.model, prepared.session)
     return PlanPreview(plan, preparer.offers.judge(question))

@@ -29,9 +29,9 @@ DIFFERS = 1  # exit code
 _SESSION = make_arg("--session", default="", metavar="KEY", help="of this session only")
 VERBS = {
     "on": Verb(lambda asked: True, "record every run from now on", (_SESSION, JSON)),
-    "off": Verb(lambda asked: False, "record none", (_SESSION, JSON)),
-    "default": Verb(lambda asked: None, "as the setting record.enabled says", (_SESSION, JSON)),
-    "status": Verb(lambda asked: None, "what is recorded, and which tapes there are", (JSON,)),
+    "off": Verb(lambda asked: False, "record no run", (_SESSION, JSON)),
+    "default": Verb(lambda asked: None, "do as the setting record.enabled says", (_SESSION, JSON)),
+    "status": Verb(lambda asked: None, "show what is recorded, and the tapes", (JSON,)),
 }
 
 
@@ -94,7 +94,8 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--prompt", default="", metavar="FILE", help="this system prompt, from there on")
     parser.add_argument("--live-tools", action="store_true", help="run tools from there on, in a copy of the workspace")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args(argv)
+    asked: argparse.Namespace = parser.parse_args(argv)
+    return asked
 
 
 def find_run(home: str, text: str) -> str:

@@ -119,7 +119,7 @@ def format_trace(row: InboxRow, steps: list[TraceStep]) -> str:
     """The trace for people: a heading, then one line per step with the time since the message was accepted."""
     when = datetime.fromtimestamp(row.at / 1000).astimezone().isoformat(" ", "milliseconds")
     end = row.outcome or row.state
-    head = [f"message  {row.id}", f"session  {row.session}  (lane {row.lane})", f"came     {when}", f"stands   {end}"]
+    head = [f"message  {row.id}", f"session  {row.session}  (lane {row.lane})", f"received {when}", f"state    {end}"]
     if row.absorbed_by:
         head[-1] += f" by {row.absorbed_by}: its answer is there (pal trace {row.absorbed_by})"
     width = max((len(step.what) for step in steps), default=0)

@@ -51,7 +51,7 @@ async def _probe(ref: str, environ: dict[str, str]) -> ModelCapabilities:
     catalog = Catalog(settings, environ)
     info = catalog.find(ref, settings.agents[settings.default_agent])
     if isinstance(info, ModelFailure):
-        raise NotFound(info.message, fix="`pal models` lists what can be used")
+        raise NotFound(info.message.partition("; `pal models`")[0], fix="`pal models` lists what can be used")
     clock = SystemClock()
     models = ProviderModels(catalog, clock)
     try:

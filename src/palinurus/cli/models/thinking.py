@@ -53,7 +53,7 @@ def describe_thinking(catalog: Catalog, ref: str) -> dict[str, Any]:
     agent = catalog.settings.agents[catalog.settings.default_agent]
     found = catalog.find(ref, agent) if ref else catalog.default(agent)
     if isinstance(found, ModelFailure):
-        raise NotFound(found.message, fix="`pal models` lists what there is")
+        raise NotFound(found.message.partition("; `pal models`")[0], fix="`pal models` lists what can be used")
     vendor = catalog.vendor(found.ref.provider) or load_row(FALLBACK_VENDORS, "custom")
     offered = thinking.find_thinking_profile(found, vendor)
     decision = _decided(found, vendor, agent)

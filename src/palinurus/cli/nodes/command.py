@@ -79,7 +79,7 @@ def _install(settings: Any, asked: argparse.Namespace) -> int:
 NODE_VERBS: dict[str, Verb] = {
     "run": Verb(
         _serve,
-        "answer a gateway until stopped",
+        "connect to a gateway and serve it until stopped",
         (
             make_arg("--gateway", default="", help="ws://HOST:PORT or wss://HOST:PORT"),
             make_arg("--name", default="", help="what people call this machine"),
@@ -87,7 +87,7 @@ NODE_VERBS: dict[str, Verb] = {
             make_arg("--fingerprint", default="", help="SHA-256 of the only certificate to trust, in hex"),
         ),
     ),
-    "status": Verb(_show_state, "which gateway it belongs to", (JSON,)),
+    "status": Verb(_show_state, "show which gateway this node belongs to", (JSON,)),
     "install": Verb(_install, "as a service of yours (systemd, launchd): at login, and again after a crash"),
     "uninstall": Verb(_install, "stop that service and take it away; it stays paired"),
 }
@@ -224,23 +224,25 @@ def _find(found: dict[str, Any], wanted: str) -> str:
 
 TIMEOUT = make_arg("--timeout", type=int, default=60_000, metavar="MS", help="milliseconds to wait")
 VERBS: dict[str, Verb] = {
-    "list": Verb(_list, "nodes, and those that wait for a yes", (JSON,)),
-    "describe": Verb(_describe, "one node", (NODE,)),
+    "list": Verb(_list, "list nodes, and those that wait for approval", (JSON,)),
+    "describe": Verb(_describe, "show one node", (NODE,)),
     "pair": Verb(
         _pair,
-        "a code with which another machine pairs itself",
+        "show a code to pair another machine",
         (URL, JSON, PHONE, make_arg("--qr", action="store_true", help="as a QR code, too")),
     ),
     "approve": Verb(
-        _approve, "let one in", (REQUEST, make_arg("--commands", default="", help="only these, with commas between"))
+        _approve,
+        "approve a node",
+        (REQUEST, make_arg("--commands", default="", help="only these, with commas between")),
     ),
-    "reject": Verb(_reject, "say no to one", (REQUEST,)),
-    "rename": Verb(_rename, "call it something else", (NODE, make_arg("name"))),
-    "revoke": Verb(_revoke, "put one out: at once, and it stays out", (NODE,)),
+    "reject": Verb(_reject, "refuse a node", (REQUEST,)),
+    "rename": Verb(_rename, "rename a node", (NODE, make_arg("name"))),
+    "revoke": Verb(_revoke, "remove a node, at once and for good", (NODE,)),
     "invoke": Verb(
         _invoke,
-        "any command of a node",
+        "call any command of a node",
         (NODE, make_arg("command"), make_arg("--params", default="{}", help="JSON"), TIMEOUT),
     ),
-    "run": Verb(_run, "a program there", (NODE, make_arg("words", nargs=argparse.REMAINDER), TIMEOUT)),
+    "run": Verb(_run, "run a program on a node", (NODE, make_arg("words", nargs=argparse.REMAINDER), TIMEOUT)),
 }

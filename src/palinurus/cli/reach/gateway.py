@@ -92,7 +92,7 @@ async def open_link(
         fix = NOT_LET_IN_THERE.format(kind, kind) if far else NOT_LET_IN
         raise Unauthorized(f"the gateway refused us: {error.message}", fix=fix) from None
     except GatewayUnreachable as exc:
-        raise GatewayUnreachable(exc.message, fix=ELSEWHERE if far else "`pal gateway` starts it") from None
+        raise GatewayUnreachable(exc.message, fix=ELSEWHERE if far else exc.fix) from None
 
 
 @asynccontextmanager

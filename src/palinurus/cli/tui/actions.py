@@ -287,6 +287,13 @@ class ScreenActions(App[None]):
         else:
             self.notify("nothing waits")
 
+    def action_suspend_process(self) -> None:
+        """To the shell, if one can bring us back: otherwise the terminal would stand still for ever."""
+        if self.is_headless or terminal.has_job_control():
+            super().action_suspend_process()
+        else:
+            self.notify("there is no shell to go to")
+
     # --- writing -----------------------------------------------------------------------------------------------
 
     async def action_edit(self) -> None:
@@ -333,6 +340,7 @@ class ScreenActions(App[None]):
             title = "Run lines in your shell, with your rights and outside any sandbox?"
             self._trusted = await self.push_screen_wait(Picker(title, choices)) == "yes"
         if not self._trusted:
+            self.composer.set(f"!{line}")
             return
         ident = f"shell:{uuid.uuid4()}"
         shown = ConversationBlock(ident, "tool", "", f"! {strip_controls(line)}", state="running")

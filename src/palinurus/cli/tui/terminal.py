@@ -103,6 +103,15 @@ def _watch(fd: int) -> None:
     os._exit(CODE)
 
 
+def has_job_control() -> bool:
+    """Were we started by a shell that keeps jobs (a process group for each)?"""
+    parent = os.getppid()
+    try:
+        return os.getsid(parent) == os.getsid(0) and os.getpgid(parent) != os.getpgrp()
+    except OSError:
+        return False
+
+
 def edit_text(editor: str, text: str, environ: Mapping[str, str]) -> str | None:
     """What somebody makes of a text in an editor that has the terminal meanwhile; None if it failed."""
     handle, path = tempfile.mkstemp(suffix=".md", prefix="pal-")

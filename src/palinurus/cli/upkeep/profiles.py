@@ -52,7 +52,7 @@ def _list(asked: argparse.Namespace) -> None:
     for row in rows:
         state = f"port {row['port']}, {'running' if row['running'] else 'not running'}"
         print(f"{'*' if row['current'] else ' '} {row['profile'] or '(usual)':<16} {row['home']}  {state}")
-    print("a new one: `pal --profile NAME setup`")
+    print("no profiles yet; `pal setup` makes the usual one" if not rows else "a new one: `pal --profile NAME setup`")
 
 
-VERBS = {"list": Verb(_list, "all of them, with port and whether a gateway runs (the default)", (JSON,))}
+VERBS = {"list": Verb(_list, "list them, with port and whether a gateway runs (the default)", (JSON,))}

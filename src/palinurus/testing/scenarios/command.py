@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
+from palinurus.core.text import format_count
 from palinurus.errors import BadRequest
 from palinurus.testing.scenarios.read import read_folder
 from palinurus.testing.scenarios.report import (
@@ -37,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
         raise BadRequest("--runs and --jobs are 1 or more")
     cases, wrong = read_folder(asked.folder, asked.k)
     if wrong:
-        sys.stderr.write("\n".join(map(str, wrong)) + f"\n{len(wrong)} scenarios have mistakes; nothing was run\n")
+        sys.stderr.write("\n".join(map(str, wrong)) + f"\n{format_count(len(wrong), 'mistake')}; nothing was run\n")
         return 2
     began, done = time.monotonic(), 0
 

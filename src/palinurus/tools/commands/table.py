@@ -345,7 +345,7 @@ def _row(held: RunningCommand) -> CommandRow:
         pid=held.child.pid,
         started=job.at,
         ms=held.ms,
-        status=held.status,
+        status="killed" if outcome and outcome.reason in ("killed", "stopped") else held.status,
         code=outcome.code if outcome else None,
         background=held.background,
         pty=held.child.pty,
