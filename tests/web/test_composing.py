@@ -106,3 +106,23 @@ async def test_keys_answer_an_approval_that_has_been_seen(page: Any, tmp_path: P
             assert await page.locator(".approval").count() == 1
             await page.press(BOX, key)
             await page.wait_for_selector(f".md >> text={answer}")
+
+
+async def test_files_wait_in_the_conversation_they_were_attached_in(page: Any, visit: Visit) -> None:
+    await visit(ScriptedModel([say("Got it.")], repeat=True))
+    here = page.url
+    await page.set_input_files(".attach input", [{"name": "a.txt", "mimeType": "text/plain", "buffer": b"kept"}])
+    await page.wait_for_selector(".files li >> text=a.txt")
+    await page.click(".pages a >> text=Logs")
+    await page.wait_for_selector("h1 >> text=Logs")
+    await page.click("a.brand")
+    await page.wait_for_selector("pal-composer textarea")
+    assert await page.locator(".files li").count() == 0
+    await page.go_back()
+    await page.go_back()
+    await page.wait_for_url(here)
+    await page.wait_for_selector(".files li >> text=a.txt")
+    await write(page, "read this")
+    await page.wait_for_selector(".row.assistant .bar")
+    assert await page.locator(".files li").count() == 0
+    assert await texts(page, ".bubble .file-chip span") == ["a.txt"]

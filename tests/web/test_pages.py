@@ -147,6 +147,8 @@ async def test_a_phone_shows_one_thing_at_a_time(page: Any, visit: Visit) -> Non
     await page.wait_for_selector(".md >> text=fine")
     wide = "document.documentElement.scrollWidth"
     assert await page.evaluate(wide) <= 375
+    round_ = await page.locator(".send").bounding_box()
+    assert round_["width"] == round_["height"]
     assert not await page.is_visible(".sidebar")
     await page.click(".burger")
     await page.wait_for_selector(".sidebar", state="visible")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from palinurus.testing.model import ScriptedModel, say
+from web.conftest import Visit
 from web.served import opened, served
 from web.test_chat import write
 
@@ -40,3 +41,17 @@ async def test_the_page_looks_as_the_config_says(browser: Any, tmp_path: Path) -
             assert await page.inner_text(".brand b") == "Nemo <b>" and await page.inner_text(".brand .avatar") == "🐠"
             accent = "getComputedStyle(document.documentElement).getPropertyValue('--accent').trim()"
             assert await page.evaluate(accent) == "#ff8800"
+
+
+async def test_links_are_links_and_an_address_may_be_cut_off(page: Any, visit: Visit) -> None:
+    site = await visit(ScriptedModel([]))
+    async with page.context.expect_page() as other:  # with Ctrl held down the browser opens it beside this one
+        await page.click(".pages a >> text=Logs", modifiers=["Control"])
+    await (await other.value).wait_for_selector("h1 >> text=Logs")
+    await (await other.value).close()
+    assert "/chat/" in page.url
+    await page.click(".pages a >> text=Logs")
+    await page.wait_for_selector("h1 >> text=Logs")
+    for cut in ("chat/100%", "chat/%E0%A4%A"):
+        await page.goto(site.at(cut))
+        await page.wait_for_selector("pal-composer textarea")

@@ -76,6 +76,25 @@ async def test_numbers_stay_whole_and_mathematics_is_drawn_or_stays_as_it_was_wr
     assert copied.split("\r\n") == ["region,requests", 'Europe,"1,204,331"', "elsewhere,7"]
 
 
+async def test_what_is_written_from_the_right_is_read_from_the_right(page: Any, visit: Visit) -> None:
+    hebrew = "שלום, זה English באמצע."
+    await visit(ScriptedModel([say(f"{hebrew}\n\n- {hebrew}\n\nplain")]))
+    await write(page, hebrew)
+    await page.wait_for_selector(".row.assistant .bar")
+    sides = "nodes => nodes.map(node => getComputedStyle(node).direction)"
+    assert await page.locator(".md p, .md ul").evaluate_all(sides) == ["rtl", "rtl", "ltr"]
+    # The last letter of a line that is read from the right stands at the left, and the line begins at the right.
+    said = """node => {
+        const range = document.createRange(), text = [...node.childNodes].find(one => one.nodeType === 3);
+        const at = place => {
+            range.setStart(text, place);
+            range.setEnd(text, place + 1);
+            return range.getBoundingClientRect().left;
+        };
+        return at(0) > at(text.length - 1); }"""
+    assert await page.locator(".said").evaluate(said)
+
+
 async def test_boxes_notes_details_code_and_pages_are_drawn(page: Any, visit: Visit) -> None:
     await visit(ScriptedModel([say(RICH)]))
     await page.wait_for_selector(".welcome")

@@ -152,3 +152,30 @@ async def test_a_list_of_what_waits_that_is_older_than_the_lines_shows_nothing_t
         await asyncio.sleep(0.01)
     await page.wait_for_selector(".row.assistant .bar")
     assert await texts(page, ".bubble") == ["one", "two"]
+
+
+async def test_what_is_deleted_while_the_gateway_is_away_is_deleted_when_it_is_back(page: Any, tmp_path: Path) -> None:
+    async with served(tmp_path / "h", ScriptedModel([say("fine")], repeat=True)) as site:
+        port = site.gateway.port
+        await page.goto(site.url)
+        await page.click("button.new")
+        await page.wait_for_selector(".welcome")
+        await write(page, "apples")
+        await page.wait_for_selector(".session .name >> text=apples")
+    await page.wait_for_selector(".line")
+    await page.locator(".chat-head .more button").click()
+    await page.locator("[role=option] >> text=Delete").click()
+    await page.wait_for_selector(".toasts >> text=deleted")
+    await page.locator(".chat-head .more button").click()
+    await page.locator("[role=option] >> text=Archive").click()
+    await page.wait_for_selector(".toasts .error >> text=The gateway cannot be reached")
+    await page.evaluate("dispatchEvent(new Event('pagehide'))")  # who leaves has not taken it back
+    async with served(tmp_path / "h", ScriptedModel([]), port) as site:
+        await page.wait_for_selector(".line", state="detached")
+        await page.wait_for_selector(".session .name >> text=apples", state="detached")
+        while any("apples" in str(row) for row in (await listed(page))["sessions"]):
+            await asyncio.sleep(0.01)
+
+
+async def listed(page: Any) -> Any:
+    return await page.evaluate("palinurus.request('sessions.list', {includeDerivedTitles: true})")

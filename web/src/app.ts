@@ -9,6 +9,7 @@ import "./login";
 import { PAGES, title } from "./sidebar";
 import "./sidebar";
 import { BASE } from "./place";
+import { placed } from "./store";
 import { told } from "./text";
 import { tr } from "./words";
 
@@ -20,8 +21,9 @@ class App extends Part {
 
   connectedCallback(): void {
     super.connectedCallback();
-    addEventListener("popstate", () => store.route());
+    addEventListener("popstate", () => void store.stepped());
     addEventListener("keydown", (event) => this.key(event));
+    addEventListener("click", (event) => this.follow(event));
     // A file that is let go beside the composer is meant for it; the browser would leave the page and open it.
     addEventListener("dragover", (event) => event.preventDefault());
     addEventListener("drop", (event) => {
@@ -31,6 +33,16 @@ class App extends Part {
       if (event.dataTransfer?.files.length) void composer?.add(event.dataTransfer.files);
     });
     setInterval(() => store.client.link === "waiting" && this.requestUpdate(), 1000);
+  }
+
+  /** A link within the page. With a key held down, or another button, the browser does what it always does with links. */
+  private follow(event: MouseEvent): void {
+    const link = (event.target as Element).closest<HTMLAnchorElement>("a[href]");
+    if (!link || link.target || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || link.origin !== location.origin || !link.pathname.startsWith(`${BASE}/`)) return;
+    event.preventDefault();
+    document.body.classList.remove("side-open");
+    const [view, key] = placed(link.pathname);
+    store.go(view, key);
   }
 
   private key(event: KeyboardEvent): void {
@@ -94,7 +106,7 @@ class App extends Part {
 
   updated(): void {
     const page = PAGES.find(([name]) => name === store.view);
-    if (store.view !== "chat") document.title = `${page?.[1] ?? tr`Set up`} · Palinurus`;
+    if (store.view !== "chat") document.title = `${page?.[1] ?? (store.view === "setup" ? tr`Set up` : tr`There is no such page`)} · Palinurus`;
   }
 
   private page(): unknown {

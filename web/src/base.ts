@@ -31,8 +31,28 @@ export class Page extends Part {
   data: Payload | null = null;
   problem = "";
   private joins = 0;
+  private timer = 0;
+  private quiet: (() => void) | null = null;
   protected heading = "";
   protected about = "";
+  protected every = 0; // ms after which it is read again while somebody looks
+  protected hears = /^$/; // events after which it is
+
+  connectedCallback(): void {
+    super.connectedCallback();
+    if (this.every) this.timer = window.setInterval(() => document.hidden || store.client.link !== "open" || this.again(), this.every);
+    this.quiet = store.overhear((event) => this.hears.test(event) && this.again());
+  }
+
+  disconnectedCallback(): void {
+    super.disconnectedCallback();
+    clearInterval(this.timer);
+    this.quiet?.();
+  }
+
+  protected again(): void {
+    void this.load();
+  }
 
   /** What to ask; the answers become `data`. */
   protected async fetch(): Promise<Payload> {

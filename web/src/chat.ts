@@ -98,7 +98,7 @@ class Chat extends Part {
         ${this.naming
           ? html`<input class="rename" aria-label=${tr`Name of this conversation`} maxlength="120" .value=${row.label ?? title(row)} @blur=${(e: Event) => void this.rename(e)} @keydown=${(e: KeyboardEvent) => { if (e.key === "Enter") void this.rename(e); if (e.key === "Escape") { this.naming = false; e.stopPropagation(); } }}>`
           : html`<h1 title=${store.key} @dblclick=${() => void this.chosen(new CustomEvent("x", { detail: "rename" }))}>${title(row)}</h1>`}
-        ${parent ? html`<a class="parent" href="${BASE}/chat/${encodeURIComponent(parent)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", parent); }}>${icon("branch")} ${tr`from ${title(store.sessions.find((one) => one.key === parent) ?? { key: parent })}`}</a>` : nothing}
+        ${parent ? html`<a class="parent" href="${BASE}/chat/${encodeURIComponent(parent)}">${icon("branch")} ${tr`from ${title(store.sessions.find((one) => one.key === parent) ?? { key: parent })}`}</a>` : nothing}
       </div>
       ${info.estimatedCostUsd ? html`<span class="dim cost">${money(info.estimatedCostUsd)}</span>` : nothing}
       ${used ? html`<span class="meter" role="meter" aria-label=${tr`Context used`} aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)} title=${tr`${count(info.totalTokens)} of ${count(info.contextTokens)} tokens of context`}><i .style=${`width:${Math.round(used * 100)}%`}></i></span>` : nothing}
@@ -112,7 +112,7 @@ class Chat extends Part {
     const name = agent?.identity?.name ?? agent?.name ?? NAME;
     return html`<div class="welcome">${picture()}<h2>${name === "main" ? NAME : name}</h2>
       <p>${tr`Your agent, on your own machine. It reads and writes in its workspace, runs commands you allow, and remembers.`}</p>
-      ${store.demo ? html`<p class="demo-note">${tr`The demo model answers from a script.`} <a href="${BASE}/setup" @click=${(e: Event) => { e.preventDefault(); store.go("setup"); }}>${tr`Connect a real one`}</a></p>` : nothing}
+      ${store.demo ? html`<p class="demo-note">${tr`The demo model answers from a script.`} <a href="${BASE}/setup">${tr`Connect a real one`}</a></p>` : nothing}
       <div class="ideas">${IDEAS.map((idea) => html`<button type="button" @click=${() => void store.send(idea)}>${idea}</button>`)}</div></div>`;
   }
 

@@ -12,11 +12,10 @@ const DEEPEST = 4; // cards in cards; more than that nobody can read
 
 function card(row: Payload, depth: number): unknown {
   const now = store.children[row.key];
-  const open = (event: Event) => { event.preventDefault(); store.go("chat", row.key); };
   const stop = () => void store.ask("subagents.kill", { sessionKey: row.spawnedBy, target: row.key }).then((done) => done && store.toast(tr`Stopped`));
   const since = row.startedAt ? took(Math.max(0, Date.now() - row.startedAt)) : "";
   return html`<section class="child-card" aria-label=${tr`Sub-agent ${title(row)}`}>
-    <header><i class="spin" aria-hidden="true"></i><a href="${BASE}/chat/${encodeURIComponent(row.key)}" @click=${open}>${title(row)}</a><span class="dim">${[row.model, since].filter(Boolean).join(" · ")}</span>
+    <header><i class="spin" aria-hidden="true"></i><a href="${BASE}/chat/${encodeURIComponent(row.key)}">${title(row)}</a><span class="dim">${[row.model, since].filter(Boolean).join(" · ")}</span>
       ${store.client.has("subagents.kill") ? html`<button type="button" class="ghost icon-only" aria-label=${tr`Stop ${title(row)}`} title=${tr`Stop`} @click=${stop}>${icon("stop")}</button>` : nothing}</header>
     ${now?.tool ? html`<p class="child-tool">${icon("tool")}<code>${now.tool}</code></p>` : nothing}
     <p class="child-text">${now?.text?.slice(-240) || tr`working…`}</p>

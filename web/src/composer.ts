@@ -12,6 +12,7 @@ import { tr } from "./words";
 
 const LONG = 6_000; // characters that are pasted as words; more becomes a file
 const TAP = 350; // ms: a shorter press is a tap
+const laid = new Map<string, Attachment[]>(); // files of messages that are not sent yet, by conversation
 
 class Composer extends Part {
   static properties = { files: { state: true }, over: { state: true }, offers: { state: true }, at: { state: true }, wide: { state: true }, recorder: { state: true }, hearing: { state: true } };
@@ -36,10 +37,11 @@ class Composer extends Part {
       this.known = true;
       void loadPrompts();
     }
-    if (this.key !== store.key) {
+    if (this.key === store.key) laid.set(this.key, this.files);
+    else {
       this.key = store.key;
       this.area.value = store.drafts[store.key] ?? "";
-      this.files = [];
+      this.files = laid.get(store.key) ?? [];
       this.cancel();
       this.grow();
       if (matchMedia("(hover: hover)").matches) this.area.focus();

@@ -21,14 +21,15 @@ export interface Asked {
   about?: unknown;
   fields: Field[];
   word?: string;
-  /** Nothing, or why it could not be done. */
-  send: (values: Payload) => Promise<string | void>;
+  /** Nothing, or why it could not be done. `changed`: what is no longer as it was shown; the rest may be another by now. */
+  send: (values: Payload, changed: Payload) => Promise<string | void>;
 }
 
 class FormDialog extends LitElement {
   static properties = { asked: { attribute: false }, values: { state: true }, problem: { state: true }, busy: { state: true } };
   asked!: Asked;
   values: Payload = {};
+  private first: Payload = {}; // as they were shown
   problem = "";
   busy = false;
 
@@ -37,7 +38,7 @@ class FormDialog extends LitElement {
   }
 
   willUpdate(changed: Map<string, unknown>): void {
-    if (changed.has("asked")) this.values = Object.fromEntries(this.asked.fields.map((field) => [field.name, field.value ?? (field.kind === "check" ? false : field.kind === "choice" ? (field.options?.[0]?.[0] ?? "") : "")]));
+    if (changed.has("asked")) this.values = this.first = Object.fromEntries(this.asked.fields.map((field) => [field.name, field.value ?? (field.kind === "check" ? false : field.kind === "choice" ? (field.options?.[0]?.[0] ?? "") : "")]));
   }
 
   firstUpdated(): void {
@@ -55,7 +56,8 @@ class FormDialog extends LitElement {
     const shown = this.asked.fields.filter((field) => field.kind !== "note" && (!field.when || field.when(this.values)));
     const told = Object.fromEntries(shown.map((field) => [field.name, field.kind === "number" ? (this.values[field.name] === "" ? null : Number(this.values[field.name])) : typeof this.values[field.name] === "string" ? this.values[field.name].trim() : this.values[field.name]]));
     try {
-      this.problem = (await this.asked.send(told)) || "";
+      const changed = Object.entries(told).filter(([name]) => String(this.values[name]) !== String(this.first[name]));
+      this.problem = (await this.asked.send(told, Object.fromEntries(changed))) || "";
       if (!this.problem) return this.close();
     } catch (error) {
       this.problem = (error as Error).message;

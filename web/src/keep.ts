@@ -7,14 +7,12 @@ import { plural, tr } from "./words";
 
 const UNDO = 7_000; // ms in which a deletion can be taken back: until then nothing is deleted
 
-const patched = (keys: string[], change: Payload): Promise<unknown> => Promise.all(keys.map((key) => store.ask("sessions.patch", { key, ...change })));
-
-async function patch(keys: string[], change: Payload): Promise<void> {
-  await patched(keys, change);
+/** Which of them were changed. */
+async function patch(keys: string[], change: Payload): Promise<string[]> {
+  const done = await Promise.all(keys.map((key) => store.ask("sessions.patch", { key, ...change })));
   await store.list();
+  return keys.filter((_, at) => done[at]);
 }
-
-export const pin = (row: Payload): Promise<void> => patch([row.key], { pinned: !row.pinned });
 
 /** Give the conversations their tags: each keeps those it has, but for the ones taken away. */
 export async function tag(rows: Payload[], added: string[], removed: string[]): Promise<void> {
@@ -25,7 +23,8 @@ export async function tag(rows: Payload[], added: string[], removed: string[]): 
 
 /** Put away, or bring back; either can be taken back. */
 export async function archive(keys: string[], away = true): Promise<void> {
-  await patch(keys, { archived: away });
+  keys = await patch(keys, { archived: away });
+  if (!keys.length) return;
   const text = away ? plural(keys.length, "1 conversation archived", "{n} conversations archived") : plural(keys.length, "1 conversation is back", "{n} conversations are back");
   store.toast(text, "info", { label: tr`Undo`, run: () => void patch(keys, { archived: !away }) });
 }
@@ -39,7 +38,8 @@ export function remove(keys: string[]): void {
   const end = async () => {
     removeEventListener("pagehide", now);
     clearTimeout(timer);
-    await Promise.all(gone.map((key) => store.ask("sessions.delete", { key })));
+    // While the gateway is away they stay hidden, and are deleted when it is back.
+    await Promise.all(gone.map((key) => store.client.request("sessions.delete", { key }, true).catch((error) => store.toast(error.message, "error"))));
     for (const key of gone) store.hidden.delete(key);
     await store.list();
   };
@@ -84,7 +84,7 @@ export function choices(row: Payload): Choice[] {
 
 /** Do what was chosen; false: it is somebody else's matter. */
 export async function act(row: Payload, chosen: string): Promise<boolean> {
-  if (chosen === "pin") await pin(row);
+  if (chosen === "pin") await patch([row.key], { pinned: !row.pinned });
   else if (chosen === "archive") await archive([row.key], !row.archived);
   else if (chosen === "delete") remove([row.key]);
   else if (["tags", "share", "export", "rename"].includes(chosen)) (await import("./keeping")).ask(chosen, [row]);

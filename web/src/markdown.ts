@@ -58,6 +58,7 @@ function formula(node: HTMLElement): void {
 
 function safe(html: string): DocumentFragment {
   const made = DOMPurify.sanitize(html, RULES) as unknown as DocumentFragment;
+  each<HTMLElement>(made, "p, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, table", (one) => { one.dir = "auto"; }); // as it is written: from the right, too
   each<HTMLAnchorElement>(made, "a", outside);
   each<HTMLImageElement>(made, "img", linked);
   each<HTMLInputElement>(made, "input", (input) => {

@@ -88,18 +88,17 @@ class Sidebar extends Part {
     const words = { asks: `, ${tr`needs approval`}`, running: `, ${tr`running`}`, unread: `, ${tr`unread`}`, "": "" }[state];
     const near = active || this.over === row.key;
     return html`<div class="session-row ${near ? "near" : ""}" @pointerenter=${() => (this.over = row.key)} @focusin=${() => (this.over = row.key)}>
-      <a class="session ${active ? "active" : ""} ${state} ${row.spawnedBy ? "child" : ""}" href="${BASE}/chat/${encodeURIComponent(row.key)}" aria-current=${active ? "page" : nothing} tabindex=${stop ? "0" : "-1"}
-      @click=${(e: MouseEvent) => this.opened(e, row.key)}>
+      <a class="session ${active ? "active" : ""} ${state} ${row.spawnedBy ? "child" : ""}" href="${BASE}/chat/${encodeURIComponent(row.key)}" aria-current=${active ? "page" : nothing} tabindex=${stop ? "0" : "-1"}>
       <span class="name">${row.pinned ? icon("pin") : nothing}${title(row)}<span class="sr">${row.pinned ? `, ${tr`pinned`}` : ""}${words}</span></span><span class="when">${state === "running" ? html`<i class="spin"></i>` : ago(row.updatedAt)}</span>
       ${row.lastMessagePreview ? html`<span class="preview">${row.lastMessagePreview.replace(/[*_`#>~|]+/g, "")}</span>` : nothing}${row.tags?.length ? html`<span class="tag-row">${row.tags.map((one: string) => html`<i class="tag">${one}</i>`)}</span>` : nothing}<i class="dot"></i></a>
       ${near ? html`<pal-menu class="more row-more" label=${tr`Actions for ${title(row)}`} shown="" glyph="more" .choices=${choices(row)} @choose=${(e: CustomEvent) => void act(row, e.detail)}></pal-menu>` : nothing}</div>`;
   }
 
-  private opened(event: MouseEvent, key: string, entry = ""): void {
-    if (event.metaKey || event.ctrlKey) return;
+  private opened(event: MouseEvent, key: string, entry: string): void {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
     store.go("chat", key, entry);
-    if (entry) void store.seek();
+    void store.seek();
     this.done();
   }
 
@@ -133,7 +132,7 @@ class Sidebar extends Part {
     const waiting = store.approvals.filter((a) => !a.decision).length + store.devices;
     const now = theme();
     return html`<nav class="sidebar" aria-label=${tr`Sessions and pages`}>
-      <header><a class="brand" href="${BASE}/" @click=${(e: Event) => { e.preventDefault(); store.go("chat", store.main); this.done(); }}>${picture()}<b>${NAME}</b></a>
+      <header><a class="brand" href="${BASE}/">${picture()}<b>${NAME}</b></a>
         <button type="button" class="ghost icon-only" aria-label=${tr`Theme: ${now}`} title=${tr`Theme: ${now}`} @click=${() => { theme(true); this.requestUpdate(); }}>${icon({ dark: "moon", light: "sun" }[now] ?? "contrast")}</button></header>
       <button type="button" class="new" @click=${() => { void store.create(); this.done(); }}>${icon("plus")}<span>${tr`New conversation`}</span><kbd>Alt N</kbd></button>
       ${store.agents.length > 1 ? html`<pal-menu class="with" label=${tr`New conversation with`} shown=${tr`New conversation with…`} glyph="people" .choices=${store.agents.map((agent) => ({ value: agent.id, label: agent.identity?.name ?? agent.name, hint: agent.model?.primary }))} @choose=${(e: CustomEvent) => { void store.create(e.detail); this.done(); }}></pal-menu>` : nothing}
@@ -151,8 +150,7 @@ class Sidebar extends Part {
         ${!needle && store.older > 0 ? html`<button type="button" class="ghost small older" @click=${() => store.listMore()}>${tr`Show older (${store.older})`}</button>` : nothing}
         ${store.sessionsLoaded && !rows.length && !this.hits.length ? html`<p class="none">${needle ? tr`No session matches.` : tr`No conversations yet.`}</p>` : nothing}
       </div>
-      <div class="pages">${PAGES.map(([name, label, glyph]) => html`<a href="${BASE}/${name}" class=${store.view === name ? "active" : ""} aria-current=${store.view === name ? "page" : nothing}
-        @click=${(e: MouseEvent) => { e.preventDefault(); store.go(name); this.done(); }}>${icon(glyph)}<span>${label}</span>${name === "access" && waiting ? html`<b class="badge">${waiting}</b>` : nothing}</a>`)}</div>
+      <div class="pages">${PAGES.map(([name, label, glyph]) => html`<a href="${BASE}/${name}" class=${store.view === name ? "active" : ""} aria-current=${store.view === name ? "page" : nothing}>${icon(glyph)}<span>${label}</span>${name === "access" && waiting ? html`<b class="badge">${waiting}</b>` : nothing}</a>`)}</div>
     </nav>`;
   }
 }

@@ -51,6 +51,16 @@ const kept = (name: string): any => {
   }
 };
 
+/** The page and the conversation of an address; what is cut off in the middle of a letter is taken as it is. */
+export function placed(path: string): [view: string, key: string] {
+  const [, view = "", rest = ""] = path.slice(BASE.length).split("/");
+  try {
+    return [view || "chat", decodeURIComponent(rest) || (view ? "" : store.main)];
+  } catch {
+    return [view || "chat", rest];
+  }
+}
+
 export class Store {
   client = new Client();
   sessions: Payload[] = [];
@@ -63,6 +73,7 @@ export class Store {
   hidden = new Set<string>(); // those about to be deleted
   sought = ""; // an entry to show when the conversation is there
   private listed = 200;
+  private here = ""; // the address of what is shown
   key = "";
   view = "chat";
   talk = new Transcript();
@@ -146,7 +157,7 @@ export class Store {
     try {
       return await this.client.request<T>(method, params);
     } catch (error) {
-      if ((error as Refusal).code !== "OFFLINE") this.toast((error as Error).message, "error");
+      this.toast((error as Refusal).code === "OFFLINE" ? tr`The gateway cannot be reached.` : (error as Error).message, "error");
       return null;
     }
   }
@@ -170,14 +181,25 @@ export class Store {
     this.route();
   }
 
-  route(): void {
-    const [, view = "", rest = ""] = location.pathname.slice(BASE.length).split("/");
-    this.view = view || "chat";
-    this.panel = null;
-    if (this.view === "chat") {
-      const key = decodeURIComponent(rest) || this.main;
-      if (key !== this.key) void this.open(key);
+  /** Back or forward: what is not saved is asked about first, at the address it belongs to. */
+  async stepped(): Promise<void> {
+    const may = this.guard();
+    if (may instanceof Promise) {
+      const to = location.pathname;
+      history.pushState(null, "", this.here);
+      if (!(await may)) return;
+      history.replaceState(null, "", to);
     }
+    this.route();
+  }
+
+  route(): void {
+    this.here = location.pathname;
+    const [view, named] = placed(location.pathname);
+    this.view = view;
+    this.panel = null;
+    const key = named || this.main;
+    if (view === "chat" && key !== this.key) void this.open(key);
     this.changed();
   }
 

@@ -29,6 +29,8 @@ async def test_agents_are_made_changed_and_taken_out(tmp_path: Path) -> None:
         await here.call("agents.update", agentId="helper-two", name="Helper 2", model="fake/m")
         entry = written(home)["list"][1]
         assert (entry["name"], entry["model"], entry["identity"]) == ("Helper 2", "fake/m", {"emoji": "🦉"})
+        await here.call("agents.update", agentId="helper-two", model="", emoji="")  # none of its own any more
+        assert not {"model", "identity"} & written(home)["list"][1].keys()
         (tmp_path / "ws").mkdir()
         gone = await here.call("agents.delete", agentId="helper-two", deleteFiles=True)
         assert gone["removedBindings"] == 0 and (tmp_path / "ws").exists()

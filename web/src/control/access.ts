@@ -2,6 +2,7 @@
 import { able, subscribe, subscribed, unsubscribe } from "../away";
 import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { approvalCard } from "../cards";
+import { live } from "lit/directives/live.js";
 import { fill } from "../form";
 import { icon } from "../icons";
 import { ago, moment, told } from "../text";
@@ -11,6 +12,7 @@ import { tr } from "../words";
 class Access extends Page {
   heading = tr`Approvals & devices`;
   about = tr`Requests, devices, and how safe this setup is.`;
+  protected hears = /^device\.pair\.|approval\.resolved$/;
 
   protected async fetch(): Promise<Payload> {
     const [devices, rules, safety, notified] = await Promise.all([this.ask("device.pair.list"), this.maybe("exec.approvals.get"), this.maybe("security.audit"), subscribed()]);
@@ -40,7 +42,7 @@ class Access extends Page {
   private notices(on: boolean): unknown {
     if (!able()) return nothing;
     return html`<section><h2>${tr`Notifications`}</h2><ul class="rows big"><li><div class="grow"><b>${tr`On this device`}</b><p>${tr`When something waits for your approval, or an answer is ready while you are away. The push service learns only that there is news.`}</p></div>
-      <label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Notify this device`} .checked=${on} @change=${() => void this.notify(!on)}><i></i></label></li></ul></section>`;
+      <label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Notify this device`} .checked=${live(on)} @change=${() => void this.notify(!on)}><i></i></label></li></ul></section>`;
   }
 
   // What was always allowed: by agent, the patterns of commands. Taken away one by one.
@@ -59,7 +61,7 @@ class Access extends Page {
     const here = (d.connected ?? []).includes(one.deviceId);
     return html`<li><div class="grow"><b>${one.displayName ?? one.clientId}</b>${own ? html` <span class="tag good">${tr`this one`}</span>` : here ? html` <span class="tag good">${tr`connected`}</span>` : nothing}${one.push ? html` <span class="tag">${tr`notified`}</span>` : nothing} <span class="dim">${one.displayName ? "" : (one.platform ?? "")}</span><p class="dim">${(one.scopes ?? []).map((s: string) => s.replace("operator.", "")).join(", ")}</p><small class="dim">${tr`since ${moment(one.approvedAtMs ?? one.createdAtMs)}`}${one.lastSeenAtMs && !here ? ` · ${tr`last seen ${ago(one.lastSeenAtMs)}`}` : ""} · ${String(one.deviceId).slice(0, 12)}…</small></div>
       ${store.client.has("device.pair.rename") ? html`<button type="button" class="plain" aria-label=${tr`Rename ${one.displayName ?? one.clientId}`} @click=${() => this.rename(one)}>${tr`Rename`}</button>` : nothing}
-      <button type="button" class="danger" @click=${async () => { if (await sure(own ? tr`This is the device you are using. Remove its access?` : tr`Remove this device's access?`, tr`Remove`)) void this.act("device.pair.remove", { deviceId: one.deviceId }); }}>${tr`Remove`}</button></li>`;
+      <button type="button" class="danger" @click=${async () => { if (await sure(own ? tr`This is the device you are using. Without access it can come back only when somebody runs pal devices approve on the gateway's machine. Remove it?` : tr`Remove this device's access?`, tr`Remove`)) void this.act("device.pair.remove", { deviceId: one.deviceId }); }}>${tr`Remove`}</button></li>`;
   }
 
   private async act(method: string, params: Payload): Promise<void> {

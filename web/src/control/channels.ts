@@ -31,18 +31,8 @@ function read(kind: string, value: string): unknown {
 class Channels extends Page {
   heading = tr`Channels`;
   about = tr`Where people reach the agent, and who may.`;
-  private timer = 0;
+  protected every = 5000;
   private code: Payload | null = null; // the picture that a phone has to read now: {account, url}
-
-  connectedCallback(): void {
-    super.connectedCallback();
-    this.timer = window.setInterval(() => store.client.link === "open" && void this.load(), 5000);
-  }
-
-  disconnectedCallback(): void {
-    super.disconnectedCallback();
-    clearInterval(this.timer);
-  }
 
   protected async fetch(): Promise<Payload> {
     const [status, people, forms] = await Promise.all([this.ask("channels.status"), this.maybe("pairing.list"), this.data ? null : this.maybe("channels.forms")]);

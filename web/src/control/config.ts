@@ -1,10 +1,12 @@
 // The settings: a form made from the schema, with what each key means and what is wrong with it.
 import { Refusal } from "../client";
+import { live } from "lit/directives/live.js";
 import { html, nothing, Page, store, type Payload } from "../base";
 import { icon } from "../icons";
 import { json, upper } from "../text";
 import { chosen, choose, LANGUAGES, plural, tr } from "../words";
 import { theme } from "../sidebar";
+import { guard } from "../unsaved";
 
 type Schema = Payload;
 const at = (value: any, path: string[]): any => path.reduce((inner, name) => (inner === undefined || inner === null ? undefined : inner[name]), value);
@@ -22,14 +24,17 @@ const COMMON: [string, string][] = [
   ["tools.exec.ask", tr`When it asks before running commands`], ["tools.web.search.provider", tr`Search engine`], ["logging.level", tr`How much is logged`],
 ];
 
+const CHANGED = tr`It was changed elsewhere meanwhile, so nothing was written.`;
+
 class Config extends Page {
-  static properties = { section: { state: true }, filter: { state: true }, issues: { state: true }, text: { state: true }, told: { state: true } };
+  static properties = { section: { state: true }, filter: { state: true }, issues: { state: true }, text: { state: true }, draft: { state: true }, told: { state: true } };
   heading = tr`Settings`;
   about = tr`The config file, key by key. Changes are checked before they are written.`;
   section = PEOPLE;
   filter = "";
   issues: Record<string, string> = {};
   text = false;
+  draft: { raw: string; hash: string } | null = null; // the file as it is being written here, and what it was made of
   told: Record<string, Payload> = {}; // keys that somebody asked about
 
   protected async fetch(): Promise<Payload> {
@@ -37,8 +42,28 @@ class Config extends Page {
     return { now, schema: schema.schema, hints: schema.uiHints ?? {} };
   }
 
+  private unguard = () => {};
+
+  connectedCallback(): void {
+    super.connectedCallback();
+    this.unguard = guard(() => this.draft !== null);
+  }
+
+  disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.unguard();
+  }
+
+  /** Write one key. Others may have been changed meanwhile, but not this one. */
   private async write(path: string[], value: unknown): Promise<void> {
     const name = path.join(".");
+    const held = () => JSON.stringify(at(this.data!.now.config, path));
+    const before = held();
+    await this.load();
+    if (held() !== before) {
+      this.issues = { [name]: CHANGED };
+      return;
+    }
     const patch = path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value ?? null);
     await this.sent(name, "config.patch", { raw: JSON.stringify(patch), baseHash: this.data!.now.hash, ...(Array.isArray(value) ? { replacePaths: [name] } : {}) });
   }
@@ -47,9 +72,14 @@ class Config extends Page {
     try {
       const done = await this.ask(method, params);
       this.issues = {};
+      if (method === "config.set") this.draft = null;
       store.toast(done.restartRequired?.length ? tr`Saved. It takes effect after a restart.` : tr`Saved`);
       await this.load();
     } catch (error) {
+      if (/changed since last load/.test((error as Error).message)) {
+        this.issues = { [name]: CHANGED };
+        return;
+      }
       const found: Payload[] = (error as Refusal).details?.issues ?? [];
       this.issues = found.length ? Object.fromEntries(found.map((one) => [one.path || name, one.message])) : { [name]: (error as Error).message };
       if (!found.some((one) => one.path === name)) this.issues = { ...this.issues, [name]: found[0]?.message ?? (error as Error).message };
@@ -155,9 +185,9 @@ class Config extends Page {
     const typed = (event: Event) => (event.target as HTMLInputElement).value;
     const usual = options.find((kind) => kind.default !== undefined)?.default;
     if (types.has("boolean") && types.size === 1)
-      return html`<select id=${id} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : typed(e) === "true")}><option value="" ?selected=${value === undefined}>${usual === undefined ? tr`default` : usual ? tr`default (on)` : tr`default (off)`}</option><option value="true" ?selected=${value === true}>${tr`on`}</option><option value="false" ?selected=${value === false}>${tr`off`}</option></select>`;
+      return html`<select id=${id} .value=${live(String(value ?? ""))} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : typed(e) === "true")}><option value="" ?selected=${value === undefined}>${usual === undefined ? tr`default` : usual ? tr`default (on)` : tr`default (off)`}</option><option value="true" ?selected=${value === true}>${tr`on`}</option><option value="false" ?selected=${value === false}>${tr`off`}</option></select>`;
     if (words.length && options.every((kind) => kind.enum || kind.const !== undefined))
-      return html`<select id=${id} @change=${(e: Event) => void this.write(path, typed(e) || null)}><option value="">${usual === undefined ? tr`default` : tr`default (${usual})`}</option>${words.map((word) => html`<option value=${word} ?selected=${value === word}>${word}</option>`)}</select>`;
+      return html`<select id=${id} .value=${live(String(value ?? ""))} @change=${(e: Event) => void this.write(path, typed(e) || null)}><option value="">${usual === undefined ? tr`default` : tr`default (${usual})`}</option>${words.map((word) => html`<option value=${word} ?selected=${value === word}>${word}</option>`)}</select>`;
     if (types.size === 1 && (types.has("integer") || types.has("number")))
       return html`<input id=${id} type="number" step="any" placeholder=${usual ?? ""} .value=${value ?? ""} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : Number(typed(e)))}>`;
     if (types.size === 1 && types.has("string"))
@@ -166,9 +196,11 @@ class Config extends Page {
   }
 
   private raw(d: Payload): unknown {
-    const source = d.now.raw ?? json(d.now.config);
-    return html`<section class="editor tall"><header><b>${d.now.path}</b><button type="button" class="primary" @click=${() => void this.sent("", "config.set", { raw: this.querySelector<HTMLTextAreaElement>(".editor textarea")!.value, baseHash: d.now.hash })}>${tr`Save`}</button></header>
-      <textarea spellcheck="false" aria-label=${tr`Config file`} .value=${source}></textarea></section>${Object.entries(this.issues).map(([path, message]) => html`<p class="warn" role="alert">${path ? `${path}: ` : ""}${message}</p>`)}`;
+    const source = this.draft?.raw ?? d.now.raw ?? json(d.now.config);
+    const typed = (e: Event) => (this.draft = { raw: (e.target as HTMLTextAreaElement).value, hash: this.draft?.hash ?? d.now.hash });
+    const fresh = () => { this.draft = null; this.issues = {}; void this.load(); };
+    return html`<section class="editor tall"><header><b>${d.now.path}</b><span class="field-acts">${this.draft ? html`<button type="button" class="plain" @click=${fresh}>${tr`Discard changes`}</button>` : nothing}<button type="button" class="primary" ?disabled=${!this.draft} @click=${() => void this.sent("", "config.set", { raw: this.draft!.raw, baseHash: this.draft!.hash })}>${tr`Save`}</button></span></header>
+      <textarea spellcheck="false" aria-label=${tr`Config file`} .value=${live(source)} @input=${typed}></textarea></section>${Object.entries(this.issues).map(([path, message]) => html`<p class="warn" role="alert">${path ? `${path}: ` : ""}${message}</p>`)}`;
   }
 }
 

@@ -2,6 +2,7 @@
 import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { fill, type Field } from "../form";
 import { icon } from "../icons";
+import { BASE } from "../place";
 import { moment, took } from "../text";
 import { sure } from "../sure";
 import { tr } from "../words";
@@ -24,29 +25,34 @@ function fields(job?: Payload): Field[] {
   const plan: Payload = job?.schedule ?? { kind: "cron" };
   const is = (kind: string) => (values: Payload) => values.kind === kind;
   const agents: [string, string][] = store.agents.map((one) => [one.id, one.identity?.name ?? one.name]);
+  const target = job?.sessionTarget ?? "isolated";
   return [
     { name: "name", label: tr`Name`, required: true, value: job?.name },
     { name: "text", label: tr`What should the agent do?`, kind: "area", required: true, value: job?.payload?.message ?? job?.payload?.text, holder: tr`Summarise my unread mail` },
     { name: "kind", label: tr`When`, kind: "choice", value: plan.kind, options: [["cron", tr`At set times`], ["every", tr`At an interval`], ["at", tr`Once`]] },
     { name: "expr", label: tr`Times (cron)`, required: true, value: plan.expr, holder: "0 8 * * 1-5", when: is("cron"), hint: tr`Minute, hour, day, month, weekday: “0 8 * * 1-5” is weekdays at eight.` },
-    { name: "tz", label: tr`Time zone`, value: plan.tz ?? Intl.DateTimeFormat().resolvedOptions().timeZone, when: is("cron") },
+    { name: "tz", label: tr`Time zone`, value: plan.tz ?? (job ? "" : Intl.DateTimeFormat().resolvedOptions().timeZone), when: is("cron") },
     { name: "minutes", label: tr`Every so many minutes`, kind: "number", required: true, value: plan.everyMs ? plan.everyMs / MINUTE : 60, when: is("every") },
     { name: "at", label: tr`Date and time`, kind: "datetime-local", required: true, value: local(plan.at), when: is("at") },
-    { name: "target", label: tr`Where`, kind: "choice", value: job?.sessionTarget === "main" ? "main" : "isolated", options: [["isolated", tr`In a conversation of its own`], ["main", tr`In the main conversation`]] },
+    { name: "target", label: tr`Where`, kind: "choice", value: target, options: [["isolated", tr`In a conversation of its own`], ["main", tr`In the main conversation`], ...(target.startsWith("session:") ? [[target, target.slice(8)] as [string, string]] : [])] },
     ...(agents.length > 1 ? [{ name: "agent", label: tr`Agent`, kind: "choice" as const, value: job?.agentId ?? agents[0]![0], options: agents }] : []),
   ];
 }
 
-function made(values: Payload): Payload {
+/** What a form says of a job: of one that is there only what was changed, as the rest has more to it than the form shows. */
+function made(values: Payload, changed: Payload, job?: Payload): Payload {
   const schedule = values.kind === "cron" ? { kind: "cron", expr: values.expr, ...(values.tz ? { tz: values.tz } : {}) } : values.kind === "every" ? { kind: "every", everyMs: Math.round(values.minutes * MINUTE) } : { kind: "at", at: new Date(values.at).toISOString() };
-  const main = values.target === "main";
-  return { name: values.name, schedule, sessionTarget: values.target, payload: main ? { kind: "systemEvent", text: values.text } : { kind: "agentTurn", message: values.text } };
+  const event = job && !("target" in changed) ? job.payload?.kind === "systemEvent" : values.target === "main";
+  const payload = event ? { kind: "systemEvent", text: values.text } : { kind: "agentTurn", message: values.text };
+  const all: [string[], Payload][] = [[["name"], { name: values.name }], [["kind", "expr", "tz", "minutes", "at"], { schedule }], [["target"], { sessionTarget: values.target }], [["text", "target"], { payload }], [["agent"], values.agent ? { agentId: values.agent } : {}]];
+  return Object.assign({}, ...all.filter(([names]) => !job || names.some((name) => name in changed)).map(([, part]) => part));
 }
 
 class Cron extends Page {
   static properties = { history: { state: true } };
   heading = tr`Schedule`;
   about = tr`What the agent does by itself, and when.`;
+  protected hears = /^cron$/;
   history: Payload | null = null; // of one job
 
   protected async fetch(): Promise<Payload> {
@@ -63,9 +69,9 @@ class Cron extends Page {
   private write(job?: Payload): void {
     fill({
       title: job ? tr`Edit job` : tr`New job`, fields: fields(job), word: job ? tr`Save` : tr`Create`,
-      send: async (values) => {
-        if (job) await store.client.request("cron.update", { id: job.id, patch: made(values) });
-        else await store.client.request("cron.add", { ...made(values), ...(values.agent ? { agentId: values.agent } : {}) });
+      send: async (values, changed) => {
+        const told = made(values, changed, job);
+        await (job ? store.client.request("cron.update", { id: job.id, patch: told }) : store.client.request("cron.add", told));
         store.toast(tr`Saved`);
         await this.load();
       },
@@ -83,7 +89,7 @@ class Cron extends Page {
   }
 
   private job(job: Payload): unknown {
-    return html`<li><div class="grow"><b>${job.name}</b> <span class="tag ${job.enabled ? "good" : ""}">${job.enabled ? tr`on` : tr`off`}</span><p>${when(job.schedule)}</p><p>${tr`next ${moment(job.state?.nextRunAtMs)}`} · ${job.state?.lastRunAtMs ? tr`last ${moment(job.state.lastRunAtMs)} ${job.state.lastRunStatus ?? ""}` : tr`has not run yet`}</p><small class="dim">${job.payload?.message ?? job.payload?.text ?? ""}</small>
+    return html`<li><div class="grow"><b>${job.name}</b> <span class="tag ${job.enabled ? "good" : ""}">${job.enabled ? tr`on` : tr`off`}</span><p>${when(job.schedule)}</p><p>${job.state?.nextRunAtMs ? `${tr`next ${moment(job.state.nextRunAtMs)}`} · ` : ""}${job.state?.lastRunAtMs ? tr`last ${moment(job.state.lastRunAtMs)} ${job.state.lastRunStatus ?? ""}` : tr`has not run yet`}</p><small class="dim">${job.payload?.message ?? job.payload?.text ?? ""}</small>
         ${this.history?.id === job.id ? this.runs(this.history!.runs) : nothing}</div>
       <button type="button" class="plain" @click=${() => void this.act("cron.run", { id: job.id, mode: "force" }, tr`Started`)}>${tr`Run now`}</button>
       <button type="button" class="plain" @click=${() => this.write(job)} aria-label=${tr`Edit ${job.name}`}>${tr`Edit`}</button>
@@ -94,7 +100,7 @@ class Cron extends Page {
 
   private runs(runs: Payload[]): unknown {
     if (!runs.length) return html`<p class="dim">${tr`has not run yet`}</p>`;
-    return html`<ul class="rows">${runs.map((run) => html`<li>${run.sessionKey ? html`<a href="/chat/${encodeURIComponent(run.sessionKey)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", run.sessionKey); }}>${run.jobName ?? run.jobId}</a>` : html`<b>${run.jobName ?? run.jobId}</b>`}<span class="dim">${moment(run.runAtMs ?? run.ts)}</span><span class="tag ${run.status === "ok" ? "good" : ""}">${run.status}</span><span class="dim grow">${run.summary ?? ""}</span></li>`)}</ul>`;
+    return html`<ul class="rows">${runs.map((run) => html`<li>${run.sessionKey ? html`<a href="${BASE}/chat/${encodeURIComponent(run.sessionKey)}">${run.jobName ?? run.jobId}</a>` : html`<b>${run.jobName ?? run.jobId}</b>`}<span class="dim">${moment(run.runAtMs ?? run.ts)}</span><span class="tag ${run.status === "ok" ? "good" : ""}">${run.status}</span><span class="dim grow">${run.summary ?? ""}</span></li>`)}</ul>`;
   }
 
   protected body(d: Payload): unknown {

@@ -19,17 +19,7 @@ const serves = (node: Payload): string => (node.serves ? node.serves.map((one: s
 class Fleet extends Page {
   heading = tr`Fleet`;
   about = tr`Gateways that share one PostgreSQL.`;
-  private timer = 0;
-
-  connectedCallback(): void {
-    super.connectedCallback();
-    this.timer = window.setInterval(() => store.client.link === "open" && void this.load(), 3000);
-  }
-
-  disconnectedCallback(): void {
-    super.disconnectedCallback();
-    clearInterval(this.timer);
-  }
+  protected every = 3000;
 
   protected fetch(): Promise<Payload> {
     return this.ask("fleet.status");

@@ -1,5 +1,6 @@
 // Tools of others: MCP servers (add, sign in, their tools) and plugins (switch, settings).
 import { empty, html, nothing, Page, store, type Payload } from "../base";
+import { live } from "lit/directives/live.js";
 import { fill, type Field } from "../form";
 import { icon } from "../icons";
 import { readConfig, writeConfig } from "../settings";
@@ -81,8 +82,8 @@ class Integrations extends Page {
     fill({
       title: tr`Settings of ${one.name || one.id}`,
       fields: properties.map(([name, schema]) => ({ name, label: schema.title ?? name, hint: schema.description, kind: kind(schema), value: shown(now[name] ?? schema.default), options: schema.enum?.map((word: string): [string, string] => [word, word]), required: one.schema.required?.includes(name) && kind(schema) !== "check" })),
-      send: async (values) => {
-        await writeConfig({ plugins: { entries: { [one.id]: { config: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value === "" ? null : value])) } } } });
+      send: async (_values, changed) => {
+        await writeConfig({ plugins: { entries: { [one.id]: { config: Object.fromEntries(Object.entries(changed).map(([name, value]) => [name, value === "" ? null : value])) } } } });
         await this.load();
       },
     });
@@ -91,7 +92,7 @@ class Integrations extends Page {
   private plugin(one: Payload): unknown {
     return html`<li>${icon("tool")}<div class="grow"><b>${one.name || one.id}</b> <span class="tag ${one.broken ? "bad" : one.enabled ? "good" : ""}">${one.broken ? tr`broken` : one.enabled ? tr`on` : tr`off`}</span><p>${one.description}</p>${one.capabilities?.length ? html`<p class="dim">${tr`May bring: ${one.capabilities.join(", ")}`}</p>` : nothing}${one.reason ? html`<small class="dim">${told(one.reason)}</small>` : nothing}</div>
       ${one.schema?.properties ? html`<button type="button" class="plain" aria-label=${tr`Settings of ${one.name || one.id}`} @click=${() => void this.settings(one)}>${tr`Settings`}</button>` : nothing}
-      ${one.broken ? nothing : html`<label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Use ${one.id}`} .checked=${one.enabled} @change=${async () => (one.enabled || (await sure(tr`Plugins run inside the program. Use ${one.id}?`, tr`Use ${one.id}`, false)) ? void this.write({ plugins: { entries: { [one.id]: { enabled: !one.enabled } } } }) : void this.load())}><i></i></label>`}</li>`;
+      ${one.broken ? nothing : html`<label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Use ${one.id}`} .checked=${live(one.enabled)} @change=${async () => (one.enabled || (await sure(tr`Plugins run inside the program. Use ${one.id}?`, tr`Use ${one.id}`, false)) ? void this.write({ plugins: { entries: { [one.id]: { enabled: !one.enabled } } } }) : void this.load())}><i></i></label>`}</li>`;
   }
 
   protected tools(): unknown {

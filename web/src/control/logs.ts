@@ -1,5 +1,5 @@
 // The gateway's log, as it is written.
-import { html, nothing, Page, store, type Payload } from "../base";
+import { html, nothing, Page, type Payload } from "../base";
 import { tr } from "../words";
 
 interface Entry {
@@ -32,16 +32,10 @@ class Logs extends Page {
   least = LEVELS[0]!;
   follow = true;
   private cursor: number | undefined;
-  private timer = 0;
+  protected every = 2000;
 
-  connectedCallback(): void {
-    super.connectedCallback();
-    this.timer = window.setInterval(() => this.follow && store.client.link === "open" && void this.load(), 2000);
-  }
-
-  disconnectedCallback(): void {
-    super.disconnectedCallback();
-    clearInterval(this.timer);
+  protected again(): void {
+    if (this.follow) void this.load();
   }
 
   protected async fetch(): Promise<Payload> {

@@ -1,5 +1,6 @@
 // Models: who answers by default, who steps in, which providers can be used, keys and sign-ins.
 import { empty, html, nothing, Page, store, type Payload } from "../base";
+import { live } from "lit/directives/live.js";
 import { fill } from "../form";
 import { icon } from "../icons";
 import { readConfig, writeConfig } from "../settings";
@@ -18,9 +19,14 @@ class Models extends Page {
     return { models: models.models, keys: keys.providers, setup, places, primary: typeof chosen === "string" ? chosen : (chosen?.primary ?? setup?.model ?? ""), fallbacks: typeof chosen === "object" ? (chosen?.fallbacks ?? []) : [] };
   }
 
-  private async save(primary: string, fallbacks: string[]): Promise<void> {
+  /** `make`: who steps in, from those who do now. */
+  private async save(primary: string | null, make = (fallbacks: string[]) => fallbacks): Promise<void> {
     try {
-      await writeConfig({ agents: { defaults: { model: fallbacks.length ? { primary, fallbacks } : primary } } }, fallbacks.length ? ["agents.defaults.model.fallbacks"] : []);
+      await writeConfig((config) => {
+        const now = config.agents?.defaults?.model;
+        const [first, fallbacks] = [primary ?? (typeof now === "string" ? now : now?.primary) ?? this.data!.primary, make(now?.fallbacks ?? [])];
+        return { agents: { defaults: { model: fallbacks.length ? { primary: first, fallbacks } : first } } };
+      }, ["agents.defaults.model.fallbacks"]);
     } catch (error) {
       store.toast((error as Error).message, "error");
     }
@@ -85,10 +91,10 @@ class Models extends Page {
     const models: Payload[] = d.models;
     const ref = (m: Payload) => `${m.provider}/${m.id}`;
     const others = models.filter((m) => ref(m) !== d.primary && !d.fallbacks.includes(ref(m)));
-    const pick = (label: string, value: string, list: Payload[], done: (value: string) => void, none = "") => html`<select aria-label=${label} @change=${(e: Event) => done((e.target as HTMLSelectElement).value)}>${none ? html`<option value="">${none}</option>` : nothing}${value && !list.some((m) => ref(m) === value) ? html`<option value=${value} selected>${value}</option>` : nothing}${list.map((m) => html`<option value=${ref(m)} ?selected=${ref(m) === value}>${m.name} (${m.provider})</option>`)}</select>`;
-    return html`<section><h2>${tr`By default`}</h2><p>${pick(tr`Default model`, d.primary, models, (value) => void this.save(value, d.fallbacks))}</p></section>
-      <section><h2>${tr`If it cannot answer`}</h2>${d.fallbacks.length ? html`<ul class="rows">${d.fallbacks.map((one: string, at: number) => html`<li><span class="dim">${at + 1}.</span><b>${one}</b><button type="button" class="ghost icon-only" aria-label=${tr`Remove ${one}`} @click=${() => void this.save(d.primary, d.fallbacks.filter((other: string) => other !== one))}>${icon("close")}</button></li>`)}</ul>` : nothing}
-        <p>${pick(tr`Add a fallback`, "", others, (value) => value && void this.save(d.primary, [...d.fallbacks, value]), tr`Add a fallback…`)}</p></section>
+    const pick = (label: string, value: string, list: Payload[], done: (value: string) => void, none = "") => html`<select aria-label=${label} .value=${live(value)} @change=${(e: Event) => done((e.target as HTMLSelectElement).value)}>${none ? html`<option value="">${none}</option>` : nothing}${value && !list.some((m) => ref(m) === value) ? html`<option value=${value} selected>${value}</option>` : nothing}${list.map((m) => html`<option value=${ref(m)} ?selected=${ref(m) === value}>${m.name} (${m.provider})</option>`)}</select>`;
+    return html`<section><h2>${tr`By default`}</h2><p>${pick(tr`Default model`, d.primary, models, (value) => void this.save(value))}</p></section>
+      <section><h2>${tr`If it cannot answer`}</h2>${d.fallbacks.length ? html`<ul class="rows">${d.fallbacks.map((one: string, at: number) => html`<li><span class="dim">${at + 1}.</span><b>${one}</b><button type="button" class="ghost icon-only" aria-label=${tr`Remove ${one}`} @click=${() => void this.save(null, (now) => now.filter((other) => other !== one))}>${icon("close")}</button></li>`)}</ul>` : nothing}
+        <p>${pick(tr`Add a fallback`, "", others, (value) => value && void this.save(null, (now) => [...now.filter((other) => other !== value), value]), tr`Add a fallback…`)}</p></section>
       ${this.places(d)}
       <section><h2>${tr`Providers`}</h2>${d.keys.length ? html`<ul class="rows">${d.keys.map((one: Payload) => html`<li><b>${one.provider}</b><span class="tag good">${tr`ready`}</span><span class="dim">${one.source}</span></li>`)}</ul>` : empty(tr`No provider can be used yet`, tr`Add one with its key, or sign in.`)}</section>
       <section><h2>${tr`All models`}</h2><div class="scroll" tabindex="0" role="region" aria-label=${tr`All models`}><table class="grid"><thead><tr><th>${tr`Model`}</th><th>${tr`Provider`}</th><th>${tr`Context`}</th><th>${tr`Abilities`}</th></tr></thead><tbody>${models.map((m) => html`<tr><td>${m.name}<small>${ref(m)}</small></td><td>${m.provider}</td><td>${count(m.contextWindow)}</td><td>${[m.reasoning ? tr`thinks` : "", m.input?.includes("image") ? tr`sees pictures` : ""].filter(Boolean).join(", ")}</td></tr>`)}</tbody></table></div></section>`;

@@ -15,17 +15,8 @@ class Nodes extends Page {
   heading = tr`Nodes`;
   about = tr`Other machines that run commands, show notices or take pictures for the agent.`;
   code: Payload | null = null; // with which one machine pairs itself
-  private timer = 0;
-
-  connectedCallback(): void {
-    super.connectedCallback();
-    this.timer = window.setInterval(() => store.client.link === "open" && void this.load(), 5000);
-  }
-
-  disconnectedCallback(): void {
-    super.disconnectedCallback();
-    clearInterval(this.timer);
-  }
+  protected every = 5000;
+  protected hears = /^node\.pair\./;
 
   protected async fetch(): Promise<Payload> {
     const [known, pairs] = await Promise.all([this.ask("node.list"), this.maybe("node.pair.list")]);

@@ -1,11 +1,11 @@
 // The overview: is it well, what runs and waits, how the channels are, what it cost.
 import { empty, html, nothing, Page, store, type Payload } from "../base";
+import { BASE } from "../place";
 import { ago, count, money, took, upper } from "../text";
 import { health } from "./health";
 import { plural, rich, tr } from "../words";
 
 const tile = (name: string, value: unknown, more: unknown = nothing): unknown => html`<div class="tile"><span>${name}</span><b>${value}</b><small>${more}</small></div>`;
-const open = (view: string, key = "") => (event: Event) => { event.preventDefault(); store.go(view, key); };
 const BUSY = ["running", "queued", "stopping"];
 
 class Overview extends Page {
@@ -13,17 +13,7 @@ class Overview extends Page {
   heading = tr`Overview`;
   about = tr`Health, activity and spending of this gateway.`;
   unit: "totalCost" | "totalTokens" | "" = "";
-  private timer = 0;
-
-  connectedCallback(): void {
-    super.connectedCallback();
-    this.timer = window.setInterval(() => store.client.link === "open" && void this.load(), 5000);
-  }
-
-  disconnectedCallback(): void {
-    super.disconnectedCallback();
-    clearInterval(this.timer);
-  }
+  protected every = 5000;
 
   protected async fetch(): Promise<Payload> {
     const [health, cost, channels, tasks, presence, fleet] = await Promise.all([
@@ -33,7 +23,7 @@ class Overview extends Page {
   }
 
   protected tools(): unknown {
-    return store.client.has("setup.status") ? html`<button type="button" class="plain" @click=${open("setup")}>${store.demo ? tr`Connect a model` : tr`Change the model`}</button>` : nothing;
+    return store.client.has("setup.status") ? html`<button type="button" class="plain" @click=${() => store.go("setup")}>${store.demo ? tr`Connect a model` : tr`Change the model`}</button>` : nothing;
   }
 
   protected body(d: Payload): unknown {
@@ -47,17 +37,17 @@ class Overview extends Page {
       ${tile(tr`Queue`, busy.length - waiting, tr`running, ${waiting} waiting`)}
       ${tile(tr`Sessions`, Math.max(d.health?.sessions?.count ?? 0, store.sessions.length), plural((d.health?.agents ?? []).length || 1, "{n} agent", "{n} agents"))}
       ${tile(tr`Last day`, today ? money(today.totalCost) : "$0", today ? tr`${count(today.totalTokens)} tokens` : tr`nothing spent`)}
-      ${d.fleet?.fleet ? tile(tr`Fleet`, d.fleet.nodes.length, html`<a href="/fleet" @click=${open("fleet")}>${tr`gateways, ${d.fleet.waiting} waiting`}</a>`) : nothing}
+      ${d.fleet?.fleet ? tile(tr`Fleet`, d.fleet.nodes.length, html`<a href="${BASE}/fleet">${tr`gateways, ${d.fleet.waiting} waiting`}</a>`) : nothing}
       ${tile(tr`14 days`, money(d.cost?.totals?.totalCost), tr`${count(d.cost?.totals?.totalTokens)} tokens`)}</div>
       ${d.cost?.daily?.some((day: Payload) => day.totalTokens || day.totalCost) ? this.chart(d.cost.daily) : nothing}
-      <section><h2>${tr`Working now`}</h2>${busy.length ? html`<ul class="rows">${busy.map((task) => this.task(task))}</ul>` : empty(tr`Nothing is running`, "Replies, sub-agents and jobs appear here while they work.")}</section>
-      <section><h2><a href="/channels" @click=${open("channels")}>${tr`Channels`}</a></h2>${this.channels(d.channels)}</section>
+      <section><h2>${tr`Working now`}</h2>${busy.length ? html`<ul class="rows">${busy.map((task) => this.task(task))}</ul>` : empty(tr`Nothing is running`, tr`Replies, sub-agents and jobs appear here while they work.`)}</section>
+      <section><h2><a href="${BASE}/channels">${tr`Channels`}</a></h2>${this.channels(d.channels)}</section>
       <section><h2>${tr`Connected`}</h2><ul class="rows">${(d.presence ?? []).map((one: Payload) => html`<li><b>${one.host ?? one.text ?? one.mode ?? "client"}</b><span class="dim">${[one.mode, one.platform, one.version].filter(Boolean).join(" · ")}</span><span class="dim">${ago(one.ts)}</span></li>`)}</ul></section>`;
   }
 
   private task(task: Payload): unknown {
     const key = task.childSessionKey ?? task.sessionKey;
-    return html`<li>${task.status === "running" ? html`<i class="spin" aria-hidden="true"></i>` : nothing}<a href="/chat/${encodeURIComponent(key)}" @click=${open("chat", key)}>${task.title || key}</a><span class="tag">${task.kind ?? ""}</span><span class="dim">${task.status}${task.startedAt ? `, ${took(Math.max(0, Date.now() - task.startedAt))}` : ""}</span></li>`;
+    return html`<li>${task.status === "running" ? html`<i class="spin" aria-hidden="true"></i>` : nothing}<a href="${BASE}/chat/${encodeURIComponent(key)}">${task.title || key}</a><span class="tag">${task.kind ?? ""}</span><span class="dim">${task.status}${task.startedAt ? `, ${took(Math.max(0, Date.now() - task.startedAt))}` : ""}</span></li>`;
   }
 
   private channels(status: Payload | null): unknown {

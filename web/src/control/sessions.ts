@@ -62,7 +62,7 @@ class Sessions extends Page {
     const name = title(row);
     return html`<li class=${this.chosen.has(row.key) ? "chosen" : ""}>
       <input type="checkbox" aria-label=${tr`Choose ${name}`} .checked=${this.chosen.has(row.key)} ?disabled=${row.key === store.main} @change=${(e: Event) => this.choose(row.key, (e.target as HTMLInputElement).checked)}>
-      <div class="grow"><a href="${BASE}/chat/${encodeURIComponent(row.key)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", row.key); }}>${row.pinned ? icon("pin") : nothing}${name}</a>
+      <div class="grow"><a href="${BASE}/chat/${encodeURIComponent(row.key)}">${row.pinned ? icon("pin") : nothing}${name}</a>
         <p class="facts"><span>${placed(row.from ?? "web")}</span><span>${row.key.split(":")[1]}</span><span>${row.model}</span>${row.thinkingLevel ? html`<span>${row.thinkingLevel}</span>` : nothing}${row.totalTokens ? html`<span>${tr`${count(row.totalTokens)} tokens`}</span>` : nothing}
           ${(row.tags ?? []).map((one: string) => html`<span class="tag">${one}</span>`)}</p></div>
       <span class="dim when">${row.hasActiveRun ? tr`running` : ago(row.updatedAt)}</span>

@@ -1,5 +1,6 @@
 // Skills: which there are, which are used, why others are not; and the store: looked at first, then installed.
 import { empty, html, nothing, Page, store, type Payload } from "../base";
+import { live } from "lit/directives/live.js";
 import { size } from "../text";
 import { sure } from "../sure";
 import { plural, rich, tr } from "../words";
@@ -108,7 +109,7 @@ class Skills extends Page {
         ${newer.has(skill.name) ? html`<button type="button" class="primary" @click=${() => void this.look({ name: skill.name })}>${tr`Update to ${newer.get(skill.name)!.newest}`}</button>` : nothing}
         ${changed.has(skill.name) ? html`<button type="button" class="plain" @click=${() => void this.act("skills.accept", { name: skill.name }, tr`Accepted`)}>${tr`Accept as it is`}</button>` : nothing}
         ${pinned.has(skill.name) ? html`<button type="button" class="danger" @click=${async () => { if (await sure(tr`Remove ${skill.name}?`, tr`Remove`)) void this.act("skills.remove", { name: skill.name }, tr`Removed`); }}>${tr`Remove`}</button>` : nothing}
-        <label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Use ${skill.name}`} .checked=${!skill.disabled} @change=${() => void this.toggle(skill)}><i></i></label></li>`)}</ul>` : empty(tr`No skills yet`, rich`Look into the store, or put a folder with a ${html`<code>SKILL.md</code>`} into ${html`<code>${d.workspaceDir}/skills</code>`}.`)}
+        <label class="switch"><input type="checkbox" role="switch" aria-label=${tr`Use ${skill.name}`} .checked=${live(!skill.disabled)} @change=${() => void this.toggle(skill)}><i></i></label></li>`)}</ul>` : empty(tr`No skills yet`, rich`Look into the store, or put a folder with a ${html`<code>SKILL.md</code>`} into ${html`<code>${d.workspaceDir}/skills</code>`}.`)}
       ${(d.invalid ?? []).map((one: Payload) => html`<p class="warn">${one.filePath}: ${one.reason}</p>`)}`;
   }
 

@@ -59,9 +59,9 @@ class Usage extends Page {
     ]);
     fill({
       title: tr`Limits`, about: tr`At the first amount you are told once; at the second no model is asked any more.`, fields,
-      send: async (values) => {
+      send: async (_values, changed) => {
         const made: Payload = {};
-        for (const [name, value] of Object.entries(values)) {
+        for (const [name, value] of Object.entries(changed)) {
           const [key, part] = name.split(".") as [string, string];
           (made[key] ??= {})[part] = value;
         }

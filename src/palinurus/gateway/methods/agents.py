@@ -57,10 +57,10 @@ class AgentCreateParams(MethodParams, frozen=True):
 
 
 class AgentUpdateParams(MethodParams, frozen=True):
-    agent_id: NonEmpty
+    agent_id: NonEmpty  # an empty model, emoji or avatar: none of its own
     name: NonEmpty | None = None
     workspace: NonEmpty | None = None
-    model: NonEmpty | None = None
+    model: str | None = None
     emoji: str | None = None
     avatar: str | None = None
 
@@ -78,7 +78,7 @@ async def create_agent(call: MethodCall, asked: AgentCreateParams) -> dict[str, 
     ident = parse_agent_id(_OTHER.sub("-", asked.name.strip().lower()).strip("-")[:64])
     if ident is None:
         raise MethodError(f'"{asked.name[:64]}" cannot be made into an agent id')
-    entry = {"id": ident, "name": asked.name.strip(), "workspace": asked.workspace, **_facts(asked)}
+    entry = _laid({"id": ident, "name": asked.name.strip(), "workspace": asked.workspace}, _facts(asked))
 
     def make(raw: Any) -> Any:
         agents = _agents(raw)
@@ -107,7 +107,7 @@ async def update_agent(call: MethodCall, asked: AgentUpdateParams) -> dict[str, 
         if ident not in _ids(agents):
             if ident != MAIN or _ids(agents):
                 raise MethodError(f'agent "{ident}" not found')
-            return {**raw, "agents": {**agents, "list": [{"id": MAIN, "default": True, **new}]}}
+            return {**raw, "agents": {**agents, "list": [_laid({"id": MAIN, "default": True}, new)]}}
         return {**raw, "agents": _mapped(agents, ident, lambda entry: _laid(entry, new))}
 
     await _change(call, make)
@@ -135,15 +135,14 @@ async def delete_agent(call: MethodCall, asked: AgentDeleteParams) -> dict[str, 
 
 
 def _facts(asked: AgentCreateParams | AgentUpdateParams) -> dict[str, Any]:
-    known = {"emoji": asked.emoji, "avatar": asked.avatar}
-    identity = {name: value for name, value in known.items() if value}
-    model = {"model": asked.model} if asked.model else {}
-    return {**model, **({"identity": identity} if identity else {})}
+    identity = {n: v for n, v in (("emoji", asked.emoji), ("avatar", asked.avatar)) if v is not None}
+    return {"identity": identity} | ({"model": asked.model} if asked.model is not None else {})
 
 
 def _laid(entry: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    identity = {**(entry.get("identity") or {}), **new.get("identity", {})}
-    return {**entry, **new, **({"identity": identity} if identity else {})}
+    identity = {n: v for n, v in ((entry.get("identity") or {}) | new["identity"]).items() if v != ""}
+    made = entry | new | {"identity": identity}
+    return {name: value for name, value in made.items() if value or name not in ("model", "identity")}
 
 
 def _agents(raw: Any) -> dict[str, Any]:
