@@ -205,6 +205,8 @@ GIT = "[core]\n\tbare = false\n"
         (".vscode/tasks.json", "{}", 0o644, True),
         (".envrc", "evil", 0o644, True),
         (".git/commondir", "../evil", 0o644, True),  # its config and its hooks are there instead
+        (".git/branches/x", "https://evil.example/x", 0o644, True),
+        (".git/refs/remotes/origin/x", "0" * 40, 0o644, False),
         ("sub/.git", "gitdir: ../evil", 0o644, True),
         (".zed/tasks.json", "{}", 0o644, True),
         ("src/main.py", "x", 0o644, False),
