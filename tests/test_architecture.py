@@ -56,7 +56,7 @@ LINES = {
     "channels": 14_535,
     "cli": 21_094,
     "config": 9_790,
-    "core": 19_646,
+    "core": 19_648,
     "gateway": 16_900,
     "inbox": 6_420,
     "outbox": 2_520,
@@ -66,7 +66,7 @@ LINES = {
     "sessions": 3_200,
     "store": 5_330,
     "testing": 11_800,
-    "tools": 21_869,
+    "tools": 21_871,
     "triggers": 1_840,
     "workspace": 3_180,
 }

@@ -116,8 +116,8 @@ def judge_network(command: str, taint: Taint, rules: TaintRules) -> NetworkVerdi
 
 
 def list_manifests(command: str, depth: int = 0) -> tuple[str, ...]:
-    """The files that say what the fetching steps of a command do, as seen from the folder they run in; of those above it,
-    `depth` of them, too, as programs look there."""
+    """The files that say what the fetching steps of a command do, as seen from the folder they run in. Programs look in
+    the folders above, too: those of `depth` steps."""
     found: dict[str, None] = {}
     folder = ""
     for segment in parse_command(command).segments:
