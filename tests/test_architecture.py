@@ -56,7 +56,7 @@ LINES = {
     "channels": 14_535,
     "cli": 21_220,
     "config": 9_790,
-    "core": 19_610,
+    "core": 19_653,
     "gateway": 17_002,
     "inbox": 6_433,
     "outbox": 2_551,
@@ -66,7 +66,7 @@ LINES = {
     "sessions": 3_200,
     "store": 5_330,
     "testing": 11_800,
-    "tools": 21_867,
+    "tools": 21_871,
     "triggers": 1_840,
     "workspace": 3_183,
 }

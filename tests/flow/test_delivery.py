@@ -28,6 +28,7 @@ from palinurus.core.types.channel import (
     TypingAction,
 )
 from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import DraftRecord
 from palinurus.testing.channel import FakeChannel
@@ -452,6 +453,21 @@ async def test_a_card_has_buttons_and_says_what_was_decided(tmp_path: Path) -> N
         await until(lambda: any("deny by me" in text for text in channel.texts))
     (edit,) = channel.did(EditAction)
     assert edit.buttons == () and edit.plain and "/approve" not in edit.text
+
+
+async def test_what_the_model_put_behind_a_button_is_not_the_words_of_who_presses_it(tmp_path: Path) -> None:
+    """A button "Show it" could hold "/config set tools.taint.enabled false", or a sum that counted as the owner's."""
+    channel = Watched()
+    rows = [[{"text": "Show it", "callback_data": "/elevated full"}]]
+    model = ScriptedModel([call_tools(("message", {"message": "Ready", "buttons": rows})), say("no"), say("ok")])
+    config = {"tools": {"elevated": {"enabled": True, "allowFrom": {"fake": ["me"]}}}}
+    async with running(tmp_path / "h", model, channel, **config) as app:
+        for text, press in (("go", ""), ("/elevated full", "m1")):
+            await app.wait((await app.submit(from_owner(text, f"e{press}", pressed=press))).id)
+    result = next(m for m in model.requests[1].messages if isinstance(m, ToolResult))
+    assert result.isError and "the person's to type" in result.text
+    last = model.requests[-1].messages[-1]
+    assert isinstance(last, UserMessage) and (last.text, last.source) == ("/elevated full", "own button")
 
 
 async def test_without_buttons_the_card_says_what_to_type(tmp_path: Path) -> None:

@@ -204,6 +204,11 @@ GIT = "[core]\n\tbare = false\n"
         (".github/workflows/x.yml", "on: push", 0o644, True),
         (".vscode/tasks.json", "{}", 0o644, True),
         (".envrc", "evil", 0o644, True),
+        (".git/commondir", "../evil", 0o644, True),  # its config and its hooks are there instead
+        (".git/branches/x", "https://evil.example/x", 0o644, True),
+        (".git/refs/remotes/origin/x", "0" * 40, 0o644, False),
+        ("sub/.git", "gitdir: ../evil", 0o644, True),
+        (".zed/tasks.json", "{}", 0o644, True),
         ("src/main.py", "x", 0o644, False),
     ],
 )
@@ -226,6 +231,22 @@ def test_files_that_steer_other_programs_are_held_after_untrusted_content(
                 assert path.read_text() == text and path.stat().st_mode & 0o777 == mode
         path.unlink()
         (root / ".git" / "config").write_text(GIT)
+
+
+@pytest.mark.parametrize("name", [".git/hooks", ".git", "sub/.git", ".claude", ".github", ".git/modules/lib"])
+def test_nor_can_a_link_stand_for_a_folder_of_them(root: Path, tmp_path: Path, name: str) -> None:
+    """`rm -rf .git/hooks; ln -s ../evil .git/hooks` went unnoticed, and the next commit ran what lay there."""
+    evil = root / "evil"
+    evil.mkdir()
+    if name != ".git":
+        (root / ".git").mkdir()
+        (root / ".git" / "config").write_text(GIT)
+    with WATCHES.watch(str(root), "", str(tmp_path)) as watch:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).symlink_to(evil)
+        (evil / "pre-commit").write_text("#!/bin/sh\nevil")
+        (change,) = watch.undo()
+        assert change.name == name and not (root / name).is_symlink() and (evil / "pre-commit").exists()
 
 
 def test_settings_in_the_home_of_commands_are_held_too(root: Path, tmp_path: Path) -> None:

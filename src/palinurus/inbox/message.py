@@ -133,7 +133,8 @@ class MessageReader:
     def read(self, inbound: Inbound, route: Route) -> InboxMessage:
         """With what its text means. Only what trusted senders write is ever more than text."""
         text = inbound.text
-        if not inbound.may_command:
+        card = text.startswith("/approve ")  # of the program; all other buttons are the model's
+        if not inbound.may_command or (inbound.pressed and not (card or is_stop_word(text))):
             return InboxMessage(inbound, route, ParsedDirectives((), text))
         parsed = parse_directives(text)
         if not inbound.images and is_stop_word(text):

@@ -228,8 +228,9 @@ class PersonaWatch:
                     yield real
         if self.home:
             steers = is_project_order if self.project else is_steering_file
-            for path, _ in _walk(self.workspace, listed, _STEERING_DEPTH):
-                if steers(path[start:]):
+            for path, is_link in _walk(self.workspace, listed, _STEERING_DEPTH):
+                # a link may stand for a whole folder: hooks of git, settings of an editor
+                if steers(path[start:]) or (is_link and steers(f"{path[start:]}/config")):
                     yield path
             yield from (f"{self.home}/{name}" for name in _choose_present(STEERING_HOME, _list(self.home)))
 

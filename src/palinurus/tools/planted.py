@@ -54,7 +54,8 @@ def _list_newer(ctx: ToolContext, command: str, workdir: str) -> tuple[str, ...]
     """The files that steer it and were changed since untrusted content was read, or name code that may have been."""
     folder = os.path.join(ctx.workspace, workdir)
     found = []
-    for name in networking.list_manifests(command):
+    depth = len(os.path.relpath(folder, ctx.workspace).split("/")) if workdir else 0
+    for name in networking.list_manifests(command, depth):
         path = os.path.realpath(os.path.join(folder, name))
         try:
             if os.stat(path).st_ctime_ns > ctx.tainted_at * 1_000_000 or _has_scripts(path):

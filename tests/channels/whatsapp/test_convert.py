@@ -45,6 +45,14 @@ def test_mentions_and_quotes() -> None:
     assert found.quoted == WhatsAppQuote("ID0", "49100@s.whatsapp.net", "before")
 
 
+def test_what_was_forwarded_is_known() -> None:
+    for forwarded in (True, False):
+        context = e2e.ContextInfo(isForwarded=forwarded)
+        body = e2e.Message(extendedTextMessage=e2e.ExtendedTextMessage(text="/new", contextInfo=context))
+        found = convert.convert_message(message(body))
+        assert found is not None and found.forwarded is forwarded
+
+
 def test_files_also_inside_of_wrappers() -> None:
     note = e2e.Message(audioMessage=e2e.AudioMessage(mimetype="audio/ogg; codecs=opus", fileLength=9, PTT=True))
     found = convert.convert_message(message(e2e.Message(ephemeralMessage=e2e.FutureProofMessage(message=note))))

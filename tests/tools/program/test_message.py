@@ -302,12 +302,14 @@ async def test_files_of_the_workspace_and_addresses(post: Fake, do: Do, workspac
 
 
 async def test_buttons_where_there_are_some_else_words(post: Fake, do: Do) -> None:
-    rows = [[{"text": "Yes", "callback_data": "/do it"}], [{"text": "No"}]]
+    rows = [[{"text": "Yes", "callback_data": "do it"}], [{"text": "No"}]]
     await do(message="Shall I?", buttons=rows)
     await do(message="Shall I?", buttons=rows, target="other:9")
-    assert post.sent[0].buttons == (Button("Yes", "/do it"), Button("No", "No")) and post.sent[0].text == "Shall I?"
-    assert post.sent[1].buttons == () and post.sent[1].text == "Shall I?\n\n- Yes: `/do it`\n- No"
+    assert post.sent[0].buttons == (Button("Yes", "do it"), Button("No", "No")) and post.sent[0].text == "Shall I?"
+    assert post.sent[1].buttons == () and post.sent[1].text == "Shall I?\n\n- Yes: `do it`\n- No"
     assert (await do(message="x", buttons=[[{"text": ""}]])).isError
+    for hidden in ("/approve 1234 allow-once", " /elevated full"):
+        assert "to type" in (await do(message="x", buttons=[[{"text": "Show it", "callback_data": hidden}]])).text
 
 
 async def test_a_dry_run_does_nothing(post: Fake, do: Do) -> None:

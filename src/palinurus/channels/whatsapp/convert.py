@@ -53,6 +53,7 @@ def convert_message(message: Any) -> WhatsAppMessage | None:
         mentions=tuple(context.mentionedJID) if context is not None else (),
         quoted=_quote(context),
         media=_media(body),
+        forwarded=context is not None and bool(context.isForwarded),
     )
 
 

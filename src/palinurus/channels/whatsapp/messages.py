@@ -27,6 +27,8 @@ def parse_message(came: port.WhatsAppMessage, me: frozenset[str], account: str) 
     if came.mine or came.sender in me or came.chat.endswith(_FOREIGN) or not (came.text.strip() or came.media):
         return None
     text, named = _unnamed(came.text, came.mentions, me)
+    if came.forwarded:  # others' words: never a command of who passes them on
+        text = f"[forwarded]\n{text}".strip()
     quoted = came.quoted
     answered = quoted is not None and (not quoted.sender or quoted.sender in me)
     return Inbound(
@@ -39,6 +41,7 @@ def parse_message(came: port.WhatsAppMessage, me: frozenset[str], account: str) 
         reply_to=make_event_name("" if answered else quoted.sender, quoted.id) if quoted else "",
         mentioned=named or answered or text.startswith("/"),
         quote=MessageQuote(quoted.id, "" if answered else quoted.sender, quoted.text) if quoted else None,
+        source="forwarded" if came.forwarded else "",
     )
 
 

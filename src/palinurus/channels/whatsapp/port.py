@@ -36,6 +36,7 @@ class WhatsAppMessage(msgspec.Struct, frozen=True):
     mentions: tuple[str, ...] = ()
     quoted: WhatsAppQuote | None = None
     media: RemoteFile | None = None
+    forwarded: bool = False
 
 
 class WhatsAppReady(msgspec.Struct, frozen=True):

@@ -16,11 +16,18 @@ _SHAPING = frozenset((
 ))  # fmt: skip
 SHAPING_FOLDERS = ("memory", "skills", ".agents/skills", "hooks")
 # Orders for editors, other agents, shells and services that people use in the same folder.
-_STEERING_NAMES = frozenset(("agents.md", "claude.md", "gemini.md", ".mcp.json", ".envrc", ".cursorrules"))
-_STEERING_FOLDERS = frozenset((".claude", ".vscode", ".cursor", ".codex", ".husky", ".devcontainer"))
+_STEERING_NAMES = frozenset((
+    "agents.md", "claude.md", "claude.local.md", "gemini.md", "copilot-instructions.md", ".mcp.json", ".envrc",
+    ".cursorrules", ".windsurfrules", ".clinerules",
+    ".git", ".github",  # as a file or a link: what is there lies elsewhere
+))  # fmt: skip
+_STEERING_FOLDERS = frozenset((
+    ".claude", ".vscode", ".cursor", ".codex", ".husky", ".devcontainer", ".zed", ".gemini", ".windsurf", ".opencode",
+))  # fmt: skip
 STEERING_HOME = (
     ".gitconfig", ".config/git/config", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pip/pip.conf", ".config/pip/pip.conf",
-    ".netrc", ".ssh/config", ".curlrc", ".wgetrc", ".cargo/config.toml", ".bashrc", ".profile",
+    ".netrc", ".ssh/config", ".curlrc", ".wgetrc", ".cargo/config.toml", ".cargo/config", ".config/go/env",
+    ".bundle/config", ".config/pnpm/rc", ".config/uv/uv.toml", ".bashrc", ".profile",
 )  # fmt: skip
 # What a repository's config may say without running or reaching anything else.
 _HARMLESS_SECTIONS = ("user", "branch", "init", "pull", "color", "advice", "column", "log", "status", "extensions")
@@ -70,7 +77,10 @@ def is_steering_file(relative: str) -> bool:
     if ".git" in parts[:-1]:
         below = parts[parts.index(".git") + 1 :]
         hook = "hooks" in below[:-1] and not below[-1].endswith(".sample")
-        return hook or below[-1] in ("config", "config.worktree")
+        hook = hook or (
+            not {"refs", "logs"} & {*below} and bool({"branches", "remotes"} & {*below[:-1]})
+        )  # old remotes
+        return hook or below[-1] in ("config", "config.worktree", "commondir")
     workflow = any(parts[at : at + 2] == [".github", "workflows"] for at in range(len(parts) - 2))
     return parts[-1] in _STEERING_NAMES or bool(_STEERING_FOLDERS.intersection(parts[:-1])) or workflow
 

@@ -8,7 +8,7 @@ second ago. What a command with a network prints may be anybody's words.
 from __future__ import annotations
 
 import re
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from typing import Literal, TypeAlias
 
 from palinurus.core.policy.looking import explain_refused_look
@@ -31,10 +31,21 @@ _FETCHING: dict[tuple[str, ...], tuple[int, tuple[str, ...]]] = {
     ("git", "fetch"): (-1, ()), ("git", "pull"): (-1, ()), ("git", "push"): (-1, ()),
     ("npm", "ci"): (0, _NODE), ("npm", "install"): (0, _NODE), ("pnpm", "install"): (0, _NODE),
     ("yarn", "install"): (0, _NODE), ("pip", "install"): (0, _PYTHON_FILES), ("uv", "sync"): (0, _PYTHON_FILES),
-    ("uv", "lock"): (0, _PYTHON_FILES), ("cargo", "fetch"): (0, ("Cargo.toml", "Cargo.lock", ".cargo/config.toml")),
-    ("go", "mod", "download"): (0, ("go.mod", "go.sum")), ("bundle", "install"): (0, ("Gemfile", "Gemfile.lock")),
+    ("uv", "lock"): (0, _PYTHON_FILES),
+    ("cargo", "fetch"): (0, ("Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".cargo/config")),
+    ("go", "mod", "download"): (0, ("go.mod", "go.sum", "go.work")),
+    ("bundle", "install"): (0, ("Gemfile", "Gemfile.lock", ".bundle/config")),
 }  # fmt: skip
+# Options of git after which a word stands for itself; after any other, which may be cut off, it can be the option's.
+_GIT_FLAGS = frozenset(
+    "-- -u --set-upstream -f --force --force-with-lease --tags --all --prune -p -q --quiet -v --verbose --rebase "
+    "--ff-only --no-ff -n --dry-run --follow-tags --no-verify -d --delete --atomic --autostash".split()
+)
+# What leaves the files of a project as they are
+_STILL = frozenset("add blame branch commit describe diff fetch grep log push reflog rev-parse show status tag".split())
 _VALUED = frozenset(("-r", "-c", "--requirement", "--constraint"))  # options of pip whose value is a file
+_REMOTE = compile_late(r"[\w][\w.-]*")
+MAX_CLIMB = 6  # folders above one that are looked at
 _GLUE = frozenset(("cd", "echo", "ls", "cat", "true", "pwd"))
 _PYTHON = compile_late(r"python(?:3(?:\.\d+)?)?")
 _DANGEROUS = compile_late(
@@ -95,15 +106,18 @@ def judge_network(command: str, taint: Taint, rules: TaintRules) -> NetworkVerdi
         return "open"
     if is_from_outside(taint):
         return "closed"
-    parsed = parse_command(command)
-    steps = [_find_step(one.argv) for one in parsed.segments]
-    if not steps or any(step is None for step in steps):
-        return "closed"
-    return "look"
+    changes = False  # has one before it brought other files, from wherever git keeps them?
+    for one in (parsed := parse_command(command)).segments:
+        step = _find_step(one.argv)
+        if step is None or (changes and step[1]):
+            return "closed"
+        changes = changes or (one.argv[0] == "git" and one.argv[1:2] != () and one.argv[1] not in _STILL)
+    return "look" if parsed.segments else "closed"
 
 
-def list_manifests(command: str) -> tuple[str, ...]:
-    """The files that say what the fetching steps of a command do, as seen from the folder they run in."""
+def list_manifests(command: str, depth: int = 0) -> tuple[str, ...]:
+    """The files that say what the fetching steps of a command do, as seen from the folder they run in. Programs look in
+    the folders above, too: those of `depth` steps."""
     found: dict[str, None] = {}
     folder = ""
     for segment in parse_command(command).segments:
@@ -112,12 +126,27 @@ def list_manifests(command: str) -> tuple[str, ...]:
             folder = f"{argv[1]}/"
         names = (_find_step(segment.argv) or (0, ()))[1]
         values = [argv[at + 1] for at, word in enumerate(argv[:-1]) if word in _VALUED]
-        found.update(dict.fromkeys(f"{folder}{name}" for name in (*names, *values)))
+        if argv[0] == "git":  # a folder of that name is a repository, whose hooks run
+            values += [word for word in argv[2:] if not word.startswith("-") and argv[1] in ("fetch", "pull", "push")]
+        above = ("../" * up for up in range(min(depth + folder.count("/"), MAX_CLIMB) + 1))
+        found.update(dict.fromkeys(f"{folder}{up}{name}" for up in above for name in (*names, *values)))
     return tuple(found)
 
 
 def _strip_python(argv: tuple[str, ...]) -> tuple[str, ...]:
     return argv[2:] if len(argv) > 2 and _PYTHON.fullmatch(argv[0]) and argv[1] == "-m" else argv
+
+
+def _names_repository(rest: tuple[str, ...]) -> bool:
+    """May a word for git mean another repository than one that it knows by a name: host:path, a folder?"""
+    named = False  # old:new is a branch once the name of a remote stands before it
+    for before, word in pairwise(rest):
+        if word.startswith("-") and not word.startswith("--rep"):
+            continue
+        if word.startswith("--rep") or (not named and not _REMOTE.fullmatch(word)):
+            return True
+        named = named or not before.startswith("-") or before in _GIT_FLAGS
+    return False
 
 
 def _find_step(argv: tuple[str, ...]) -> tuple[int, tuple[str, ...]] | None:
@@ -130,6 +159,8 @@ def _find_step(argv: tuple[str, ...]) -> tuple[int, tuple[str, ...]] | None:
         return (0, ()) if argv[0] == "git" and len(argv) > 1 and argv[1] in _GIT - {"config"} else None
     rest = argv[1:]
     if any(names_address(word) and word not in _VALUED for word in rest):
+        return None
+    if argv[0] == "git" and _names_repository(rest):
         return None
     operands = [
         word for at, word in enumerate(rest) if not word.startswith("-") and (at == 0 or rest[at - 1] not in _VALUED)

@@ -277,6 +277,8 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
             return self.source
         if self.kind != "direct" and (self.before or self.quote):  # others' words came along
             return f"group {self.target.to}"[:80].strip()
+        if self.sender.owner and self.pressed:  # the press is the owner's, the words behind it are who made it's
+            return "own button"
         if self.sender.owner:
             return f"quote {self.quote.sender}"[:80].strip() if self.quote and self.quote.text else ""
         who = "member" if self.sender.allowed else "stranger" if self.kind == "direct" else "group"

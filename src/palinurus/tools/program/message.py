@@ -90,6 +90,8 @@ class MessageArguments(msgspec.Struct, frozen=True):
         flat = [one for row in self.buttons for one in row]
         if any(not one.text for one in flat):
             raise ToolFailure("a button needs a text")
+        if any((one.callback_data or one.text).lstrip().startswith("/") for one in flat):
+            raise ToolFailure("a button says words, not commands: those are the person's to type")
         return tuple(Button(one.text, one.callback_data or one.text) for one in flat)
 
 
