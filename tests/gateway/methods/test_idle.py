@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.whole import Place, place
+from palinurus.errors import DiskFull
 from palinurus.testing.home import check_home
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 
@@ -94,4 +95,20 @@ async def test_what_waits_in_a_conversation_goes_with_it(tmp_path: Path) -> None
         assert not here.app.dispatcher.busy and not await here.app.store.list_waiting(KEY)
         held.go.set()
         assert (await deleting)["deleted"] and await here.app.store.session(KEY) is None
+    assert check_home(str(tmp_path / "h")) == []
+
+
+async def test_a_deletion_that_the_disk_refuses_leaves_a_conversation_that_can_go_on(tmp_path: Path) -> None:
+    """Its file was put away, and the next lines made one without a beginning."""
+    async with place(tmp_path / "h", ScriptedModel([say("one"), say("two")])) as here:
+        await here.say("first", "k1", key=KEY)
+        drop = here.app.store.drop_session
+
+        async def refuse(*_: Any) -> None:
+            here.app.store.drop_session = drop  # type: ignore[method-assign]
+            raise DiskFull("full")
+
+        here.app.store.drop_session = refuse  # type: ignore[method-assign]
+        assert "full" in (await here.refused("sessions.delete", key=KEY)).message
+        await here.say("again", "k2", key=KEY)
     assert check_home(str(tmp_path / "h")) == []

@@ -274,8 +274,11 @@ async def forget_session(here: MethodContext, key: SessionKey) -> str:
             await _wait_idle(here, str(key))
         if (record := (await here.reader.load(key)).record) is None:
             return ""
-        now = program.clock.now()
-        kept = await lifecycle.delete_session(program.settings.home, program.store, key, record, now=now)
+        now, home = program.clock.now(), program.settings.home
+        try:
+            kept = await lifecycle.delete_session(home, program.store, key, record, now=now)
+        finally:
+            program.transcripts.forget(record.path(key.agent))  # if its row is still there, it begins anew
     here.broadcaster.announce_change(str(key), "delete")
     told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
     program.hooks.observe("session_end", told)
