@@ -269,7 +269,7 @@ async def forget_session(here: MethodContext, key: SessionKey) -> str:
     if here.reader.is_running(str(key)):
         await inbox.stop(str(key), "rpc")
     async with inbox.waiting.reserve(str(key)) as free:  # a run that began now would go on with what is put away
-        if not free or here.reader.is_running(str(key)):
+        if not free or here.reader.is_running(str(key)) or await program.store.list_waiting(str(key)):
             await inbox.stop(str(key), "user", children=False)  # what waits, too
             await _wait_idle(here, str(key))
         if (record := (await here.reader.load(key)).record) is None:
