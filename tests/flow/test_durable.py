@@ -17,17 +17,19 @@ import pytest
 from flow.test_app import running, settings
 from palinurus.app import App
 from palinurus.app.program import UPKEEP, UPKEEP_FIRST
+from palinurus.clock import SystemClock
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelEvent, ModelRequest, StopSignal
 from palinurus.errors import StateUnwritable
 from palinurus.sessions.lifecycle import delete_session
 from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import read_transcript
 from palinurus.store.factory import open_store
 from palinurus.store.sqlite.schema import PRUNED
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock, run_ready_tasks
 from palinurus.testing.home import check_home
-from palinurus.testing.model import ScriptedModel, say
+from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 from support import inbound
 
 DAY = 86_400
@@ -287,3 +289,24 @@ async def test_what_a_broken_turn_could_not_write_is_in_nobodys_memory(tmp_path:
         await ask(app, "third")
     assert model.requests[-1].messages[: len(seen)] == seen
     assert check_home(str(tmp_path / "h")) == []
+
+
+async def test_a_message_that_was_handed_back_is_asked_again_where_a_person_went_back_meanwhile(tmp_path: Path) -> None:
+    """`pal sessions rewind` without a gateway, after a kill: it counted as answered, with the answer before it."""
+    home, gate = tmp_path / "h", StreamGate()
+    model = ScriptedModel([say("one"), hold_at(say("two"), gate), say("two after all")])
+    async with running(home, model) as app:
+        await ask(app, "q1")
+        accepted = await app.submit(inbound("q2", push=False))
+        await gate.wait_reached()
+    store = await open_store(str(home), SystemClock())
+    (file,) = (home / SESSIONS).iterdir()
+    path = str(file.relative_to(home))
+    transcript = read_transcript(str(file), path)
+    before = transcript.entries_of(accepted.id)[0].parentId
+    assert isinstance(before, str)
+    await store.write(transcript.branch_line(before, 0))
+    await store.close()
+    async with running(home, model) as app:
+        assert (await app.wait(accepted.id)).note == "two after all"
+    assert [m.text for m in model.requests[-1].messages] == ["q1", "one", "q2"]

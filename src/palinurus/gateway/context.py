@@ -70,7 +70,7 @@ async def write_idle(
     lines that may be refused. Raises MethodError if something does, or if it is another session by now."""
     program = call.program
     async with program.inbox.waiting.reserve(key) as free:
-        if not free:
+        if not free or await program.store.list_waiting(key):
             raise MethodError(BUSY, code="UNAVAILABLE", retryable=True)
         refuse_busy(call, key)
         row = await program.store.session(key)

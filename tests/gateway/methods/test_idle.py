@@ -8,11 +8,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.whole import Place, place
+from palinurus.errors import DiskFull
+from palinurus.store.port import InboxItem
 from palinurus.testing.home import check_home
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
+from support import inbound
 
 KEY = "agent:main:dashboard:one"
 BLINK = 0.2  # seconds in which a message that nobody keeps waiting is taken in
@@ -94,4 +98,37 @@ async def test_what_waits_in_a_conversation_goes_with_it(tmp_path: Path) -> None
         assert not here.app.dispatcher.busy and not await here.app.store.list_waiting(KEY)
         held.go.set()
         assert (await deleting)["deleted"] and await here.app.store.session(KEY) is None
+    assert check_home(str(tmp_path / "h")) == []
+
+
+async def test_a_deletion_that_the_disk_refuses_leaves_a_conversation_that_can_go_on(tmp_path: Path) -> None:
+    """Its file was put away, and the next lines made one without a beginning."""
+    async with place(tmp_path / "h", ScriptedModel([say("one"), say("two")])) as here:
+        await here.say("first", "k1", key=KEY)
+        drop = here.app.store.drop_session
+
+        async def refuse(*_: Any) -> None:
+            here.app.store.drop_session = drop  # type: ignore[method-assign]
+            raise DiskFull("full")
+
+        here.app.store.drop_session = refuse  # type: ignore[method-assign]
+        assert "full" in (await here.refused("sessions.delete", key=KEY)).message
+        await here.say("again", "k2", key=KEY)
+    assert check_home(str(tmp_path / "h")) == []
+
+
+async def test_what_waits_only_on_disk_counts_as_well(tmp_path: Path) -> None:
+    """As a run does that was handed back because the gateway stops: rewound under it, it took another's answer."""
+    async with place(tmp_path / "h", ScriptedModel([say("one")])) as here:
+        await here.say("first", "k1", key=KEY)
+        (row,) = await here.app.store.sessions()
+        body = msgspec.json.encode(inbound("waits", session=row.key, push=False))
+        waits = InboxItem("waits", "waits", row.key, "main", body, at=0)
+        await here.app.store.accept(waits, claim=False)
+        told = (await here.call("chat.history", sessionKey=KEY))["messages"]
+        rewind = {"key": KEY, "entry": told[0]["__openclaw"]["id"]}
+        assert "busy" in (await here.refused("sessions.rewind", **rewind)).message
+        assert (await here.call("sessions.delete", key=KEY))["deleted"]
+        found = await here.app.store.item("waits")
+        assert found is not None and found.outcome == "aborted"
     assert check_home(str(tmp_path / "h")) == []

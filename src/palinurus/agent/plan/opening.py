@@ -165,6 +165,13 @@ def find_open_calls(transcript: Transcript, item: str) -> tuple[ToolResult, ...]
     return find_unknown_results(said, repair_history(said)) if transcript.entries_of(item) else ()
 
 
+def list_own_entries(transcript: Transcript, item: str) -> list[TranscriptEntry]:
+    """What the conversation holds of a message already; nothing of it where a person went back behind it meanwhile."""
+    own = transcript.entries_of(item)
+    on_path = {entry.id for entry in transcript.path_to_leaf()} if own else set()
+    return [entry for entry in own if entry.id in on_path]
+
+
 def list_earlier_answers(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
     """What a turn said before a crash, of its lines of the transcript."""
     said = (entry.message for entry in entries if isinstance(entry, MessageEntry))

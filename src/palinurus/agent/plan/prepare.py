@@ -40,6 +40,7 @@ from palinurus.agent.plan.opening import (
     is_continuation,
     limit_timeout,
     list_earlier_answers,
+    list_own_entries,
     needs_startup_notes,
     prepend_preface,
     read_startup_notes,
@@ -162,7 +163,8 @@ class RunPreparer:
         model = choices[0].model
         transcript, inbound = await self._open(session, route, inbound)
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
-        now, resumed = self._parts.clock.now(), bool(transcript.entries_of(claim.id))
+        now, own = self._parts.clock.now(), list_own_entries(transcript, claim.id)
+        resumed = bool(own)
         cell, project = await self._lay_out(base.agent, route, inbound, get_folder(session, route.key))
         inbound = inbound if resumed else await self._attached(inbound, route, cell, model.vision)
         opening, history, finished = split_opening(inbound, transcript, resumed=resumed, now=now)
@@ -195,7 +197,7 @@ class RunPreparer:
             workspace=cell.workspace,
             show=set_posting(levels, base.agent, inbound, offer.tools),
             started=now,
-            earlier=list_earlier_answers(transcript.entries_of(claim.id)),
+            earlier=list_earlier_answers(own),
             startup=notes,
             inline=inline,
             quiet=set_posting(read_show(base.agent), base.agent, inbound, offer.tools),

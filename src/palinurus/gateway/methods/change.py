@@ -283,13 +283,16 @@ async def forget_session(here: MethodContext, key: SessionKey) -> str:
     if here.reader.is_running(str(key)):
         await inbox.stop(str(key), "rpc")
     async with inbox.waiting.reserve(str(key)) as free:  # a run that began now would go on with what is put away
-        if not free or here.reader.is_running(str(key)):
+        if not free or here.reader.is_running(str(key)) or await program.store.list_waiting(str(key)):
             await inbox.stop(str(key), "user", children=False)  # what waits, too
             await _wait_idle(here, str(key))
         if (record := (await here.reader.load(key)).record) is None:
             return ""
-        now = program.clock.now()
-        kept = await lifecycle.delete_session(program.settings.home, program.store, key, record, now=now)
+        now, home = program.clock.now(), program.settings.home
+        try:
+            kept = await lifecycle.delete_session(home, program.store, key, record, now=now)
+        finally:
+            program.transcripts.forget(record.path(key.agent))  # if its row is still there, it begins anew
     here.broadcaster.announce_change(str(key), "delete")
     told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
     program.hooks.observe("session_end", told)
