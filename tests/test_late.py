@@ -39,6 +39,24 @@ def test_a_gateway_loads_none_of_it_before_it_is_asked() -> None:
     assert late & set(done.stdout.split()) == set()
 
 
+def test_nor_when_it_is_ready(tmp_path: Path) -> None:
+    """The program is made, wired and started, and takes messages; a part that is loaded by then is no late part."""
+    code = (
+        "import asyncio, sys, pathlib; from flow.test_app import running\n"
+        "from palinurus.testing.model import ScriptedModel\n"
+        "before = set(sys.modules)\n"
+        "async def main():\n"
+        "    async with running(pathlib.Path(sys.argv[1]), ScriptedModel([])) as app:\n"
+        "        assert app.ready() == (True, [])\n"
+        "        print(*set(sys.modules) - before)\n"
+        "asyncio.run(main())"
+    )
+    environ = {**os.environ, "PYTHONPATH": f"{SRC}:{Path(__file__).parent}"}
+    line = [sys.executable, "-c", code, str(tmp_path / "h")]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, env=environ)
+    assert {where.partition(":")[0] for where in PARTS.values()} & set(done.stdout.split()) == set()
+
+
 @pytest.mark.parametrize("what", ["version", "gateway"])
 def test_who_has_no_fleet_loads_nothing_of_it(what: str, tmp_path: Path) -> None:
     """`pal --version`, and a gateway on files that has answered a message."""

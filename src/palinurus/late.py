@@ -45,9 +45,20 @@ PARTS: dict[str, str] = {
     "websocket": "aiohttp.web_ws:WebSocketResponse",
     # configs and manifests that are not plain JSON
     "json5": "pyjson5",
-    # a run, from the first message on; what calls tools, from the first call on
+    # a run, from the first message on: its tools, its loop, who makes room for it, who speaks for it
+    "tool-policy": "palinurus.core.policy.decide:decide_tools",
     "loop": "palinurus.agent.loop:loop",
     "tool-call": "palinurus.tools.call:call_tool",
+    "compactor": "palinurus.agent.compaction.compactor:Compactor",
+    "speaker": "palinurus.outbox.blocks:BlockSpeaker",
+    # what calls tools; commands, what they may touch, and those that a killed gateway left; sessions that are too old
+    "upkeep": "palinurus.sessions.upkeep:run_upkeep",
+    "tool-context": "palinurus.agent.toolcalls",
+    "message-action": "palinurus.tools.program.message:make_action",
+    "command": "palinurus.tools.commands.running:RunningCommand",
+    "command-exposure": "palinurus.tools.commands.exposure:hold_still",
+    "command-strays": "palinurus.tools.commands.descendants",
+    "persona": "palinurus.tools.persona",
     # what people type for the program itself
     "command-background": "palinurus.inbox.commands.background",
     "command-compact": "palinurus.inbox.commands.compact",

@@ -6,10 +6,9 @@ Nothing is written down; where a tool would have to ask a person, it is told tha
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palinurus.agent.plan.prepare import RunPreparer, RunRefusal
-from palinurus.agent.toolcalls import CallProvenance, RunToolContext
 from palinurus.clock import Clock
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
@@ -19,6 +18,9 @@ from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.plugins.peer import find_mcp_peer
 from palinurus.store.port import RunClaim
+
+if TYPE_CHECKING:  # loaded with the first call
+    from palinurus.agent.toolcalls import CallProvenance
 
 AGAIN = 2  # as an attempt that is not the first: an idle session is not begun anew by a look at it
 
@@ -32,7 +34,8 @@ class DirectToolCaller:
         self._preparer = preparer
         self._hooks = hooks
         self._clock = clock
-        self._seen = CallProvenance(confirm=confirm)
+        self._confirm = confirm
+        self._seen: CallProvenance | None = None
 
     async def __call__(
         self, key: SessionKey, name: str, arguments: Mapping[str, Any], sender: Sender
@@ -51,7 +54,9 @@ class DirectToolCaller:
             return None
         asked = ToolCall(ident, name, dict(arguments))
         peer = find_mcp_peer()
-        context = RunToolContext(
+        calls = load_part("tool-context")
+        self._seen = self._seen or calls.CallProvenance(confirm=self._confirm)
+        context = calls.RunToolContext(
             plan, asked, self._clock, lambda _, text: peer.log("info", text) if peer else None, seen=self._seen
         )
         result: ToolResult = await load_part("tool-call")(asked, {name: tool}, context, self._hooks)

@@ -17,7 +17,7 @@ import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent import hookcalls
-from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRun, Compactor
+from palinurus.agent.compaction.coordinator import CompactionCoordinator, CompactionRun
 from palinurus.agent.intents import IntentReader
 from palinurus.agent.plan.levels import resolve_show
 from palinurus.agent.plan.opening import find_open_calls
@@ -51,6 +51,7 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOutcome
 
 if TYPE_CHECKING:
+    from palinurus.agent.compaction.compactor import Compactor
     from palinurus.agent.tapes.record import RunTape
 
 log = logging.getLogger(__name__)
@@ -219,7 +220,7 @@ class TurnRunner:
         price = partial(make_usage_row, plan)
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed, price=price)
         where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
-        compactor = Compactor(s.compactions, where)
+        compactor: Compactor = load_part("compactor")(s.compactions, where)
         speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan, tape))
         limit = plan.limits.timeout if tape is None or not tape.plays else PLAYED  # the tape says when it was stopped
         timer = asyncio.get_running_loop().call_later(limit, abort.set, "timeout")

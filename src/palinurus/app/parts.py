@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import msgspec
 
-from palinurus.agent.compaction.compactor import CompactionCoordinator
-from palinurus.agent.compaction.shorten import CompactionServices, Mark, Standing
+from palinurus.agent.compaction.coordinator import CompactionCoordinator, CompactionServices, Mark, Standing
 from palinurus.agent.plan.prompt import PromptBuilder, PromptSupplier, PromptSupply
 from palinurus.agent.ports import CacheLook
 from palinurus.agent.promptcache import CacheWatch, WatchedModel

@@ -33,7 +33,6 @@ from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.services.wake import tell_restarted
-from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.factory import StoreOpener, open_fleet_store, open_store
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records
@@ -217,7 +216,8 @@ class App(AppParts):
         if believed != before:
             await times.put("believed", believed)
         home, rules = self.settings.home, self.settings.session.upkeep
-        await run_upkeep(home, self.store, rules, now, busy=lambda: self.dispatcher.busy, believed=believed.at)
+        upkeep = late.load_part("upkeep")
+        await upkeep(home, self.store, rules, now, busy=lambda: self.dispatcher.busy, believed=believed.at)
         while await self.store.prune(believed.at - KEEP):
             await self.clock.sleep(PRUNE_PAUSE)
         if os.path.isdir(os.path.join(home, CHANGES)):

@@ -19,9 +19,9 @@ from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest, NotFound
 from palinurus.inbox.receivers import ChannelAccountState, DeliveryStatus
+from palinurus.late import load_part
 from palinurus.outbox.deliver import name_channel_grant
 from palinurus.outbox.post import OutboxPost
-from palinurus.tools.program import message
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class ChannelReceivers:
         """Raises NotFound, BadRequest."""
         self._known(target.channel)
         try:
-            act = message.make_action(action, target.channel, self._channels[target.channel].abilities, args)
+            act = load_part("message-action")(action, target.channel, self._channels[target.channel].abilities, args)
         except ToolFailure as failure:
             raise BadRequest(str(failure)) from None
         return await self._post.act(target, act)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from palinurus import late
-from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.compaction.coordinator import CompactionCoordinator
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.marks import KIND as TAINT
 from palinurus.agent.plan.prepare import PreparerParts, RunPreparer

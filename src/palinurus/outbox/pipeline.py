@@ -23,7 +23,7 @@ from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
-from palinurus.outbox.blocks import BlockSpeaker
+from palinurus.late import load_part
 from palinurus.outbox.cards import ApprovalCards
 from palinurus.outbox.deliver import DeliveryAids
 from palinurus.outbox.drafts import LiveDrafts
@@ -85,7 +85,7 @@ class ReplyPipeline:
         channel, account = self._channels.get(target.channel), self._account(target)
         blocks = self._blocks(account) and beat is None
         fit = self._fit(target)
-        said: ReplyBuilder = BlockSpeaker(
+        said: ReplyBuilder = load_part("speaker")(
             inbound,
             item,
             show,

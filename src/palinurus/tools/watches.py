@@ -13,13 +13,16 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from palinurus.core.folders import is_inside
 from palinurus.files import find_real_path, write_whole_file
-from palinurus.tools.persona import PersonaChange, PersonaSnapshot, PersonaWatch
+from palinurus.late import load_part
+
+if TYPE_CHECKING:  # loaded with the first watch
+    from palinurus.tools.persona import PersonaChange, PersonaSnapshot, PersonaWatch
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -63,7 +66,7 @@ class PersonaWatches:
         self._caches[workspace, home] = cached
         if len(self._caches) > _KEPT:
             del self._caches[next(iter(self._caches))]
-        watch = PersonaWatch(workspace, aside, home, cached, project=project)
+        watch: PersonaWatch = load_part("persona").PersonaWatch(workspace, aside, home, cached, project=project)
         for older in self._watches:
             if older.workspace == watch.workspace:
                 watch.inherit(older)
@@ -113,7 +116,7 @@ class PersonaWatches:
 
     def undo_strays(self, workspace: str) -> list[tuple[PersonaWatch, PersonaChange]]:
         """What processes that were left behind have changed, put back; those that ended are forgotten."""
-        undone = list[tuple[PersonaWatch, PersonaChange]]()
+        undone: list[tuple[PersonaWatch, PersonaChange]] = []
         left = [one for one in self._watches if one.pids]
         real = find_real_path(workspace) if left else ""
         for watch in [one for one in left if one.workspace == real]:
@@ -188,12 +191,13 @@ def _name_held(watch: PersonaWatch) -> str:
 
 
 def _put_back_held(aside: str, ident: str) -> list[PersonaChange]:
+    persona = load_part("persona")
     try:
         with open(os.path.join(aside + _HELD, ident), "rb") as file:  # our own
             held = msgspec.msgpack.decode(file.read(), type=HeldWorkspace)
-        watch = PersonaWatch(held.workspace, aside, held.home, project=held.project)
+        watch: PersonaWatch = persona.PersonaWatch(held.workspace, aside, held.home, project=held.project)
     except (OSError, msgspec.MsgspecError) as exc:
         log.error("what a command may have changed before the program was killed is not known: %s", exc)
         return []
-    watch.go_by({one.path: PersonaSnapshot(one.stamp, one.data, one.link) for one in held.files})
+    watch.go_by({one.path: persona.PersonaSnapshot(one.stamp, one.data, one.link) for one in held.files})
     return watch.undo()

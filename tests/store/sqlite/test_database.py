@@ -148,6 +148,8 @@ async def test_who_looks_waits_for_who_writes_and_keeps_little_in_memory(tmp_pat
     with closing(database.open_for_reading(str(tmp_path))) as conn:
         assert conn.execute("PRAGMA busy_timeout").fetchone() == (5000,)
         assert conn.execute("PRAGMA cache_size").fetchone() == (-1000,)
+    with closing(database.open_for_writing(str(tmp_path))) as conn:  # checked with less: every page goes through once
+        assert conn.execute("PRAGMA cache_size").fetchone() == (-4000,)
 
 
 def test_only_a_lack_of_room_is_a_lack_of_room(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from descriptors import count_open
-from palinurus.tools.commands import child
+from palinurus.tools.commands import child, record
 
 
 async def test_output_code_and_handles() -> None:
@@ -30,7 +30,7 @@ async def test_what_cannot_be_started() -> None:
 async def test_each_child_has_a_session_and_a_mark_of_its_own() -> None:
     got = bytearray()
     spec = child.ChildSpec(
-        ("/bin/sh", "-c", f"echo $$ ${child.MARK_VARIABLE}; ps -o sid= -p $$ 2>/dev/null || echo $$"), "/", {}
+        ("/bin/sh", "-c", f"echo $$ ${record.MARK_VARIABLE}; ps -o sid= -p $$ 2>/dev/null || echo $$"), "/", {}
     )
     await child.run_child(spec, got.extend, 10)
     pid, mark, session = got.split()

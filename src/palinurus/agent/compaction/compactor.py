@@ -1,5 +1,5 @@
 """Room for a conversation that has outgrown its model: when it is due, what becomes of a run that needs it, and what
-a person gets who asks for it.
+a person gets who asks for it. Loaded with the first run; what all of them share is `coordinator.py`.
 
 A summary on disk is the usual way. Where that fails the run goes on with what it had, and if that does not fit with a
 mechanical cut that only this run sees. Nothing here deletes a line.
@@ -11,23 +11,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from weakref import WeakValueDictionary
 
 import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent.card import write_room_cards
 from palinurus.agent.compaction import drafts
+from palinurus.agent.compaction.coordinator import CompactionCoordinator, CompactionRun, count_characters
 from palinurus.agent.compaction.shorten import (
     WRITER,
     CompactionResult,
-    CompactionServices,
     CompactionSubject,
     Shortener,
 )
-from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.plan.window import resolve_window
-from palinurus.agent.recorder import RunRecorder
 from palinurus.core.history.tokens import CHARS_PER_TOKEN, count_used_tokens, estimate_context_tokens, estimate_tokens
 from palinurus.core.types.events import CompactionEnd, CompactionStart, RunEvent
 from palinurus.core.types.keys import SessionKey
@@ -39,9 +36,7 @@ from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import RunClaim, Settlement, StaleClaim, Store, UsageRow
-from palinurus.taping import ask_taped_now
 
-REST = 300.0  # seconds a summariser that failed is left alone, per session
 ANSWER = 4_096  # tokens of the window an answer needs at least
 GROWTH = 1.1  # a session that could not be made smaller is looked at again when it has grown so much
 BELIEVED = 0.5  # of our own estimate: a provider that counted less is not believed
@@ -59,66 +54,6 @@ HELPLESS = (
     "⚠️ The conversation nearly fills the model's window ({used} of {window} tokens) and cannot be made smaller: its "
     "last message, the prompt and the tools take most of it. /new begins a fresh one, /model chooses a larger model."
 )
-
-
-class CompactionCoordinator:
-    """One per program: what compactions share, and who is at it."""
-
-    def __init__(self, services: CompactionServices) -> None:
-        self.services = services
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._rest: dict[str, float] = {}
-        self._wanted: dict[str, str] = {}
-        self._tools: tuple[tuple[ToolSpec, ...], int] = ((), 0)
-
-    def count_overhead(self, plan: RunPlan) -> int:
-        """Tokens of its requests besides the messages. Sessions of one agent share their tools: counted once."""
-        if self._tools[0] is not plan.specs:
-            self._tools = (plan.specs, _count_characters(plan.specs))
-        return (len(plan.prompt.text) + self._tools[1]) // CHARS_PER_TOKEN
-
-    def lock(self, session: str) -> asyncio.Lock:
-        """Held while a session is compacted."""
-        found = self._locks.get(session)
-        if found is None:
-            found = self._locks[session] = asyncio.Lock()
-        return found
-
-    def ask(self, session: str, instructions: str) -> None:
-        """Have the run that is going compact its session before its next model call."""
-        self._wanted[session] = instructions
-
-    def pending_request(self, session: str) -> str | None:
-        """What was asked for and not done yet."""
-        return ask_taped_now("wish", lambda: self._wanted.get(session), str | None)
-
-    def clear_request(self, session: str) -> None:
-        self._wanted.pop(session, None)
-
-    def resting(self, session: str) -> bool:
-        """Has its summariser failed a moment ago?"""
-        until = self._rest.get(session, 0.0)
-        return ask_taped_now("resting", lambda: until > self.services.clock.monotonic(), bool)
-
-    def rest(self, session: str) -> None:
-        now = self.services.clock.monotonic()
-        self._rest = {key: until for key, until in self._rest.items() if until > now}
-        self._rest[session] = now + REST
-
-    def end_rest(self, session: str) -> None:
-        """It works again."""
-        self._rest.pop(session, None)
-
-
-class CompactionRun(msgspec.Struct, frozen=True):
-    """A run, as far as its compactor needs it."""
-
-    plan: RunPlan
-    session: SessionRecord
-    transcript: Transcript
-    record: RunRecorder
-    abort: Abort
-    view: Callable[[], tuple[Message, ...]]  # the transcript as a request carries it
 
 
 class Compactor:
@@ -375,11 +310,7 @@ def count_request_tokens(messages: Sequence[Message], kept: int, fixed: int, sca
 
 def count_overhead_tokens(prompt: Prompt, specs: Sequence[ToolSpec]) -> int:
     """Tokens of a request besides its messages."""
-    return (len(prompt.text) + _count_characters(specs)) // CHARS_PER_TOKEN
-
-
-def _count_characters(specs: Sequence[ToolSpec]) -> int:
-    return sum(len(spec.name) + len(spec.description) + len(msgspec.json.encode(spec.parameters)) for spec in specs)
+    return (len(prompt.text) + count_characters(specs)) // CHARS_PER_TOKEN
 
 
 def to_ledger_rows(

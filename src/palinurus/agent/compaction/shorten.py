@@ -9,29 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent.compaction import drafts
+from palinurus.agent.compaction.coordinator import CompactionServices
 from palinurus.agent.compaction.drafts import CompactionDraft, CompactionRoom
 from palinurus.agent.compaction.flush import flush_memory, locate_daily_notes
 from palinurus.agent.compaction.summarize import HistorySummary, SummaryClient, SummaryJob, summarize
 from palinurus.agent.marks import find_session_taint
-from palinurus.clock import Clock
-from palinurus.config.sections.context import CompactionSettings
 from palinurus.config.settings import AgentSettings
 from palinurus.config.zones import find_zone
 from palinurus.core.history import compaction, verbatim
 from palinurus.core.history.tokens import estimate_tokens
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message
-from palinurus.core.types.model import Model, ModelFailure, ModelSpec
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.crashpoints import pass_crashpoint
-from palinurus.plugins.hooks import Hooks
-from palinurus.providers.catalog import Catalog
 from palinurus.sessions.compactions import count_compactions
 from palinurus.sessions.entries import CompactionEntry, make_summary_message
 from palinurus.sessions.record import SessionRecord
@@ -46,24 +43,7 @@ log = logging.getLogger(__name__)
 AGENTS_FILE = "AGENTS.md"
 WRITER = "write"  # an agent without this tool may not write its memory either
 
-# What still stands in a session besides its messages: open sub-agent runs and the like, a line each.
-Standing = Callable[[str], tuple[str, ...]]
 Write = Callable[[CompactionEntry], Awaitable[None]]
-Mark = Callable[[str, tuple[str, ...]], Awaitable[None]]  # (path, taint): see agent/marks
-
-
-class CompactionServices(msgspec.Struct, frozen=True):
-    """What compactions share."""
-
-    settings: CompactionSettings
-    agents: Mapping[str, AgentSettings]
-    model: Model
-    catalog: Catalog
-    hooks: Hooks
-    clock: Clock
-    standing: Standing
-    forget: Callable[[str], None]  # (session id): the key it was pinned to may change, its cache is gone anyway
-    mark: Mark | None = None
 
 
 class CompactionSubject(msgspec.Struct, frozen=True):

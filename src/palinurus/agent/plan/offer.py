@@ -6,7 +6,7 @@ The same question gives the same objects again, so that prompt and schemas stay 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,15 +16,18 @@ from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.config.settings import Settings
 from palinurus.core.policy.admission import EVERYBODY, parse_allowlist
 from palinurus.core.policy.audience import is_outsider, is_shared
-from palinurus.core.policy.decide import ToolVerdict, decide_tools
 from palinurus.core.policy.layers import ChatPlace, ToolAsker, ToolLists, ToolQuestion
 from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import ClientTool, Inbound, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, ToolSpec, list_specs, make_output
+from palinurus.late import load_part
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord
+
+if TYPE_CHECKING:  # loaded with the first question
+    from palinurus.core.policy.decide import ToolVerdict
 
 # Tools that belong to the caller of an HTTP interface: offered to the model beside ours, run by nobody here.
 #
@@ -118,7 +121,8 @@ class ToolOffers:
 
     def judge(self, question: ToolQuestion) -> ToolVerdict:
         """The tools of a run with every reason, which takes ten times the room of the tools: nobody keeps it."""
-        return decide_tools(self._settings.policy, question, self._tools)
+        judged: ToolVerdict = load_part("tool-policy")(self._settings.policy, question, self._tools)
+        return judged
 
     def forget(self) -> None:
         """The tools have changed: every question is judged anew."""

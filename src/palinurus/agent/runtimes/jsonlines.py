@@ -16,7 +16,7 @@ import msgspec
 
 from palinurus.agent.runtimes.drive import PostItem, ProgramGone, ProgramMessage
 from palinurus.tools.commands import descendants
-from palinurus.tools.commands.child import MARK_VARIABLE
+from palinurus.tools.commands.record import MARK_VARIABLE
 
 # JSON-RPC with a child: our requests and their answers; its notifications and requests, posted in their order.
 #

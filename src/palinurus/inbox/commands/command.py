@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.compaction.coordinator import CompactionCoordinator
 from palinurus.agent.editors import EditorDesk
 from palinurus.agent.invoke import DirectToolCaller
 from palinurus.agent.plan.offer import list_insiders

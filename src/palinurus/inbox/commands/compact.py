@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRequest, compact_by_hand
+from palinurus.agent.compaction.compactor import CompactionRequest, compact_by_hand
+from palinurus.agent.compaction.coordinator import CompactionCoordinator
 from palinurus.core.text import format_count
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.core.types.tool import list_specs

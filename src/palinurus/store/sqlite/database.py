@@ -36,7 +36,7 @@ _PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",
     "PRAGMA temp_store = MEMORY",
-    "PRAGMA cache_size = -4000",
+    "PRAGMA cache_size = -256",  # for the check: every page goes through once, and would stay
     "PRAGMA journal_size_limit = 16777216",
 )
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -83,6 +83,7 @@ def open_for_writing(home: str) -> sqlite3.Connection:
         for pragma in _PRAGMAS:
             conn.execute(pragma)
         check_database(conn, file)
+        conn.execute("PRAGMA cache_size = -4000")
     except sqlite3.Error as error:
         conn.close()
         raise to_state_error(error, file) from None

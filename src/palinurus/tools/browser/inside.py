@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 
-from palinurus.tools.sandbox.keeper import MORE_HANDLE
+from palinurus.tools.sandbox.plan import MORE_HANDLE
 
 _WAITING = 128  # connections that are not yet accepted
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, Literal, TypeAlias
@@ -20,12 +19,11 @@ from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.tools.commands import terminal
 from palinurus.tools.commands.look import LOOK_VARIABLE
 from palinurus.tools.commands.plain import PlainChild
+from palinurus.tools.commands.record import GRACE, MARK_VARIABLE, make_mark
 from palinurus.tools.sandbox.children import READY, ChildHandles, KeptChild, has_keepers
-from palinurus.tools.sandbox.keeper import MORE_HANDLE
 from palinurus.tools.sandbox.launch import prepare_launch, start_kept
+from palinurus.tools.sandbox.plan import MORE_HANDLE
 
-MARK_VARIABLE = "PALINURUS_CALL"
-GRACE = 0.5  # seconds between SIGTERM and SIGKILL when the time is up
 HURRY = 0.05  # … when the run was stopped
 DRAIN = 0.2  # seconds the pipe may stay open after the child's end
 MAX_INPUT = 1 << 20  # bytes that wait for a child that does not read
@@ -55,11 +53,6 @@ class ChildExit(msgspec.Struct, frozen=True):
     code: int  # as subprocess has it: negative for a signal
     timed_out: bool
     held: bool  # another process still has the output open
-
-
-def make_mark() -> str:
-    """A value of MARK_VARIABLE, found in the environment of every descendant."""
-    return secrets.token_hex(12)
 
 
 async def run_child(spec: ChildSpec, sink: Callable[[bytes], None], timeout: float | None) -> ChildExit:

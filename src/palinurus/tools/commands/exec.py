@@ -26,11 +26,12 @@ from palinurus.errors import StateError
 from palinurus.late import load_part
 from palinurus.patterns import compile_late
 from palinurus.tools.commands import terminal
-from palinurus.tools.commands.child import MARK_VARIABLE, ChildInput, ChildSpec, make_mark
+from palinurus.tools.commands.child import ChildInput, ChildSpec
 from palinurus.tools.commands.environ import explain_refused_variable
 from palinurus.tools.commands.guard import ExecPermit, ExecPreferences, authorize_command
 from palinurus.tools.commands.look import HOME_VARIABLE, LookDoor
 from palinurus.tools.commands.output import OutputBuffer
+from palinurus.tools.commands.record import MARK_VARIABLE, make_mark
 from palinurus.tools.commands.running import CommandJob, CommandOutcome, RunningCommand, name_signal
 from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.define import define_tool

@@ -17,7 +17,7 @@ from palinurus.core.policy.command import classify_command, is_onlooker
 from palinurus.core.policy.exec import ExecProgram
 from palinurus.core.types.tool import ToolContext
 from palinurus.tools.commands import descendants
-from palinurus.tools.commands.child import MARK_VARIABLE
+from palinurus.tools.commands.record import MARK_VARIABLE
 from palinurus.tools.commands.running import RunningCommand
 
 MAX_TREE = 20_000  # files that are compared

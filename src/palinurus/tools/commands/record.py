@@ -7,6 +7,7 @@ mended at the next start: the notice has a key, and one key makes one message.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Container
 
 import msgspec
@@ -17,7 +18,14 @@ from palinurus.store.records import RecordStore
 log = logging.getLogger(__name__)
 
 KIND = "process"
+MARK_VARIABLE = "PALINURUS_CALL"
+GRACE = 0.5  # seconds between SIGTERM and SIGKILL when the time is up
 NOBODY = Inbound(Target("unknown"), Sender(""), "", "", 0, push=False)
+
+
+def make_mark() -> str:
+    """A value of MARK_VARIABLE, found in the environment of every descendant."""
+    return secrets.token_hex(12)
 
 
 class CommandRecord(msgspec.Struct, frozen=True):

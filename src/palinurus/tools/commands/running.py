@@ -16,8 +16,9 @@ import msgspec
 
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.tool import HiddenTexts
-from palinurus.tools.commands.child import DRAIN, GRACE, HURRY, ChildProcess, ChildSpec
+from palinurus.tools.commands.child import DRAIN, HURRY, ChildProcess, ChildSpec
 from palinurus.tools.commands.output import OutputBuffer, UnreadOutput
+from palinurus.tools.commands.record import GRACE
 from palinurus.tools.commands.terminal import TerminalAnswers
 
 MAX_TYPED = 20_000  # characters

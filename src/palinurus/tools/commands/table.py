@@ -12,6 +12,7 @@ import secrets
 import signal
 from collections.abc import Awaitable, Callable, Container
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,12 +23,13 @@ from palinurus.core.types.inbound import NO_OPTIONS, Inbound
 from palinurus.core.types.node import OpenNodes
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateError
+from palinurus.late import load_part
 from palinurus.tasks import TaskSet
-from palinurus.tools.commands import descendants, exposure
-from palinurus.tools.commands.child import GRACE, MARK_VARIABLE, make_mark
 from palinurus.tools.commands.look import LookDoor
-from palinurus.tools.commands.record import CommandRecord, CommandRecords
-from palinurus.tools.commands.running import CommandJob, RunningCommand
+from palinurus.tools.commands.record import GRACE, MARK_VARIABLE, CommandRecord, CommandRecords, make_mark
+
+if TYPE_CHECKING:  # loaded with the first command
+    from palinurus.tools.commands.running import CommandJob, RunningCommand
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +138,7 @@ class CommandTable:
             if background:
                 await self._records.put(self._record(ident, job, background=True))
             job.check()
-            held = RunningCommand(ident, job, self._over)
+            held: RunningCommand = load_part("command")(ident, job, self._over)
             if background:
                 held.child.mark_lasting()
             await held.wait_started()
@@ -169,7 +171,8 @@ class CommandTable:
 
     def hold_still(self, roots: tuple[str, ...]) -> AbstractContextManager[None]:
         """While it is open, no contained command that can write in these folders goes on."""
-        return exposure.hold_still(tuple(self._held.values()), roots)
+        hold: Callable[..., AbstractContextManager[None]] = load_part("command-exposure")
+        return hold(tuple(self._held.values()), roots)
 
     def forget(self, held: RunningCommand) -> None:
         """Remove a finished one from the table."""
@@ -199,13 +202,14 @@ class CommandTable:
         """At start: end what a killed gateway left running, tell the sessions that asked. Returns how many."""
         records = await self._records.all()
         marks = tuple(f"{MARK_VARIABLE}={r.mark}" for r in records)
-        found = await asyncio.to_thread(descendants.find_strays, marks) if marks else set()
+        strays: Any = load_part("command-strays") if marks else None
+        found = await asyncio.to_thread(strays.find_strays, marks) if marks else set()
         if found:
             log.warning("%d processes of commands from before the restart are ended", len(found))
-            await asyncio.to_thread(descendants.signal_each, found, signal.SIGTERM)
+            await asyncio.to_thread(strays.signal_each, found, signal.SIGTERM)
             await self._clock.sleep(GRACE)
-            again = await asyncio.to_thread(descendants.find_strays, marks)
-            await asyncio.to_thread(descendants.signal_each, found | again, signal.SIGKILL)
+            again = await asyncio.to_thread(strays.find_strays, marks)
+            await asyncio.to_thread(strays.signal_each, found | again, signal.SIGKILL)
         await self._end_left(records)
         return len(records)
 

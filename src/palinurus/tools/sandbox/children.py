@@ -23,7 +23,7 @@ from typing import IO, NamedTuple
 
 from palinurus.clock import Clock, SystemClock
 from palinurus.core.types.sandbox import EPHEMERAL_PORTS, PortRanges, ProcessLimits, SandboxKind, SandboxSpec
-from palinurus.tools.sandbox import keeper, syscalls
+from palinurus.tools.sandbox import plan, syscalls
 from palinurus.tools.sandbox.bubblewrap import wrap_bubblewrap
 from palinurus.tools.sandbox.plan import KeeperLimits, KeeperPlan
 from palinurus.tools.sandbox.system import make_own_command
@@ -49,7 +49,7 @@ class ChildHandles(NamedTuple):
     stdin: int
     stdout: int
     stderr: int
-    more: tuple[int, ...] = ()  # one at most, which a kept child finds as `keeper.MORE_HANDLE`
+    more: tuple[int, ...] = ()  # one at most, which a kept child finds as `plan.MORE_HANDLE`
 
 
 class KeptChild:
@@ -98,15 +98,15 @@ class KeptChild:
             return True  # it ended before it had read all we said; what it said comes after this error
         except OSError:
             data = b""
-        what, words = data[:1], [word for (word,) in keeper.WORD.iter_unpack(data[1:])]
-        if what == keeper.PID:
+        what, words = data[:1], [word for (word,) in plan.WORD.iter_unpack(data[1:])]
+        if what == plan.PID:
             self.pid = words[0]
-        elif what == keeper.STARTED:
+        elif what == plan.STARTED:
             self.started = True
-        elif what == keeper.EXITED:
+        elif what == plan.EXITED:
             self.returncode, self.left = os.waitstatus_to_exitcode(words[0]), words[1]
             self._again = bool(words[2])
-        elif what == keeper.FAILED:
+        elif what == plan.FAILED:
             why = _NO_SANDBOX if words[0] == errno.EIO else os.strerror(words[0])
             self.failure = OSError(words[0], why)
             self.returncode = 127
@@ -131,11 +131,11 @@ class KeptChild:
 
     def terminate(self) -> None:
         """Ask everything that descends from the command to end."""
-        self._say(keeper.TERMINATE)
+        self._say(plan.TERMINATE)
 
     def kill(self) -> None:
         """End everything that descends from the command."""
-        self._say(keeper.KILL)
+        self._say(plan.KILL)
 
     def _say(self, what: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -192,7 +192,7 @@ def make_plan(cell: SandboxSpec) -> KeeperPlan:
     if memory < 0:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
     first, last = EPHEMERAL_PORTS
-    plan = KeeperPlan(
+    made = KeeperPlan(
         cell.kind,
         cell.read,
         cell.write,
@@ -214,9 +214,9 @@ def make_plan(cell: SandboxSpec) -> KeeperPlan:
         listed=cell.listed,
     )
     if cell.kind != "bubblewrap":
-        return plan
+        return made
     inner = make_own_command("palinurus.tools.sandbox.keeper")
-    return plan._replace(wrapper=wrap_bubblewrap(inner, "/", plan))
+    return made._replace(wrapper=wrap_bubblewrap(inner, "/", made))
 
 
 class StarterKey(NamedTuple):

@@ -20,14 +20,10 @@ import socket
 import struct
 from typing import Any, NamedTuple, NoReturn
 
-from palinurus.tools.sandbox import confine, mounts, syscalls
+from palinurus.tools.sandbox import confine, mounts, plan, syscalls
 from palinurus.tools.sandbox.layout import list_mounts
 from palinurus.tools.sandbox.plan import KeeperLimits, KeeperPlan, read_plan
 
-PID, STARTED, FAILED, EXITED = b"P", b"S", b"F", b"X"  # what the gateway hears, with numbers after it
-TERMINATE, KILL = b"T", b"K"  # what it says
-WORD = struct.Struct("=i")
-CONFINED = ("namespaces", "landlock", "bubblewrap")
 _NEW_NAMESPACES = 0x20000 | 0x20000000 | 0x08000000  # mounts, processes, shared memory
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # of a network interface
@@ -65,14 +61,14 @@ def keep_command(channel: socket.socket, cell: KeeperPlan, setup: KeeperSetup) -
     try:
         for number in _QUIET:
             signal.signal(number, _ignore)  # not SIG_IGN, which the command would inherit
-        tell_gateway(channel, PID, int(os.readlink("/proc/self")))  # as it is outside: /proc is not ours yet
+        tell_gateway(channel, plan.PID, int(os.readlink("/proc/self")))  # as it is outside: /proc is not ours yet
         _enter(cell, setup)
         if cell.wrapper:
             _wrap(channel, cell)
         else:
             CommandKeeper(channel, cell).serve()
     except OSError as exc:
-        tell_gateway(channel, FAILED, exc.errno or errno.EIO)
+        tell_gateway(channel, plan.FAILED, exc.errno or errno.EIO)
     finally:
         os._exit(0)
 
@@ -80,12 +76,12 @@ def keep_command(channel: socket.socket, cell: KeeperPlan, setup: KeeperSetup) -
 def _wrap(channel: socket.socket, cell: KeeperPlan) -> None:
     """bubblewrap makes the namespaces, with the keeper in them that takes the commands (`main`): making them costs
     more than all else about a command. Waits until that one has ended. Raises OSError."""
-    plan = os.memfd_create("palinurus", os.MFD_CLOEXEC)
+    memory = os.memfd_create("palinurus", os.MFD_CLOEXEC)
     # in there is nothing but what the sandbox shows, so that folders may be listed from the root on, as ever
-    os.write(plan, json.dumps(cell._replace(kind="namespaces", listed=("/",), wrapper=())).encode())
-    os.lseek(plan, 0, os.SEEK_SET)
+    os.write(memory, json.dumps(cell._replace(kind="namespaces", listed=("/",), wrapper=())).encode())
+    os.lseek(memory, 0, os.SEEK_SET)
     # beyond the numbers they get inside, so that neither is written over
-    handles = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _INNER_PLAN + 1) for one in (channel.fileno(), plan))
+    handles = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _INNER_PLAN + 1) for one in (channel.fileno(), memory))
     actions = [(os.POSIX_SPAWN_DUP2, one, to) for one, to in zip(handles, (_INNER_CHANNEL, _INNER_PLAN), strict=True)]
     env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
     wrapper = os.posix_spawn(cell.wrapper[0], cell.wrapper, env, file_actions=actions, setsigdef=_RESET)
@@ -107,7 +103,7 @@ def main() -> None:
         syscalls.call_prctl(_DUMPABLE, 0)
         CommandKeeper(channel, cell).serve()
     except OSError as exc:
-        tell_gateway(channel, FAILED, exc.errno or errno.EIO)
+        tell_gateway(channel, plan.FAILED, exc.errno or errno.EIO)
     finally:
         os._exit(0)
 
@@ -115,7 +111,7 @@ def main() -> None:
 def tell_gateway(channel: socket.socket, what: bytes, *words: int) -> None:
     """A message; nothing happens if nobody listens any more."""
     with contextlib.suppress(OSError):
-        channel.send(what + b"".join(WORD.pack(word) for word in words))
+        channel.send(what + b"".join(plan.WORD.pack(word) for word in words))
 
 
 def _ignore(number: int, frame: object) -> None:
@@ -137,7 +133,7 @@ def _enter(cell: KeeperPlan, setup: KeeperSetup) -> None:
         )
     else:
         syscalls.call_prctl(_SUBREAPER, 1)
-    if cell.kind in CONFINED:
+    if cell.kind in plan.CONFINED:
         _limit(cell)
         confine.confine_process(cell, (*setup.spared, os.getpid()))
     syscalls.call_prctl(_DUMPABLE, 0)  # the command is of the same user and under the same rules
@@ -190,9 +186,6 @@ def _count_tasks() -> int:
         return 4096
 
 
-MORE_HANDLE = 200  # the number under which a command finds the one handle it may be given besides
-
-
 class _Job(NamedTuple):
     argv: list[str]
     cwd: str
@@ -209,7 +202,7 @@ class CommandKeeper:
         self._own = cell.kind == "namespaces"
         self._leader = 0  # of the group its command was started in, if that is its own
         # browsers can write in /proc, or make what nobody could look for here
-        self._once = cell.kind not in CONFINED or cell.nested or cell.alone
+        self._once = cell.kind not in plan.CONFINED or cell.nested or cell.alone
         self._urgency = os.getpriority(os.PRIO_PROCESS, 0)
         self._wakeup, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -224,7 +217,7 @@ class CommandKeeper:
     def _run(self, job: _Job) -> bool:
         """Start it, wait for its end, end what it leaves. True if the next one may follow."""
         if select.select([self._channel], [], [], 0)[0]:  # called off while we got ready: it never begins
-            tell_gateway(self._channel, EXITED, signal.SIGTERM, 0, 0)
+            tell_gateway(self._channel, plan.EXITED, signal.SIGTERM, 0, 0)
             return False
         command = _spawn(job)
         self._leader = command if job.session else 0
@@ -235,7 +228,7 @@ class CommandKeeper:
         if status is None:
             return False
         again = alone and self._is_as_new()
-        tell_gateway(self._channel, EXITED, status, left, again)
+        tell_gateway(self._channel, plan.EXITED, status, left, again)
         return again
 
     def _is_as_new(self) -> bool:
@@ -257,13 +250,13 @@ class CommandKeeper:
                 said = self._channel.recv(16)
                 if not said:
                     return None
-                self._signal_all(signal.SIGTERM if said == TERMINATE else signal.SIGKILL)
+                self._signal_all(signal.SIGTERM if said == plan.TERMINATE else signal.SIGKILL)
             while (found := _reap()) is not None:
                 if found[0] == command:
                     return found[1]
             if not told:
                 told = True
-                tell_gateway(self._channel, STARTED)
+                tell_gateway(self._channel, plan.STARTED)
 
     def _clear(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -327,16 +320,16 @@ def receive_handles(channel: socket.socket, count: int, spare: int = 0) -> tuple
     many more), which no child inherits; none if it sent something else.
 
     Not `socket.recv_fds`, which leaves its flags out."""
-    size = socket.CMSG_SPACE((count + spare) * WORD.size)
+    size = socket.CMSG_SPACE((count + spare) * plan.WORD.size)
     said, told, _, _ = channel.recvmsg(16, size, socket.MSG_CMSG_CLOEXEC)
     data = b"".join(part for level, kind, part in told if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS))
-    handles = [handle for (handle,) in WORD.iter_unpack(data)]
+    handles = [handle for (handle,) in plan.WORD.iter_unpack(data)]
     return said, handles if count <= len(handles) <= count + spare else []
 
 
 def _spawn(job: _Job) -> int:
     os.chdir(job.cwd)
-    numbers = (*range(_HANDLES), MORE_HANDLE)
+    numbers = (*range(_HANDLES), plan.MORE_HANDLE)
     actions = [(os.POSIX_SPAWN_DUP2, handle, number) for number, handle in zip(numbers, job.handles, strict=False)]
     return os.posix_spawn(
         _find_program(job), job.argv, job.env, file_actions=actions, setsid=job.session, setsigmask=(), setsigdef=_RESET

@@ -14,7 +14,8 @@ from typing import IO, TypeAlias
 import msgspec
 
 from palinurus.core.types.sandbox import SEPARATE, SandboxSpec
-from palinurus.tools.sandbox import bubblewrap, children, docker, keeper, landlock, seatbelt
+from palinurus.tools.sandbox import bubblewrap, children, docker, landlock, seatbelt
+from palinurus.tools.sandbox.plan import CONFINED
 
 
 class ChildLaunch(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ def prepare_launch(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: 
         return ChildLaunch(seatbelt.wrap_seatbelt(argv, cell), cwd, inside, cell)
     if cell.kind == "landlock" and not landlock.landlock_version():
         raise OSError("this kernel has no Landlock, which the configuration asks for")
-    if cell.kind in keeper.CONFINED and not children.has_keepers():
+    if cell.kind in CONFINED and not children.has_keepers():
         raise OSError("this machine has nothing of what the configuration asks for")
     if cell.kind == "bubblewrap" and not bubblewrap.find_bubblewrap():
         raise FileNotFoundError(2, "bubblewrap (bwrap) is not installed")

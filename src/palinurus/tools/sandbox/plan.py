@@ -1,9 +1,16 @@
-"""A sandbox as its keeper gets it: plain values. Standard library only, as everything is that keepers load: they are
-started often, and every import is paid for each time."""
+"""A sandbox as its keeper gets it, and the words between it and the gateway: plain values. Standard library only, as
+everything is that keepers load: they are started often, and every import is paid for each time."""
 
 from __future__ import annotations
 
+import struct
 from typing import Any, NamedTuple
+
+PID, STARTED, FAILED, EXITED = b"P", b"S", b"F", b"X"  # what the gateway hears, with numbers after it
+TERMINATE, KILL = b"T", b"K"  # what it says
+WORD = struct.Struct("=i")
+CONFINED = ("namespaces", "landlock", "bubblewrap")
+MORE_HANDLE = 200  # the number under which a command finds the one handle it may be given besides
 
 
 class KeeperLimits(NamedTuple):

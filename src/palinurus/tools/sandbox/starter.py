@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 
-from palinurus.tools.sandbox import confine, groups, keeper, landlock, mounts, syscalls
+from palinurus.tools.sandbox import confine, groups, keeper, landlock, mounts, plan, syscalls
 from palinurus.tools.sandbox.plan import KeeperPlan, read_plan
 
 
@@ -39,13 +39,13 @@ def main() -> None:
                 prepared = True
             _fork(channel, requests, cell, setup)
         except OSError as exc:
-            keeper.tell_gateway(channel, keeper.FAILED, exc.errno or errno.EIO)
+            keeper.tell_gateway(channel, plan.FAILED, exc.errno or errno.EIO)
         channel.close()
 
 
 def _prepare(cell: KeeperPlan) -> None:
     """What all keepers of this process share: they inherit it, and need not do it again."""
-    if cell.kind in keeper.CONFINED:
+    if cell.kind in plan.CONFINED:
         groups.join_group(cell.limits)
         confine.forbid_new_privileges()
         rules = landlock.make_port_rules(cell)
