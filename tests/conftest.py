@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from io import StringIO
 from itertools import count
@@ -76,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.umask(0o077)  # as every command of ours has it (cli/args.py), and as what the tests start inherits it
+    for name in ("COLUMNS", "LINES"):  # of the terminal this was started in; a test makes one of its own
+        os.environ.pop(name, None)
     if config.getoption("--torture"):
         settings.load_profile("long")
     else:
@@ -104,6 +106,16 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     path = tmp_path_factory.getbasetemp() / f"{name}{next(_NUMBERS)}_{os.getpid():x}"
     path.mkdir(mode=0o700)
     return path
+
+
+@pytest.fixture
+def nepal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine is where it is a quarter to six when it is midnight in Greenwich."""
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "Asia/Kathmandu")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -152,30 +164,43 @@ def _set_examples(item: pytest.Item, *, torture: bool) -> None:
         getattr(function, "__func__", function)._hypothesis_internal_use_settings = found
 
 
-# What a skipped test would have needed, by the words of its reason, and the one command that brings it.
+# What a skipped test would have needed, by a word of its reason: packages of Debian's.
 NEEDS = {
-    "chromium": "apt-get install chromium",
-    "bubblewrap": "apt-get install bubblewrap",
-    "bwrap": "apt-get install bubblewrap",
-    "xvfb": "apt-get install xvfb xauth",
-    "tmux": "apt-get install tmux",
-    "espeak-ng": "apt-get install espeak-ng opus-tools",
-    "strace": "apt-get install strace",
-    "make torture": "make torture",
+    "bubblewrap": "bubblewrap",
+    "bwrap": "bubblewrap",
+    "caddy is": "caddy",
+    "chromium": "chromium",
+    "espeak-ng": "espeak-ng opus-tools",
+    "ffmpeg": "ffmpeg",
+    "fish": "fish",
+    "git ": "git",
+    "nginx is": "nginx-light",
+    "node and npm": "nodejs npm",
+    "openssl": "openssl",
+    "pooler": "pgbouncer",
+    "postgresql": "postgresql",
+    "strace": "strace",
+    "systemd-analyze": "systemd",
+    "tmux": "tmux",
+    "xvfb": "xvfb xauth",
+    "zsh": "zsh",
 }
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Says at the end what was not tested, what would test it, and what the run has cost."""
+    """Says at the end what was not tested, the one command that would bring it, and what the run has cost."""
     reasons = Counter({"long sweep: make torture": config.stash.get(LONG, 0)})
     for report in terminalreporter.stats.get("skipped", ()):
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         reasons[text.removeprefix("Skipped: ")] += 1
     if +reasons:
         terminalreporter.section("not tested here")
+    wanted: set[str] = set()
     for reason, number in (+reasons).most_common():
-        command = next((command for word, command in NEEDS.items() if word in reason.lower()), "")
-        terminalreporter.line(f"{number:5}  {reason}" + (f"  ->  {command}" if command not in reason else ""))
+        terminalreporter.line(f"{number:5}  {reason}")
+        wanted |= {name for word, names in NEEDS.items() if word in reason.lower() for name in names.split()}
+    if wanted:
+        terminalreporter.line(f"What is missing, on Debian: apt-get install {' '.join(sorted(wanted))}")
     crew = config.pluginmanager.getplugin("crew")
     if crew and (target := config.getoption("--costs")):
         rows = (f"{cpu:8.3f} {took:8.3f} {test}\n" for cpu, took, test in sorted(crew.costs, reverse=True))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import ctypes
 import fcntl
 import gc
 import json
@@ -19,7 +18,6 @@ import runpy
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -30,6 +28,8 @@ from contextlib import suppress
 from functools import _lru_cache_wrapper
 from itertools import islice
 from typing import Any
+
+from powers import drop_capabilities
 
 LOADED = (
     "palinurus.cli.main",
@@ -374,15 +374,6 @@ def _run_python(args: list[str]) -> int:
     else:
         runpy.run_path(args[0], run_name="__main__")
     return 0
-
-
-def drop_capabilities() -> None:
-    """Let root be a user like others, and what it starts: none of its capabilities is in force."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(28, 0b11, 0, 0, 0)  # PR_SET_SECUREBITS, NOROOT: programs get no capabilities for being root's
-    header = struct.pack("Ii", 0x20080522, 0)  # version 3, this process
-    if libc.capset(header, struct.pack("6I", *[0] * 6)) != 0:
-        raise OSError(ctypes.get_errno(), "capset")
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from cli.place import SRC
-from nursery import drop_capabilities
 from palinurus.channels import CHANNELS
 from palinurus.cli.extras import PURPOSES
 from palinurus.cli.main import main
 from palinurus.errors import NotFound, PalinurusError
 from palinurus.plugins.extras import PackageNeed, read_extras, read_tested_versions
 from palinurus.providers.local.fetch import explain_pip_failure
+from powers import drop_capabilities
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]

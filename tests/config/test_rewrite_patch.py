@@ -11,6 +11,7 @@ import pytest
 from palinurus.config.load import load_config
 from palinurus.config.rewrite import set_config_key, unset_config_key
 from palinurus.errors import BadRequest, ConfigError, NotFound, StateUnwritable
+from powers import powerless
 
 ENV = {"HOME": "/nowhere"}
 CANARY = "canary-1442695"
@@ -148,13 +149,9 @@ def test_variables_stay_variables(home: Path) -> None:
 
 def test_a_read_only_directory(home: Path) -> None:
     home.chmod(0o500)
-    try:
-        if os.access(home, os.W_OK):
-            pytest.skip("root may write everywhere")
-        with pytest.raises(StateUnwritable, match="is unchanged"):
-            set_config_key(str(home), ENV, "gateway.port", 81)
-    finally:
-        home.chmod(0o700)
+    with powerless(), pytest.raises(StateUnwritable, match="is unchanged"):
+        set_config_key(str(home), ENV, "gateway.port", 81)
+    home.chmod(0o700)
     assert text(home) == SAMPLE
     assert os.listdir(home) == ["palinurus.json"]
 

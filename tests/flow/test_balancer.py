@@ -81,7 +81,7 @@ async def complete(http: aiohttp.ClientSession, port: int, number: int) -> str:
 
 
 @pytest.mark.torture
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx: apt-get install nginx-light")
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 async def test_three_gateways_behind_nginx_of_which_one_dies_and_one_is_replaced(server: str, tmp_path: Path) -> None:
     await empty_tables(server)
     clock = SystemClock()
@@ -135,7 +135,7 @@ async def test_three_gateways_behind_nginx_of_which_one_dies_and_one_is_replaced
     assert {row["outcome"] for row in story.inbox} == {"answered"}
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze: apt-get install systemd")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     text = (EXAMPLES / "palinurus@.service").read_text().replace("/opt/palinurus/bin/pal", shutil.which("true") or "")
     unit = tmp_path / "palinurus@a.service"

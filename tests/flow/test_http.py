@@ -15,7 +15,7 @@ import pytest
 
 from flow.test_app import running
 from gateway.host import TOKEN
-from later import LaterModule
+from later import LaterModule, open_openai
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
@@ -42,7 +42,7 @@ async def served(app: App) -> AsyncIterator[GatewayServer]:
 
 
 def sdk(gateway: GatewayServer) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{gateway.port}/v1", api_key=TOKEN, max_retries=0)
+    return open_openai(gateway.port, TOKEN)
 
 
 @pytest.mark.parametrize("stream", [False, True])

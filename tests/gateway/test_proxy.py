@@ -61,7 +61,7 @@ async def proxied(name: str, gateway: int, home: Path, port: int) -> AsyncIterat
     """The real server in front of it."""
     program = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin")
     if program is None:
-        pytest.skip(f"{name} is not installed: apt-get install nginx-light caddy")
+        pytest.skip(f"{name} is not installed")
     home.mkdir()
     file = home / f"{name}.conf"
     text = (NGINX if name == "nginx" else CADDY).format(home=home, port=port, recipe=recipe(name, gateway))

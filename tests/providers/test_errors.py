@@ -112,6 +112,7 @@ def test_long_messages_are_cut_and_secrets_blanked() -> None:
         (("250", None), 0.25),
         ((None, "Thu, 01 Jan 1970 00:01:40 GMT"), 90.0),
         ((None, "Thu, 01 Jan 1970 00:00:00 GMT"), 0.0),
+        ((None, "Thu, 01 Jan 1970 00:01:40 -0000"), 90.0),
         ((None, "later"), None),
         ((None, "nan"), None),
         ((None, "1e400"), None),
@@ -120,7 +121,7 @@ def test_long_messages_are_cut_and_secrets_blanked() -> None:
         ((None, "Thu, 99 Foo 1970"), None),
     ],
 )
-def test_retry_after(values: tuple[str | None, str | None], seconds: float | None) -> None:
+def test_retry_after(values: tuple[str | None, str | None], seconds: float | None, nepal: None) -> None:
     assert parse_retry_after(values, now=10.0) == seconds
 
 

@@ -37,6 +37,7 @@ class RsaPrivateKey(msgspec.Struct, frozen=True):
 
     modulus: int
     secret: int
+    primes: tuple[int, int]
 
     def __repr__(self) -> str:
         return "RsaPrivateKey(***)"
@@ -94,7 +95,10 @@ def sign_token(key: RsaPrivateKey, claims: Mapping[str, Any], key_id: str = "") 
     signed = f"{_encode(json.dumps(head).encode())}.{_encode(json.dumps(claims).encode())}"
     size = (key.modulus.bit_length() + 7) // 8
     padded = int.from_bytes(_pad(signed.encode(), size), "big")
-    return f"{signed}.{_encode(pow(padded, key.secret, key.modulus).to_bytes(size, 'big'))}"
+    p, q = key.primes  # by each of them alone (RFC 8017, 5.1.2): a quarter of the time
+    by_p, by_q = (pow(padded, key.secret % (prime - 1), prime) for prime in key.primes)
+    raised = by_q + (by_p - by_q) * pow(q, -1, p) % p * q
+    return f"{signed}.{_encode(raised.to_bytes(size, 'big'))}"
 
 
 def read_private_key(pem: str) -> RsaPrivateKey:
@@ -105,9 +109,9 @@ def read_private_key(pem: str) -> RsaPrivateKey:
     body = _sequence(base64.b64decode("".join(lines[1:-1])))
     if len(body) >= 3 and not isinstance(body[1], int):  # version, algorithm, the key itself
         body = _sequence(_bytes(body[2]))
-    if len(body) < 4 or not all(isinstance(one, int) for one in body[:4]):
+    if len(body) < 6 or not all(isinstance(one, int) for one in body[:6]):
         raise ValueError("it is no RSA key")
-    return RsaPrivateKey(_int(body[1]), _int(body[3]))
+    return RsaPrivateKey(_int(body[1]), _int(body[3]), (_int(body[4]), _int(body[5])))
 
 
 def _verify(key: RsaPublicKey, message: bytes, signature: bytes) -> bool:

@@ -6,6 +6,7 @@ Messages are short, without markup and without anything that looks like a creden
 from __future__ import annotations
 
 import re
+from calendar import timegm
 from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -148,7 +149,7 @@ def parse_retry_after(values: Iterable[str | None], now: float) -> float | None:
             seconds = float(text) * scale
         except ValueError:
             try:
-                seconds = parsedate_to_datetime(text).timestamp() - now
+                seconds = timegm(parsedate_to_datetime(text).utctimetuple()) - now
             except (ValueError, TypeError, OverflowError, IndexError):
                 continue
         if seconds == seconds and seconds != float("inf"):

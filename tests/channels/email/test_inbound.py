@@ -108,6 +108,11 @@ def test_a_mail_without_an_id_has_the_same_one_each_time() -> None:
     assert isinstance(other, EmailInbound) and other.inbound.event != first.inbound.event
 
 
+@pytest.mark.parametrize("zone", ["-0000", "+0000", "GMT"])
+def test_a_time_of_greenwich_is_one_wherever_this_machine_stands(zone: str, nepal: None) -> None:
+    assert heard(mail(Date=f"Mon, 03 Mar 2025 10:00:00 {zone}")).inbound.at == 1_740_996_000_000
+
+
 @given(st.binary(max_size=400), st.sampled_from([b"", b"From: a@a.test\r\n", b"From: a@a.test\r\nContent-Type: "]))
 def test_anything_can_come(data: bytes, head: bytes) -> None:
     try:

@@ -94,7 +94,7 @@ async def test_files_come_in_either_way(world: ChannelHarness) -> None:
     assert (file.name, file.mime, Path(file.path).read_bytes()) == ("image.png", "image/png", PNG)
 
 
-async def test_nothing_is_sent_again_while_the_list_cannot_be_read(world: ChannelHarness) -> None:
+async def test_nothing_is_sent_again_while_the_list_cannot_be_read(world: ChannelHarness, nepal: None) -> None:
     reply = Reply(await world.target(), "Done.", "c2")
     assert isinstance(await world.channel.send(Reply(reply.target, "Done.", "c1")), SendReceipt)
     world.platform.fail("cut")

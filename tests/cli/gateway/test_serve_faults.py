@@ -25,7 +25,8 @@ mount -t tmpfs -o size=24m tmpfs "$1" && mkdir -m 700 "$1/home" "$1/user" || exi
 export HOME="$1/user" PALINURUS_HOME="$1/home"
 if [ "$3" != new ]; then cp -a "$5/." "$1/home" || exit 99; fi
 if [ "$3" = served ]; then (umask 077; echo 0123456789abcdef0123456789abcdef > "$1/home/gateway.token"); fi
-if [ "$2" = full ]; then cat /dev/zero > "$1/fill" 2>/dev/null; else mount -o remount,ro "$1" || exit 99; fi
+if [ "$2" = full ]; then cat /dev/zero > "$1/fill" 2>/dev/null; fi
+if [ "$2" = ro ]; then mount -o remount,ro,size=24m none "$1" || exit 99; fi
 exec "$4" -m palinurus gateway --port 0
 """
 

@@ -66,7 +66,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}" | sort"""
     assert done.stderr == "" and sorted(done.stdout.split()) == sorted(wanted)
 
 
-@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not here")
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
 def test_fish_completes(nodes: list[CompletionNode], tmp_path: Path) -> None:
     (tmp_path / "pal.fish").write_text(write_fish(nodes))
     script = f"source {tmp_path}/pal.fish; complete -C 'pal backup cre'"
@@ -74,7 +74,7 @@ def test_fish_completes(nodes: list[CompletionNode], tmp_path: Path) -> None:
     assert done.stdout.startswith("create") and done.stderr == ""
 
 
-@pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not here")
+@pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
 def test_zsh_reads_it(nodes: list[CompletionNode], tmp_path: Path) -> None:
     (tmp_path / "_pal").write_text(write_zsh(nodes))
     done = subprocess.run(["zsh", "-fn", str(tmp_path / "_pal")], capture_output=True, text=True)

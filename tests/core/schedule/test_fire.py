@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from palinurus.core.schedule.cron import parse_cron
@@ -121,6 +121,7 @@ def test_two_days_agree_with_a_slow_reference(zone: str, minute: int, hours: str
     """The reference walks through every minute of the elapsed time and looks at the clock on the wall."""
     tz, line = ZoneInfo(zone), parse_cron(f"{minute} {hours} * * *")
     start = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(days=day)
+    assume(line.hourly or not start.astimezone(tz).fold)  # the reference knows no hour that began before it looked
     seen: set[datetime] = set()
     wanted: list[datetime] = []
     previous = (start - timedelta(minutes=1)).astimezone(tz).replace(tzinfo=None)
@@ -140,10 +141,6 @@ def test_two_days_agree_with_a_slow_reference(zone: str, minute: int, hours: str
     ) is not None and found < end.timestamp() * 1000:
         at = found
         got.append(datetime.fromtimestamp(found / 1000, UTC))
-    first = start.astimezone(tz).replace(tzinfo=None)
-    repeated = first - timedelta(hours=2)  # the reference cannot know an hour that began before it looked
-    if not line.hourly and start.astimezone(tz).fold:
-        pytest.skip(f"begins in an hour that comes twice: {repeated}")
     assert got == wanted
 
 

@@ -25,7 +25,7 @@ from palinurus.testing.model import ScriptedModel, call_tools, say
 async def client(home: Path) -> AsyncIterator[tuple[ClientSession, str]]:
     async with running(home, ScriptedModel([say("Hello, agent.")])) as app, served(app) as gateway:
         url = f"http://127.0.0.1:{gateway.port}/mcp"
-        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, verify=False) as http:
             async with streamable_http_client(url, http_client=http) as (read, write):
                 async with ClientSession(read, write) as session:
                     await session.initialize()

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from gateway.host import TOKEN
 from gateway.whole import Place, place
-from later import LaterModule
+from later import open_openai
 from palinurus.gateway.openai.audio import split_form
 from palinurus.testing.server import FakeTranscriber
 from palinurus.testing.speech import MP3, OGG, FakeSpeech
-
-openai = LaterModule("openai")
 
 
 def visit(here: Place, token: str = TOKEN) -> aiohttp.ClientSession:
@@ -31,8 +29,7 @@ async def test_openais_own_client(tmp_path: Path) -> None:
         hears = {"media": {"audio": {"models": [{"provider": "mine", "model": "w"}]}}}
         speech = {"provider": "other", "providers": {"other": {"baseUrl": voice.url}}}
         async with place(tmp_path / "h", models=own, tools=hears, tts=speech) as here:
-            base = f"http://127.0.0.1:{here.server.port}/v1"
-            async with openai.AsyncOpenAI(api_key=TOKEN, base_url=base, max_retries=0) as client:
+            async with open_openai(here.server.port, TOKEN) as client:
                 made = await client.audio.speech.create(model="tts-1", voice="alloy", input="Hello.")
                 heard = await client.audio.transcriptions.create(model="whisper-1", file=("a.mp3", made.content))
     assert made.content == MP3 and heard.text == "I heard you." and ears.asked[0].data == MP3

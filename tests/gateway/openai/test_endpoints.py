@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gateway.host import TOKEN, USAGE, FakeHost, words
-from later import LaterModule
+from later import LaterModule, open_openai
 from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall
@@ -30,7 +30,7 @@ HELLO = {"model": "openclaw", "messages": [{"role": "user", "content": "hi"}]}
 
 @pytest.fixture
 async def sdk(server: GatewayServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key=TOKEN) as client:
+    async with open_openai(server.port, TOKEN) as client:
         yield client
 
 

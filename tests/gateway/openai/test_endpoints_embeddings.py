@@ -11,11 +11,9 @@ import pytest
 import tiny
 from gateway.host import TOKEN
 from gateway.whole import Place, place
-from later import LaterModule
+from later import open_openai
 from palinurus.gateway.openai.endpoints import EMBEDDING_MODEL, EMBEDDING_TEXTS
 from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
-
-openai = LaterModule("openai")
 
 pytest.importorskip("numpy")
 
@@ -30,8 +28,7 @@ async def post(here: Place, body: Any) -> tuple[int, dict[str, Any]]:
 async def test_a_client_gets_vectors(tmp_path: Path) -> None:
     tiny.model(tmp_path / "h")
     async with place(tmp_path / "h") as here:
-        base = f"http://127.0.0.1:{here.server.port}/v1"
-        async with openai.AsyncOpenAI(api_key=TOKEN, base_url=base, max_retries=0) as client:
+        async with open_openai(here.server.port, TOKEN) as client:
             packed = await client.embeddings.create(input=["tea", "beverage", "cat"] * 4, model=EMBEDDING_MODEL)
             plain = await client.embeddings.create(input="tea", model="any", encoding_format="float")
         first, second, third = (row.embedding for row in packed.data[:3])

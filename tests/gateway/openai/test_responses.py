@@ -13,7 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from gateway.host import TOKEN, Catalog, FakeHost, settings, words
-from later import LaterModule
+from later import LaterModule, open_openai
 from palinurus.core.types.inbound import EarlierMessage
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolCall
@@ -47,7 +47,7 @@ def good(headers: dict[str, str] | None = None, **body: Any) -> OpenAiRequest:
 
 @pytest.fixture
 async def client(server: GatewayServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key=TOKEN, max_retries=0) as made:
+    async with open_openai(server.port, TOKEN) as made:
         yield made
 
 

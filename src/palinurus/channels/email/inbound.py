@@ -11,6 +11,7 @@ from __future__ import annotations
 import email.policy
 import hashlib
 import re
+from calendar import timegm
 from collections.abc import Sequence
 from email import message_from_bytes
 from email.errors import MessageError
@@ -287,7 +288,7 @@ def _references(mail: EmailMessage) -> tuple[str, ...]:
 
 def _sent(mail: EmailMessage, now: int) -> int:
     try:
-        at = int(parsedate_to_datetime(_header(mail, "date")).timestamp() * 1000)
+        at = timegm(parsedate_to_datetime(_header(mail, "date")).utctimetuple()) * 1000  # "-0000" is UTC, not here
     except (ValueError, TypeError, OverflowError, IndexError):
         return now
     return at if 0 < at <= now else now

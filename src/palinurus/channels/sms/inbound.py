@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from calendar import timegm
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -75,6 +76,6 @@ def _file(url: str, mime: str) -> RemoteFile:
 def read_date(row: Mapping[str, Any]) -> int:
     """When Twilio got it, in milliseconds; 0 if it does not say."""
     try:
-        return int(parsedate_to_datetime(str(row.get("date_created") or "")).timestamp() * 1000)
+        return timegm(parsedate_to_datetime(str(row.get("date_created") or "")).utctimetuple()) * 1000
     except (ValueError, TypeError, IndexError, OverflowError):
         return 0

@@ -181,7 +181,7 @@ class ChannelSuite:
 
     async def test_a_group_says_whether_we_were_meant(self, world: ChannelHarness) -> None:
         if not world.platform.groups:
-            pytest.skip("no groups here")
+            pytest.skip("does not apply: a channel without groups")
         await world.platform.say("nice weather", chat="group")
         await world.platform.say("and you?", chat="group", mention=True)
         await wait_until(lambda: len(world.events) == 2)
@@ -221,7 +221,7 @@ class ChannelSuite:
         self, world: ChannelHarness
     ) -> None:
         if "cut" not in world.platform.troubles:
-            pytest.skip("answers are not lost here")
+            pytest.skip("does not apply: a platform that loses no answers")
         target = await world.target()
         world.platform.fail("cut")
         reply = Reply(target, "once", "c-once")
@@ -258,7 +258,7 @@ class ChannelSuite:
 
     async def test_a_button_is_a_message_of_who_presses_it(self, world: ChannelHarness) -> None:
         if not world.channel.abilities.buttons:
-            pytest.skip("no buttons here")
+            pytest.skip("does not apply: a channel without buttons")
         target = await world.target()
         long = "/approve 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef allow-always"
         buttons = (Button("Once", "/approve 1 allow-once", "good"), Button("Always", long), Button("No", "/no", "bad"))
@@ -275,7 +275,7 @@ class ChannelSuite:
 
     async def test_a_file_goes_out(self, world: ChannelHarness) -> None:
         if not world.channel.abilities.media:
-            pytest.skip("no files here")
+            pytest.skip("does not apply: a channel without files")
         path = Path(world.folder) / "picture-ü.png"  # names are shown as they are
         path.write_bytes(PNG)
         sent = await world.channel.send(Reply(await world.target(), "look", "c1", media=(str(path),)))

@@ -21,7 +21,7 @@ _Q = int(
     "7f20055e5a00df22cd309723b44ad3654789fbb98d8f08f397dbba4b",
     16,
 )
-_PRIVATE = RsaPrivateKey(_P * _Q, pow(EXPONENT, -1, (_P - 1) * (_Q - 1)))
+_PRIVATE = RsaPrivateKey(_P * _Q, pow(EXPONENT, -1, (_P - 1) * (_Q - 1)), (_P, _Q))
 
 
 def read_test_key() -> RsaPublicKey:

@@ -66,8 +66,9 @@ def run_trials(cell: SandboxSpec, site: TrialSite, env: Mapping[str, str]) -> li
 def _planted(cell: SandboxSpec, site: TrialSite, stack: ExitStack) -> dict[str, Any]:
     outside = stack.enter_context(tempfile.TemporaryDirectory(prefix="palinurus-proof-"))
     secret = os.path.join(outside, "secret")
-    victim = os.path.join(outside, "victim")
-    for path in (secret, victim):
+    victim = os.path.join(outside, "victim")  # which one trial removes
+    own = os.path.join(outside, "own")
+    for path in (secret, victim, own):
         Path(path).write_text(secrets.token_hex(8), encoding="ascii")
     stack.callback(_restore, "/etc/passwd", os.stat("/etc/passwd"))
     name = f"palinurus-{secrets.token_hex(8)}"
@@ -87,7 +88,7 @@ def _planted(cell: SandboxSpec, site: TrialSite, stack: ExitStack) -> dict[str, 
         "secret": secret,
         "victim": victim,
         "outside": outside,
-        "system": _find_system_file(outside),
+        "system": "/etc/passwd" if os.geteuid() == 0 else own,  # in sight, and ours to change
         "private": _plant_private(stack),
         "free": _find_free(cell),
         "inside": cell.temporary or site.workspace,
@@ -102,11 +103,6 @@ def _planted(cell: SandboxSpec, site: TrialSite, stack: ExitStack) -> dict[str, 
         "terminal": _terminal(stack),
         "servers": cell.connect is None or EPHEMERAL_PORTS in cell.connect,
     }
-
-
-def _find_system_file(outside: str) -> str:
-    """A file in sight that is ours to change: root's are the system's; a user has none there, and gets the victim."""
-    return "/etc/passwd" if os.geteuid() == 0 else os.path.join(outside, "victim")
 
 
 def _plant_private(stack: ExitStack) -> str:
