@@ -86,9 +86,9 @@ HAND: tuple[tuple[str, str, str], ...] = (
     ),
     ("inbox/dispatch.py", "if slot and (accepted is None or accepted.claim is None):", "if slot and accepted is None:"),
     ("outbox/deliver.py", 'if result.trouble == "cut":', "if False:"),
-    ("outbox/deliver.py", "if not self._channel.dedupes and row.attempts > 1:", "if False:"),
+    ("outbox/deliver.py", "if not self._channel.dedupes and unsure:", "if False:"),
     ("outbox/deliver.py", 'row.state == "sending" and (receipt', 'row.state == "" and (receipt'),
-    ("outbox/deliver.py", "row.attempts > 1 and not drafted", "row.attempts > 2 and not drafted"),
+    ("outbox/deliver.py", "UNCERTAIN in row.error and not drafted", "False and not drafted"),
 )
 
 # (file, part of what the mutant says, why nobody can notice it)
@@ -137,7 +137,7 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "outbox/deliver.py",
-        "await asyncio.gather(*self._busy.values()",
+        "await asyncio.gather(*left",
         "they are cancelled, and end with the loop's next turn",
     ),
     ("outbox/deliver.py", "dropped in `await self._settle(row, reply, joined, found", "the next look finds it as well"),
