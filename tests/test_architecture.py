@@ -55,7 +55,7 @@ LINES = {
     "app": 5_060,
     "channels": 14_535,
     "cli": 21_094,
-    "config": 9_790,
+    "config": 9_885,
     "core": 19_600,
     "gateway": 16_880,
     "inbox": 6_420,
