@@ -63,6 +63,10 @@ BESIDE: dict[str, dict[str, Any]] = {
         }
         for name in ("start", "end")
     },
+    "accessGroups": {
+        "accessGroups": {"name": {"members": {"*": ["1"]}}},
+        "channels": {"irc": {"host": "h", "allowFrom": ["accessGroup:name"]}},
+    },
     "auth.profiles": {"auth": {"profiles": {"name": {"provider": "p"}}}},
     "tools.media.audio.models": {"tools": {"media": {"audio": {"models": [{"provider": "openai", "model": "m"}]}}}},
     "tools.media.audio.models.[].args": {"tools": {"media": {"audio": {"models": [{"command": "c"}]}}}},

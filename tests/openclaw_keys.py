@@ -21,7 +21,7 @@ KNOWN: dict[str, Any] = {
     "backend": "docker", "binds": ["/srv/a:/srv/a:ro"], "baseUrl": "https://a.example/v1", "agentId": "main",
     "dmPolicy": "pairing", "groupPolicy": "open", "streaming": "partial", "mode": "off", "replyToMode": "batched",
     "bind": "loopback", "policy": "pairing", "url": "https://a.example",
-    "presets": ["gmail"], "input": ["text"], "highWaterBytes": "1gb", "maxDiskBytes": "2gb",
+    "presets": ["gmail"], "input": ["text"], "highWaterBytes": "1gb", "maxDiskBytes": "2gb", "maxBytes": "2mb",
     "criticalThreshold": 9, "alsoAllow": [],
     "broadcast": ["main"],
 }  # fmt: skip

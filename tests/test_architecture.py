@@ -55,7 +55,7 @@ LINES = {
     "app": 5_060,
     "channels": 14_535,
     "cli": 21_220,
-    "config": 9_790,
+    "config": 9_885,
     "core": 19_660,
     "gateway": 17_005,
     "inbox": 6_434,

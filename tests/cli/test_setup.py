@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +32,13 @@ def test_makes_everything_once_and_says_so(home: Path, capsys: pytest.CaptureFix
     assert run_setup(["--non-interactive"]) == 0
     assert "made" not in capsys.readouterr().out
     assert tree(home) == first
+
+
+def test_a_disk_without_room_leaves_no_half_config(home: Path) -> None:
+    command = [sys.executable, "-m", "palinurus", "setup", "--non-interactive"]
+    no_room = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (0, 0))
+    done = subprocess.run(command, env={**os.environ, "PALINURUS_HOME": str(home)}, preexec_fn=no_room, check=False)
+    assert done.returncode and not list(home.glob("*palinurus.json*"))
 
 
 def test_changes_nothing_that_is_there(home: Path) -> None:

@@ -95,6 +95,7 @@ READ_AT = {
     "ProviderSignInSettings.verify_url": "core/signin/flow.py",  # by way of its row of facts
     "ProviderSignInSettings.revoke_url": "core/signin/flow.py",  # by way of its row of facts
     "ProviderSignInSettings.scope": "core/signin/flow.py",  # by way of its row of facts
+    "BlockSection.prefer": "core/stream/chunk.py",  # laid over the settings of blocks
     "VoiceSettings.cwd": "providers/speech/maker.py",
     "CompactionSettings.notify": "agent/compaction/compactor.py",
     "CompactionSettings.max_bytes": "agent/compaction/compactor.py",
@@ -187,6 +188,9 @@ SLIPS: dict[str, Any] = {
     "tools.media.audio.scope.defalt": "deny",
     "hooks.gmail.lable": "x",
     "mcp.servers.a.toolFiltr": {},
+    "agents.defaults.contextLimits.memoryGetMxChars": 100,
+    "agents.defaults.humanDelay.mode": "natrual",
+    "agents.defaults.blockStreamingChunk.minChars": "few",
 }
 
 

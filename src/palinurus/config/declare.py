@@ -37,8 +37,8 @@ def option(default: Any = NODEFAULT, about: str = "", at: str | None = "", *, cl
     `closed`: as the file would write it, what counts where somebody wrote a value that cannot be read. Keys that
     guard something have one: there the default would open what the owner meant to close.
 
-    `a:b.c`: what stands below `a` is free-form, and not checked. None: no key; the section fills the field in itself.
-    `.`: no key either, but the name that the section stands under. `*`: a section whose keys stand among the others.
+    `at` None: no key; the section fills the field in itself. `.`: no key either, but the name that the section stands
+    under. `*`: a section whose keys stand among the others.
     """
     return KeySpec(default, about, at, closed)
 
@@ -148,10 +148,9 @@ class DeclaredKey:
         place = spec.at or camel_case(field)
         self.field, self.form, self.about, self.default = field, form, spec.about, default
         self.closed = spec.closed
-        self.place, colon, _ = place.partition(":")  # what is checked; below it, everything goes
-        self.at: Path = () if place in (".", "*") else tuple(place.replace(":", ".").split("."))
-        self.free = bool(colon)
-        self.loose = loose or self.free  # not checked: what does not fit counts as not written
+        self.place = place
+        self.at: Path = () if place in (".", "*") else tuple(place.split("."))
+        self.loose = loose  # what does not fit counts as not written
 
     @cached_property
     def kind(self) -> Kind:
@@ -271,8 +270,6 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
         if not key.at:
             for below in key.kind.list_keys():
                 tree.put((below,), key.kind.step(below) or Kind(), key.kind.find_note(below) or KeyNote())
-        elif key.free:
-            tree.put(tuple(key.place.split(".")), make_kind(dict[str, Any]), KeyNote(words.get(key.place, "")))
         else:
             tree.put(key.at, key.kind, note)
         if key.at and key.default is NODEFAULT:

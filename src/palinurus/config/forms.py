@@ -11,7 +11,7 @@ import msgspec
 
 from palinurus.config.declare import Section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.kinds import Kind, WordKind, WrappedKind, Written, make_kind
+from palinurus.config.kinds import TextKind, WordKind, WrappedKind, Written, make_kind
 from palinurus.config.secrets import Secret
 from palinurus.core.durations import parse_duration
 from palinurus.patterns import compile_late
@@ -115,16 +115,14 @@ def between(least: float, most: float = 1e9, make: Callable[[Any], Any] = float,
     return Written(Annotated[float, msgspec.Meta(ge=least, le=most)], lambda n: make(n) * scale)
 
 
-class Folders(Kind):
-    """Paths in a free-form section; what is no text is passed over. Absolute when read."""
-
-    holds = list
+class FolderKind(TextKind):
+    """A path; absolute when read."""
 
     def read(self, value: Any, here: ConfigPlace) -> Any:
-        return tuple(here.folder(one) for one in value if isinstance(one, str) and one.strip())
+        return here.folder(value) if value.strip() else msgspec.UNSET
 
 
-FolderList: TypeAlias = Annotated[Names, Folders()]
+FolderList: TypeAlias = tuple[Annotated[str, FolderKind()], ...]
 
 
 class SecretRef(Section, frozen=True):
@@ -252,7 +250,7 @@ class GroupChatSection(Section, frozen=True):
     """
     mention_patterns: list[str] | None = option(None, "Regular expressions that name the agent in groups.")
     history_limit: Count | None = option(None, "How many unmentioned messages of a group come along as context.")
-    visible_replies: str | None = None
+    visible_replies: Literal["automatic", "message_tool"] | None = None
 
 
 def lay_over(base: T, *sections: Any) -> T:

@@ -3,20 +3,24 @@
 Sections that nothing reads yet are known but free-form, so that a person's file gives no false alarms.
 """
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from palinurus.config.declare import Section, Unfilled, fill_section, option, same_form
-from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free
-from palinurus.config.kinds import NotedMap
+from palinurus.config.declare import Section, Unfilled, fill_section, list_declared, option, same_form
+from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
+from palinurus.config.forms import Amount, Free
+from palinurus.config.inert import ACTION_WORDS
+from palinurus.config.keypath import Path
+from palinurus.config.kinds import KindReport, MapKind, NotedMap
 from palinurus.config.sections.agents import AgentsSection
 from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
-from palinurus.config.sections.channels import ChannelSection, ChannelsKind, PhoneSettings
+from palinurus.config.sections.channels import AccountSettings, ChannelSection, PhoneSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.gateway import GatewaySettings, NodeHostSettings, PageLook
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
+from palinurus.config.sections.people import list_maps
 from palinurus.config.sections.plugins import PluginSettings
 from palinurus.config.sections.runtimes import AcpSettings
 from palinurus.config.sections.schedule import CronSettings
@@ -33,9 +37,44 @@ from palinurus.config.sections.session import (
 from palinurus.config.sections.tools import ToolsSection
 from palinurus.config.sections.vaults import SecretsSection
 from palinurus.config.sections.webhooks import WebhookSettings
+from palinurus.core.channelneeds import OWN_KEYS
 
 DEFAULTS = "What applies to every channel unless its own section says otherwise."
 INSIDERS = "Who else may have what is in MEMORY.md, USER.md and memory/: telegram:123, telegram:group:-100."
+
+
+class ChannelsKind(NotedMap):
+    """`channels`: by platform, with what that one can say."""
+
+    def inspect(self, value: Any, path: Path, report: KindReport) -> None:
+        super().inspect(value, path, report)
+        for name, section in value.items():
+            if (name in OWN_KEYS or name == "defaults") and isinstance(section, dict):
+                shared, own = list_declared(AccountSettings).keys, " ".join(OWN_KEYS.get(name, {}).values()).split()
+                all_of = shared if name == "defaults" else list_declared(ChannelSection).keys
+                self._tell({*all_of, *own}, section, (*path, name), report)
+                for account, body in list_maps(section.get("accounts")):
+                    self._tell({*shared, *own}, body, (*path, name, "accounts", account), report)
+
+    @staticmethod
+    def _tell(known: set[str], section: Mapping[str, Any], path: Path, report: KindReport) -> None:
+        for at, body, words in ((path, section, known), ((*path, "actions"), section.get("actions"), ACTION_WORDS)):
+            for key in sorted(set(body) - words) if isinstance(body, dict) else ():
+                report.wrong.append(ConfigFinding((*at, key), "unknown key", suggest_nearest(key, words), fatal=False))
+
+
+class MemorySection(Section, frozen=True):
+    KNOWN: ClassVar = {
+        "allowFrom": Annotated[list[str | int], INSIDERS],
+        "citations": Annotated[Literal["auto", "on", "off"], "Whether answers name the notes that they come from."],
+    }
+
+
+class AccessGroup(Section, frozen=True):
+    KNOWN: ClassVar = {
+        "type": Annotated[str, "message.senders, the only kind there is here."],
+        "members": Annotated[dict[str, list[str | int]], "Ids of people, by channel; * is every channel."],
+    }
 
 
 class Config(Section, frozen=True):
@@ -51,7 +90,6 @@ class Config(Section, frozen=True):
         messages How messages are taken and answered.
         bindings Which agent answers which chats (docs/channels.md).
         audio The older place of tools.media.audio.
-        media ttlHours: how long files are kept that people send.
         meta Notes that programs make for themselves.
         wizard Notes that programs make for themselves.
         $schema Says to an editor what the file is; nothing else reads it.
@@ -81,12 +119,14 @@ class Config(Section, frozen=True):
     )
     secrets: SecretsSection = option(SecretsSection(), "Where references to secrets lead (docs/security.md).")
     bindings: list[Free] = []
-    access_groups: Free = option({}, "Lists of people that have a name; other lists use them as accessGroup:NAME.")
+    access_groups: Annotated[dict[str, Free], MapKind(Unfilled(AccessGroup))] = option(
+        {}, "Lists of people that have a name; other lists use them as accessGroup:NAME."
+    )
     auth: AuthSettings = option(AuthSettings(), "Several keys for one provider, and how long one that failed rests.")
     budgets: BudgetSettings = option(BudgetSettings(), "What may be spent; a soft limit warns once, a hard one stops.")
     broadcast: Free = option({}, "Chats whose messages go to several agents, by the chat's id.")
     commands: CommandSettings = option(CommandSettings(), "What can be typed in chats, and by whom.")
-    memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
+    memory: Annotated[Free, Unfilled(MemorySection)] = {}
     mcp: McpSettings = McpSettings()
     acp: AcpSettings = option(AcpSettings(), "Programs that speak the Agent Client Protocol (docs/runtimes.md).")
     store: StoreSettings = option(
@@ -96,7 +136,8 @@ class Config(Section, frozen=True):
     written: Free = option({}, at=None)  # the whole as it is written
 
     KNOWN: ClassVar = {
-        **same_form(Free, "audio media meta wizard"),
+        **same_form(Free, "audio meta wizard"),
+        "media.ttlHours": Annotated[Amount, "How long files are kept that people send; 0: two weeks."],
         "tts": Annotated[Free, Unfilled(SpeechSettings), "What is read aloud, and by whom (docs/speech.md)."],
         "talk": Annotated[Free, Unfilled(TalkSettings), "Speech on the page and in clients (docs/speech.md)."],
         "$schema": str,  # this, meta and wizard are notes of programs: there is nothing to act on

@@ -44,6 +44,11 @@ def test_a_word_that_narrows_nothing_is_told() -> None:
     assert found[0].peer == "" and [(one.path[-1], one.fatal) for one in findings] == [("pier", False)]
 
 
+def test_a_channel_that_there_is_not_is_told() -> None:
+    _, findings = made({"agentId": "work", "match": {"channel": "telegrm"}})
+    assert [(one.path[-1], one.hint, one.fatal) for one in findings] == [("channel", "did you mean 'telegram'?", False)]
+
+
 def test_no_account_means_the_channel_s_own() -> None:
     bare = {"agentId": "work", "match": {"channel": "telegram"}}
     assert made(bare)[0][0].account == "default"

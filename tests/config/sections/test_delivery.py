@@ -8,6 +8,7 @@ import pytest
 
 from configs import read_settings
 from palinurus.config.sections.channels import AccountSettings
+from palinurus.config.sections.context import BlockSection, CoalesceSection
 from palinurus.config.sections.delivery import ACK, DeliverySettings, PresenceSettings
 from palinurus.core.stream.chunk import BlockSettings, CoalesceSettings, HumanDelay
 
@@ -48,12 +49,12 @@ def test_joining_fits_the_blocks_unless_it_says_otherwise() -> None:
     made = defaults(blockStreamingCoalesce={"idleMs": 99999, "minChars": 50, "maxChars": 70})
     assert made.coalesce_sizes(None, 4000) == CoalesceSettings(5000, 50, 70, "\n\n")
     assert made.coalesce_sizes(None, 60).max_chars == 60  # never more than the channel takes
-    own = AccountSettings("c", own={"blockStreamingCoalesce": {"idleMs": 5}}, newline=True)
+    own = AccountSettings("c", coalesce=CoalesceSection(idle=5), newline=True)
     assert made.coalesce_sizes(own, 4000) == CoalesceSettings(5, 50, 70, "\n\n", True)
 
 
 def test_an_account_may_have_its_own_sizes() -> None:
-    own = AccountSettings("c", own={"blockStreamingChunk": {"minChars": 10, "maxChars": 20}})
+    own = AccountSettings("c", chunk=BlockSection(10, 20))
     assert read().block_sizes(own, 4000) == BlockSettings(10, 20)
     assert read().block_sizes(None, 500) == BlockSettings(500, 500)
     assert read().block_sizes(AccountSettings("c", newline=True), 500) == BlockSettings(1, 500)

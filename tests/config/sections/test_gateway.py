@@ -10,6 +10,7 @@ from palinurus.config.sections.gateway import (
     is_loopback,
     list_own_addresses,
 )
+from palinurus.config.sections.tools import UNLIMITED
 
 CANARY = "canary-6931471"
 TOKEN = "until that is put right a token is asked for, as with 'token'"
@@ -129,3 +130,9 @@ def test_the_address_that_tailscale_gave_is_found_among_those_of_the_machine() -
     assert "127.0.0.1" in list_own_addresses()
     assert choose_tailnet_address(["127.0.0.1", "10.0.0.7", "100.101.102.103"]) == "100.101.102.103"
     assert choose_tailnet_address(["100.63.0.1", "100.128.0.1"]) == ""
+
+
+@pytest.mark.parametrize(("written", "seconds"), [(1500, 1.5), (0, UNLIMITED)])
+def test_a_restart_waits_for_turns_and_zero_is_without_end(written: int, seconds: float) -> None:
+    settings, _ = read_settings({"gateway": {"reload": {"deferralTimeoutMs": written}}})
+    assert settings.gateway.deferral == seconds

@@ -34,7 +34,7 @@ def test_entries(tmp_path: Path) -> None:
     one = here.entries["one"]
     assert one.config == {"list": [{"key": "sekrit"}], "same": {"source": "env"}} and "sekrit" not in repr(here)
     assert (one.prompt, one.conversation, one.deadline, one.deadlines) == (False, True, 1.5, {"a": 0.002})
-    assert here.enabled_ids == ("one",) and here.paths == (str(tmp_path / "more"), str(tmp_path / "far"))
+    assert here.enabled_ids == ("one",) and here.paths == tuple(str(tmp_path / name) for name in ("more", "far", "3"))
 
 
 def test_a_secret_that_is_not_there_is_told(tmp_path: Path) -> None:

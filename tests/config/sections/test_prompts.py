@@ -62,7 +62,7 @@ def test_an_agents_own_word_goes_first(tmp_path: Path) -> None:
 
 def test_nonsense_in_free_sections_counts_as_not_written(tmp_path: Path) -> None:
     odd = {
-        "commands": {"ownerAllowFrom": "x", "ownerDisplay": 3},
+        "commands": {"ownerAllowFrom": {}, "ownerDisplay": 3},
         "memory": {"citations": []},
         "messages": {"tts": {"auto": {}, "maxLength": True}},
         "plugins": {"entries": {"openai": {"config": "x"}}},

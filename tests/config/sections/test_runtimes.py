@@ -51,6 +51,12 @@ def test_agents_and_models_name_programs_and_a_program_does_only_what_its_maker_
     assert found.choose_program("own", "openai", "gpt-5.5") == ""
 
 
+def test_an_agents_own_word_for_a_model_goes_before_everybodys(tmp_path: Path) -> None:
+    ann = {"id": "ann", "models": {"openai/x": {"agentRuntime": {"id": "codex"}}}}
+    found = settings(tmp_path, agents={"list": [ann, {"id": "bob"}]})
+    assert [found.choose_program(who, "openai", "x") for who in ("ann", "bob")] == ["codex", ""]
+
+
 def test_a_backend_is_configured_and_words_it_does_not_know_count_as_not_written(tmp_path: Path) -> None:
     server = {"command": "/opt/codex", "approvalPolicy": "never", "sandbox": "read-only"}
     found = settings(

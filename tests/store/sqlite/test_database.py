@@ -67,6 +67,12 @@ async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
         open_sqlite_reader(str(tmp_path))
 
 
+def test_an_empty_file_is_no_state_yet(tmp_path: Path) -> None:
+    (tmp_path / "state.db").touch()  # a disk that was full at the first start
+    with pytest.raises(NotFound, match="has no state yet"):
+        open_sqlite_reader(str(tmp_path))
+
+
 def test_nothing_to_read_yet(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no state yet"):
         open_sqlite_reader(str(tmp_path))

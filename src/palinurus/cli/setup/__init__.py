@@ -18,6 +18,7 @@ from palinurus.config.load import load_config
 from palinurus.config.rewrite import set_config_key
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError, StateUnwritable
+from palinurus.files import write_whole_file
 from palinurus.gateway import token
 from palinurus.workspace import bootstrap
 
@@ -104,14 +105,13 @@ def _home(home: str) -> list[str]:
 
 def _config(home: str) -> list[str]:
     file = paths.locate_config_file(home)
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
+    if os.path.lexists(file):
         return []
+    try:
+        write_whole_file(file, CONFIG.encode())
     except OSError as exc:
-        raise StateUnwritable(f"cannot write {file}: {exc.strerror}", fix=f"make {home} writable") from None
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(CONFIG)
+        fix = f"check the owner of {home} and the room on its disk"
+        raise StateUnwritable(f"cannot write {file}: {exc.strerror}", fix=fix) from None
     return [file]
 
 

@@ -33,6 +33,7 @@ from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.audio import ImageGenerationSettings, ImageModelSpec, SpeechSettings
 from palinurus.config.sections.context import (
+    AGENT_SECTIONS,
     CompactionSettings,
     PruningSection,
     RetrySettings,
@@ -72,13 +73,13 @@ class AgentModelSection(Section, frozen=True):
     """agents.defaults.models["provider/model"]"""
 
     ABOUT: ClassVar = """
-        agentRuntime id: the program that does runs with this model (docs/runtimes.md).
+        agentRuntime.id The program that does runs with this model (docs/runtimes.md).
         alias A short name for this model.
         params Parameters that this model is asked with.
     """
     alias: Text = ""
     params: Free = {}
-    runtime: str = option("", at="agentRuntime:id")
+    runtime: str = option("", at="agentRuntime.id")
 
 
 class BudgetSection(Section, frozen=True):
@@ -125,7 +126,7 @@ class AgentSettings(VeiledSection, frozen=True):
     """One agent: agents.defaults overlaid by its agents.list[] entry."""
 
     ABOUT: ClassVar = """
-        skillsLimits maxSkillsPromptChars: how much the list of skills may take of the prompt.
+        skillsLimits.maxSkillsPromptChars How much the list of skills may take of the prompt, in characters.
         tools What goes over tools for this agent.
         groupChat What it does in groups.
         compaction When a long conversation is shortened, and how.
@@ -199,7 +200,7 @@ class AgentSettings(VeiledSection, frozen=True):
     bootstrap_chars: Count = option(12_000, at="bootstrapMaxChars")  # of one workspace file in the prompt
     bootstrap_total: Count = option(60_000, at="bootstrapTotalMaxChars")  # of all of them
     skills: Names | None = option(None, closed=[])  # which it may use; None = all
-    skills_chars: Count | None = option(None, at="skillsLimits:maxSkillsPromptChars")  # None = skills.limits
+    skills_chars: Count | None = option(None, at="skillsLimits.maxSkillsPromptChars")  # None = skills.limits
     excerpt_chars: int = option(1_800, at=None)  # of AGENTS.md, after a compaction
     sandbox: SandboxSettings = option(SandboxSettings(), at=None)
     tools: ToolsSettings = option(ToolsSettings(), at=None)  # its own words over everybody's
@@ -228,7 +229,8 @@ class AgentSettings(VeiledSection, frozen=True):
         "sandbox": Annotated[SandboxSection, "What commands and file tools may do; `pal sandbox explain` shows it."],
         "tts": Annotated[Free, Unfilled(SpeechSettings), "What of this is read aloud, and by whom (docs/speech.md)."],
         "imageGenerationModel": Annotated[ImageModelSpec, "The model that makes pictures, or {primary, fallbacks}."],
-        **same_form(Free, "contextLimits memorySearch humanDelay runtime agentRuntime"),
+        **AGENT_SECTIONS,
+        **same_form(Free, "runtime agentRuntime"),
         # agents.defaults only
         "imageModel": ModelSpec,
         "imageQuality": Annotated[
@@ -246,7 +248,7 @@ class AgentSettings(VeiledSection, frozen=True):
         "blockStreamingBreak": Literal["text_end", "message_end"],
         "maxConcurrent": Annotated[Count, "How many runs go on at the same time, over all sessions."],
         "mediaMaxMb": Annotated[Count, "How large files may be that people send, where the channel does not say it."],
-        **same_form(Free, "cliBackends blockStreamingChunk blockStreamingCoalesce promptOverlays silentReply"),
+        "cliBackends": Free,
         # agents.list[] only
         "id": Annotated[str, "The agent's short name: lower-case letters, digits, - and _."],
         "default": Annotated[bool, "This agent answers what is not routed to another one."],

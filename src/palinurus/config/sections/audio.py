@@ -89,7 +89,9 @@ class AudioSettings(Section, frozen=True):
     scope: SendPolicy = option(SendPolicy(), "In which chats recordings are turned into words.")
 
     LOOSE: ClassVar = True
-    KNOWN: ClassVar = {"enabled": bool, "timeoutSeconds": float, "models": list[TranscriptionMethod]}
+    KNOWN: ClassVar = {
+        "enabled": Annotated[bool, option(closed=False)], "timeoutSeconds": float, "models": list[TranscriptionMethod],
+    }  # fmt: skip
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         written = raw.get("models") if raw.get("enabled") is not False else None

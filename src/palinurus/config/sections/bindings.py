@@ -8,6 +8,7 @@ import msgspec
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.forms import Free, Lower
+from palinurus.core.channelneeds import OWN_KEYS
 from palinurus.core.types.keys import parse_agent_id
 
 KINDS = {"direct": "direct", "dm": "direct", "group": "group", "channel": "channel", "room": "channel"}
@@ -55,6 +56,9 @@ def _binding(
         hint = suggest_nearest(agent, agents) or f"configured: {', '.join(sorted(agents))}"
         here.bad("agentId", f"unknown agent {raw.get('agentId')!r}", f"{hint}; {off}")
         return channel
+    known = {*OWN_KEYS, *channels}
+    if channel not in known and (hint := suggest_nearest(channel, known)):
+        here.odd("match.channel", "there is no such channel", hint)
     for key in sorted({str(one) for one in match} - MATCHES):  # it fits more chats than were meant
         here.odd(f"match.{key}", "unknown key", suggest_nearest(key, MATCHES))
     peer = match.get("peer")
@@ -99,15 +103,17 @@ class SendRule(Section, frozen=True):
     ABOUT: ClassVar = """
         action allow or deny.
     """
-    action: Literal["allow", "deny"]
+    action: Literal["allow", "deny"] = option(closed="deny")
     match: SendMatch = SendMatch()
 
 
 class SendPolicy(Section, frozen=True):
     """session.sendPolicy: which sessions may send what they say. Runs go on in any case."""
 
-    default: Literal["allow", "deny"] = option("allow", "What happens where no rule matches.")
-    rules: tuple[SendRule, ...] = option((), "A deny that matches goes first, then an allow, then the default.")
+    default: Literal["allow", "deny"] = option("allow", "What happens where no rule matches.", closed="deny")
+    rules: tuple[SendRule, ...] = option(
+        (), "A deny that matches goes first, then an allow, then the default.", closed=[{"action": "deny"}]
+    )
 
     SEALED: ClassVar = {"default": "deny"}
 

@@ -9,16 +9,16 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, list_declared, option, same_form
-from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
+from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Count, LooseMillis, Names, Ratio, Size, ToldWord, list_ids
 from palinurus.config.inert import ACTION_WORDS
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import GuardMap, KindReport, NotedMap, Written
-from palinurus.config.sections.people import NAMES, AccessGroups, GroupRow, list_group_rows, list_maps
+from palinurus.config.kinds import GuardMap, Written
+from palinurus.config.sections.context import BlockSection, CoalesceSection
+from palinurus.config.sections.people import NAMES, AccessGroups, GroupRow, list_group_rows
 from palinurus.config.sections.schedule import HeartbeatVisibility
 from palinurus.config.sections.tools import ToolPolicySection
-from palinurus.core.channelneeds import OWN_KEYS
 from palinurus.core.policy.admission import EVERYBODY
 
 DmPolicy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
@@ -46,10 +46,8 @@ class GroupSettings(Section, frozen=True):
         groupPolicy Who is heard there: open, allowlist or disabled.
         allow false: the same as enabled.
         allowFrom Who is heard there, by id.
-        users The same.
+        users As allowFrom.
         roles Who has one of these roles is heard there, too.
-        tools Which tools the agent has there: allow, alsoAllow, deny.
-        toolsBySender The same for single people.
     """
     enabled: bool = option(True, closed=False)
     require_mention: bool = option(True, closed=True)
@@ -65,12 +63,20 @@ class GroupSettings(Section, frozen=True):
     }
 
 
-class RoomSection(GroupSettings, frozen=True):
+class DirectSection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        tools Which tools the agent has there: allow, alsoAllow, deny.
+        toolsBySender Such lists for single people, by id.
+    """
     KNOWN: ClassVar = {
-        **GroupSettings.KNOWN,
         "tools": ToolPolicySection,
         "toolsBySender": Annotated[dict[str, ToolPolicySection], option(closed={EVERYBODY: {"deny": ["*"]}})],
     }
+
+
+class RoomSection(GroupSettings, frozen=True):
+    KNOWN: ClassVar = {**GroupSettings.KNOWN, **DirectSection.KNOWN}
+    ABOUT: ClassVar = DirectSection.ABOUT
 
 
 class GroupSection(RoomSection, frozen=True):
@@ -202,8 +208,8 @@ class AccountSettings(Section, frozen=True):
         requireMention Whether the agent must be named in groups.
         commands.native false: its commands are not in the platform's menu.
         heartbeat What of heartbeats is shown there.
-        blockStreamingChunk How large blocks are, as in agents.defaults.
-        blockStreamingCoalesce How small ones are joined, as in agents.defaults.
+        blockStreamingChunk How large blocks are.
+        blockStreamingCoalesce How small blocks are joined.
     """
     channel: str = option(at=None)
     account: str = option("default", at=None)
@@ -222,6 +228,8 @@ class AccountSettings(Section, frozen=True):
     groups: dict[str, GroupSettings] = option({}, at=None)
     streaming: Annotated[Streaming, ToldWord("off", "partial", "block", "progress", quiet="partial")] = "off"
     blocks: bool | None = option(None, at="blockStreaming")  # None: not said
+    chunk: BlockSection = option(BlockSection(), at="blockStreamingChunk")
+    coalesce: CoalesceSection = option(CoalesceSection(), at="blockStreamingCoalesce")
     limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
     lines: Size = option(0, "How many lines one message has at most; 0: as many as fit.", "maxLinesPerMessage")
     newline: Annotated[bool, Written(Any, lambda word: word == "newline")] = option(
@@ -262,7 +270,7 @@ class AccountSettings(Section, frozen=True):
         **same_form(Annotated[bool, SHUT], "enabled dm.enabled"),
         **same_form(Annotated[list[str | int], NOBODY], "allowFrom groupAllowFrom dm.allowFrom"),
         **same_form(Annotated[dict[str, RoomSection | bool] | list[str | int], NOWHERE], "channels rooms"),
-        **same_form(dict[str, Any], "blockStreamingChunk blockStreamingCoalesce"),
+        "direct": Annotated[dict[str, DirectSection], "Tools in direct chats with single people, by id."],
         "groups": Annotated[dict[str, GroupSection | bool], NOWHERE],
         "guilds": Annotated[dict[str, GuildSection | bool], NOWHERE],
         "dm.policy": Annotated[DmPolicy, option(closed="pairing")],
@@ -282,7 +290,7 @@ class ChannelSection(AccountSettings, frozen=True):
         accounts Several accounts of the platform, by name; each may say what the section says.
         defaultAccount The account that is used where none is named.
         dmHistoryLimit How many messages of a direct chat the model is shown.
-        dms The same for single people: {id: {historyLimit}}.
+        dms How many with single people: {id: {historyLimit}}.
     """
     KNOWN: ClassVar = {
         **AccountSettings.KNOWN,
@@ -378,23 +386,3 @@ def _unlisted(row: GroupRow, own: dict[str, Any]) -> tuple[str, ...] | None:
     if isinstance(own.get("roles"), list):
         return ()
     return (EVERYBODY,) if row.all else None
-
-
-class ChannelsKind(NotedMap):
-    """`channels`: by platform, with what that one can say."""
-
-    def inspect(self, value: Any, path: Path, report: KindReport) -> None:
-        super().inspect(value, path, report)
-        for name, section in value.items():
-            if (name in OWN_KEYS or name == "defaults") and isinstance(section, dict):
-                shared, own = list_declared(AccountSettings).keys, " ".join(OWN_KEYS.get(name, {}).values()).split()
-                all_of = shared if name == "defaults" else list_declared(ChannelSection).keys
-                self._tell({*all_of, *own}, section, (*path, name), report)
-                for account, body in list_maps(section.get("accounts")):
-                    self._tell({*shared, *own}, body, (*path, name, "accounts", account), report)
-
-    @staticmethod
-    def _tell(known: set[str], section: Mapping[str, Any], path: Path, report: KindReport) -> None:
-        for at, body, words in ((path, section, known), ((*path, "actions"), section.get("actions"), ACTION_WORDS)):
-            for key in sorted(set(body) - words) if isinstance(body, dict) else ():
-                report.wrong.append(ConfigFinding((*at, key), "unknown key", suggest_nearest(key, words), fatal=False))

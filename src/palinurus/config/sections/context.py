@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, option
+from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import (
     Count,
@@ -25,6 +25,7 @@ from palinurus.config.forms import (
 from palinurus.config.kinds import Written
 from palinurus.core.history.fit import TurnLimits
 from palinurus.core.history.prune import PruningRules
+from palinurus.core.stream.chunk import BlockSettings
 
 PROMPT_ROOM = 8_000  # tokens that stay for the prompt, whatever is reserved: these, or half of a small window
 
@@ -138,6 +139,95 @@ class CompactionSettings(Section, frozen=True):
     def limit(self, window: int) -> int:
         """More tokens than this and a compaction is due."""
         return window - self.reserve_for(window)
+
+
+class BlockSizes(Section, frozen=True):
+    """What blockStreamingChunk and blockStreamingCoalesce have in common, of all and of an account."""
+
+    min_chars: Count | None = option(None, "A block has at least so many characters.")
+    max_chars: Count | None = option(None, "A block has at most so many characters.")
+
+    LOOSE: ClassVar = True
+
+    def fit_into(self, base: BlockSettings, limit: int) -> BlockSettings:
+        """`base` with these sizes, none of them above `limit`."""
+        made = lay_over(base, self)
+        most = min(made.max_chars, limit)
+        return msgspec.structs.replace(made, max_chars=most, min_chars=min(made.min_chars, most))
+
+
+class BlockSection(BlockSizes, frozen=True):
+    prefer: Literal["paragraph", "newline", "sentence"] | None = option(
+        None, "Where it is cut: paragraph, newline or sentence.", "breakPreference"
+    )
+
+
+class CoalesceSection(BlockSizes, frozen=True):
+    idle: Annotated[int, Written(int, lambda ms: min(max(ms, 0), 5000))] | None = option(
+        None, "How long a small block waits for the next one: 1000, 5000 at most.", "idleMs"
+    )
+
+
+class HumanDelaySection(Section, frozen=True):
+    """humanDelay"""
+
+    mode: Literal["off", "natural", "custom"] | None = option(None, "off, natural, or custom: between minMs and maxMs.")
+    min_ms: Count | None = option(None, "The shortest pause.")
+    max_ms: Count | None = option(None, "The longest pause.")
+
+    LOOSE: ClassVar = True
+
+
+class SilenceSection(Section, frozen=True):
+    KNOWN: ClassVar = {"group": Annotated[Literal["allow", "disallow"], "disallow: in groups every turn is answered."]}
+
+
+class OverlaySection(Section, frozen=True):
+    KNOWN: ClassVar = {
+        "gpt5.personality": Annotated[str | bool, "off: no words about how to speak for models of that family."]
+    }
+
+
+class ContextLimitsSection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        memoryGetDefaultLines How many lines memory_get reads when it names no number.
+        memoryGetMaxChars How many characters it reads at most.
+        toolResultMaxChars How much of a tool's result the model sees, in characters.
+        postCompactionMaxChars How much of AGENTS.md is said again after a compaction, in characters.
+    """
+    KNOWN: ClassVar = same_form(
+        Count, "memoryGetDefaultLines memoryGetMaxChars toolResultMaxChars postCompactionMaxChars"
+    )
+
+
+class MemorySearchSection(Section, frozen=True):
+    ABOUT: ClassVar = """
+        enabled false: there is no search of memory.
+        extraPaths Files and folders that are searched besides.
+        query.maxResults How many results at most; 50 is the most.
+        query.minScore Only results from this score on.
+        chunking.tokens How long the searched pieces are.
+        chunking.overlap How much of a piece the next one repeats.
+    """
+    KNOWN: ClassVar = {
+        "enabled": Annotated[bool, option(closed=False)],
+        "extraPaths": list[str],
+        "query.maxResults": Count,
+        "query.minScore": Ratio,
+        "chunking.tokens": Count,
+        "chunking.overlap": Size,
+    }
+
+
+AGENT_SECTIONS = {  # keys of agents that are read where they are merged
+    "contextLimits": ContextLimitsSection,
+    "memorySearch": MemorySearchSection,
+    "humanDelay": HumanDelaySection,
+    "blockStreamingChunk": BlockSection,
+    "blockStreamingCoalesce": CoalesceSection,
+    "promptOverlays": OverlaySection,
+    "silentReply": SilenceSection,
+}
 
 
 class RetrySettings(Section, frozen=True):

@@ -33,7 +33,7 @@ class AuthSettings(Section, frozen=True):
 
     ABOUT: ClassVar = """
         cooldowns.billingBackoffHours How long a key without credit rests.
-        cooldowns.billingBackoffHoursByProvider The same by provider.
+        cooldowns.billingBackoffHoursByProvider How long a key without credit rests, by provider.
         cooldowns.billingMaxHours The longest such rest.
         cooldowns.failureWindowHours For how long failures are counted together.
     """
@@ -115,7 +115,7 @@ class BudgetSettings(Section, frozen=True):
         BudgetLimitSettings(), "One conversation and its sub-agents, until it is reset."
     )
     agent: BudgetLimitSettings = option(BudgetLimitSettings(), "Each agent, per calendar day.")
-    agents: dict[str, BudgetLimitSettings] = option({}, "The same for single agents, by id.")
+    agents: dict[str, BudgetLimitSettings] = option({}, "Limits of single agents per calendar day, by id.")
 
     def check_agents(self, agents: Collection[str], here: ConfigPlace) -> None:
         """An agent that does not exist is a finding."""

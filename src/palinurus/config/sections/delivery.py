@@ -5,22 +5,21 @@ Sizes and times that make no sense count as not said.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import S, Section, fill_section, option
+from palinurus.config.declare import S, fill_section
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Count, Free, Typing, lay_over
-from palinurus.config.kinds import Written
+from palinurus.config.forms import Free, Typing, lay_over
 from palinurus.config.sections.agents import AgentLayers
 from palinurus.config.sections.channels import AccountSettings
+from palinurus.config.sections.context import BlockSection, CoalesceSection, HumanDelaySection
 from palinurus.config.sections.session import MessagesSection
 from palinurus.core.stream.chunk import BlockSettings, CoalesceSettings, HumanDelay
 
 AckScope: TypeAlias = Literal["group-mentions", "group-all", "direct", "all", "off"]
 
-IDLE, IDLEST = 1000, 5000  # milliseconds
 ACK = "👀"
 
 
@@ -36,39 +35,12 @@ class PresenceSettings(msgspec.Struct, frozen=True):
     working: str = ""  # a reaction that is there as long as the run goes on
 
 
-class BlockSection(Section, frozen=True):
-    """blockStreamingChunk and blockStreamingCoalesce, of all and of an account."""
-
-    min_chars: Count | None = None
-    max_chars: Count | None = None
-    prefer: Literal["paragraph", "newline", "sentence"] | None = option(None, at="breakPreference")
-    idle: Annotated[int, Written(int, lambda ms: min(max(ms, 0), IDLEST))] = option(IDLE, at="idleMs")
-
-    LOOSE: ClassVar = True
-
-    def fit_into(self, base: BlockSettings, limit: int) -> BlockSettings:
-        """`base` with these sizes, none of them above `limit`."""
-        made = lay_over(base, self)
-        most = min(made.max_chars, limit)
-        return msgspec.structs.replace(made, max_chars=most, min_chars=min(made.min_chars, most))
-
-
-class HumanDelaySection(Section, frozen=True):
-    """humanDelay"""
-
-    mode: Literal["natural", "custom"] | None = None
-    min_ms: Count | None = None
-    max_ms: Count | None = None
-
-    LOOSE: ClassVar = True
-
-
 class DeliverySettings(msgspec.Struct, frozen=True):
     """One value for the whole program; an account's own keys go before it (`paced`, `chunked`)."""
 
     blocks_on: bool = False  # blockStreamingDefault
     blocks: BlockSettings = BlockSettings()
-    coalesce: Mapping[str, Any] = {}
+    coalesce: CoalesceSection = CoalesceSection()
     human: HumanDelay = HumanDelay()
     humans: dict[str, HumanDelay] = {}  # by agent, where it says its own
     presence: PresenceSettings = PresenceSettings()
@@ -78,7 +50,7 @@ class DeliverySettings(msgspec.Struct, frozen=True):
 
     def block_sizes(self, account: AccountSettings | None, limit: int) -> BlockSettings:
         """The sizes of blocks on this account, which takes texts of `limit` at most."""
-        made = _read(BlockSection, _section(account, "blockStreamingChunk")).fit_into(self.blocks, limit)
+        made = (account.chunk if account is not None else BlockSection()).fit_into(self.blocks, limit)
         if account is not None and account.newline:
             return BlockSettings(1, made.max_chars, "paragraph", made.at)
         return made
@@ -86,20 +58,17 @@ class DeliverySettings(msgspec.Struct, frozen=True):
     def coalesce_sizes(self, account: AccountSettings | None, limit: int) -> CoalesceSettings:
         """How small blocks are joined on this account."""
         chunk = self.block_sizes(account, limit)
-        own = _read(BlockSection, {**self.coalesce, **_section(account, "blockStreamingCoalesce")})
+        own = lay_over(self.coalesce, account.coalesce) if account is not None else self.coalesce
         sizes = own.fit_into(chunk, limit)
         usual = CoalesceSettings.beside(chunk)
         newline = account is not None and account.newline
-        return CoalesceSettings(own.idle, sizes.min_chars, sizes.max_chars, usual.joiner, every=newline)
+        return CoalesceSettings(
+            1000 if own.idle is None else own.idle, sizes.min_chars, sizes.max_chars, usual.joiner, every=newline
+        )
 
 
 def _read(cls: type[S], raw: Free | None) -> S:
     return fill_section(cls, raw or {}, ConfigPlace("", {}, []))
-
-
-def _section(account: AccountSettings | None, key: str) -> Free:
-    found = account.own.get(key) if account is not None else None
-    return found if isinstance(found, dict) else {}
 
 
 def _human(written: Free | None) -> HumanDelay:
@@ -124,7 +93,7 @@ def resolve_delivery(
     return DeliverySettings(
         shared.get("blockStreamingDefault") == "on",
         msgspec.structs.replace(blocks, at=shared.get("blockStreamingBreak") or blocks.at),
-        dict(shared.get("blockStreamingCoalesce") or {}),
+        _read(CoalesceSection, shared.get("blockStreamingCoalesce")),
         _human(shared.get("humanDelay")),
         humans={name: _human(one.own["humanDelay"]) for name, one in agents.items() if one.own.get("humanDelay")},
         presence=presence,

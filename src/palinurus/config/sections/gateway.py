@@ -34,6 +34,7 @@ from palinurus.config.kinds import Written
 from palinurus.config.paths import choose_port
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.browser import TerminalLook
+from palinurus.config.sections.tools import UNLIMITED
 from palinurus.patterns import compile_late
 
 HeaderText: TypeAlias = Annotated[
@@ -235,9 +236,9 @@ class GatewaySettings(Section, frozen=True):
         "hybrid", at="reload.mode"
     )  # what a changed file leads to
     debounce: MillisOrNone = option(0.3, "How long a changed file must stay as it is.", "reload.debounceMs")
-    deferral: MillisOrNone = option(
+    deferral: Annotated[float, Written(Size, lambda ms: ms / 1000 or UNLIMITED)] = option(
         300.0,
-        "How long a changed file that restarts the gateway waits for running turns; others begin meanwhile.",
+        "How long a changed file that restarts the gateway waits for running turns; others begin meanwhile. 0: no end.",
         "reload.deferralTimeoutMs",
     )
     json_logs: bool = option(False, at=None)

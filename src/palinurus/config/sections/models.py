@@ -62,7 +62,7 @@ class ModelSettings(VeiledSection, frozen=True):
     """models.providers.<id>.models[] — None means: take the vendor's word."""
 
     ABOUT: ClassVar = """
-        agentRuntime id: the program that does runs with this model (docs/runtimes.md).
+        agentRuntime.id The program that does runs with this model (docs/runtimes.md).
         cost What it costs.
         id Its name at the provider.
         name Its name for people.
@@ -87,7 +87,7 @@ class ModelSettings(VeiledSection, frozen=True):
     headers: dict[str, str] = {}
     compat: Free = {}
     params: Free = {}
-    runtime: str = option("", at="agentRuntime:id")
+    runtime: str = option("", at="agentRuntime.id")
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         if self.cost is None:
@@ -141,7 +141,7 @@ class ProviderSettings(VeiledSection, frozen=True):
     """models.providers.<id>"""
 
     ABOUT: ClassVar = """
-        agentRuntime id: the program that does runs with its models (docs/runtimes.md).
+        agentRuntime.id The program that does runs with its models (docs/runtimes.md).
         apiKey Its key.
         baseUrl Its address.
         api The protocol that it speaks, such as openai-completions or anthropic-messages.
@@ -164,7 +164,7 @@ class ProviderSettings(VeiledSection, frozen=True):
     )
     auth_header: bool | None = None  # send the key as `Authorization: Bearer` whatever the wire's habit
     params: Free = {}
-    runtime: str = option("", at="agentRuntime:id")
+    runtime: str = option("", at="agentRuntime.id")
     sign_in: ProviderSignInSettings = option(
         ProviderSignInSettings(), "Where one signs in with `pal models login`, if not at the vendor's usual place."
     )

@@ -52,7 +52,7 @@ class PluginSettings(Section, frozen=True):
     """Which plugins may be loaded, from where."""
 
     ABOUT: ClassVar = """
-        load paths: more folders with plugins.
+        load.paths More folders with plugins.
         enabled false: no plugin is loaded.
         allow The only plugins that are loaded; empty: all that are enabled.
         deny Plugins that are never loaded.
@@ -61,7 +61,7 @@ class PluginSettings(Section, frozen=True):
     on: bool = option(True, at="enabled")
     allow: Names = ()  # if any is named, nobody else is loaded
     deny: Names = ()
-    paths: FolderList = option((), at="load:paths")  # folders besides <home>/plugins
+    paths: FolderList = option((), at="load.paths")  # folders besides <home>/plugins
     entries: dict[str, PluginEntry] = {}
 
     SEALED: ClassVar = {"enabled": False}

@@ -78,7 +78,8 @@ class RuntimeProgram(msgspec.Struct, frozen=True):
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True):
-    """`agents` and `models` (provider/model, or a provider) name a program; a model goes before its agent."""
+    """`agents` and `models` (provider/model, with agent: before it or not, or a provider) name a program; a model goes
+    before its agent."""
 
     programs: dict[str, RuntimeProgram] = {}
     agents: dict[str, str] = {}
@@ -90,7 +91,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True):
         """The program that does the runs of this agent with this model; "" = our own loop."""
         if provider in self.programs:
             return provider
-        for name in (f"{provider}/{model}", provider):
+        for name in (f"{agent}:{provider}/{model}", f"{provider}/{model}", provider):
             if name in self.models:
                 return self.models[name]
         name = self.agents.get(agent, "")
@@ -122,6 +123,9 @@ def resolve_runtimes(
     }
     chosen = {key: _chosen(layers, acp.default) for key, layers in agents.items()}
     models = {name: _named(_part(entry, "agentRuntime")) for name, entry in (shared.get("models") or {}).items()}
+    for key, layers in agents.items():  # an agent's own word for a model goes before everybody's
+        for name, entry in (layers.own.get("models") or {}).items():
+            models[f"{key}:{name}"] = _named(_part(entry, "agentRuntime"))
     for ident, provider in providers.items():
         models[ident] = provider.runtime
         models |= {f"{ident}/{model.id}": model.runtime for model in provider.models}

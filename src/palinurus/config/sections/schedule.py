@@ -73,7 +73,7 @@ class CronSettings(Section, frozen=True):
     """cron. `timezone` is for cron lines that name none; "": the machine's."""
 
     ABOUT: ClassVar = """
-        runLog What is kept of past runs: maxBytes and keepLines.
+        runLog.keepLines How many runs of one job are kept; 2000 at most.
         webhookToken What is sent there as the token.
         enabled false: no job runs.
         webhook Where ends of jobs are sent.
@@ -82,8 +82,8 @@ class CronSettings(Section, frozen=True):
     enabled: bool = True
     webhook: Text = ""  # for jobs that deliver by webhook and name no address
     webhook_token: OptionalSecret = Secret()
-    runs: Annotated[int, Written(Count, lambda lines: min(lines, 2000))] = option(200, at="runLog:keepLines")
-    run_bytes: Bytes = option(2_000_000, "How large the history of one job may be.", "runLog:maxBytes")
+    runs: Annotated[int, Written(Count, lambda lines: min(lines, 2000))] = option(200, at="runLog.keepLines")
+    run_bytes: Bytes = option(2_000_000, "How large the history of one job may be.", "runLog.maxBytes")
     retry: JobRetrySettings | None = option(None, "When a job for one time is tried again; by default it is not.")
     alert: FailureAlertSettings = option(FailureAlertSettings(), "Who hears of jobs that keep failing.", "failureAlert")
     failures: FailureDestination = option(FailureDestination(), "Where failures are told.", "failureDestination")

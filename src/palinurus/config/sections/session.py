@@ -129,7 +129,7 @@ class BurstSettings(Section, frozen=True):
     wait: MillisOrNone = option(
         0.0, "How long a chat must be quiet before a turn begins: what is written in one go is one turn.", "debounceMs"
     )
-    by_channel: dict[str, MillisOrNone] = option({}, "The same by channel.")
+    by_channel: dict[str, MillisOrNone] = option({}, "How long a chat must be quiet, by channel.")
 
 
 class QueueSettings(Section, frozen=True):
@@ -169,7 +169,10 @@ class MessagesSection(Section, frozen=True):
         "", "What answers begin with: a text, with {model} or {identity.name} in it, or auto for the agent's name."
     )
 
-    KNOWN: ClassVar = {"visibleReplies": str, "tts": Annotated[Free, Unfilled(SpeechSettings)]}
+    KNOWN: ClassVar = {
+        "visibleReplies": Literal["automatic", "message_tool"],
+        "tts": Annotated[Free, Unfilled(SpeechSettings)],
+    }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         return msgspec.structs.replace(self, queue=msgspec.structs.replace(self.queue, burst=self.inbound))
@@ -191,9 +194,9 @@ class CommandSettings(Section, frozen=True):
     )
 
     KNOWN: ClassVar = {
-        "ownerAllowFrom": Annotated[Any, "Who is the owner on chat channels, as channel:id; all rights."],
+        "ownerAllowFrom": Annotated[list[str | int], "Who is the owner on chat channels, as channel:id; all rights."],
         "allowFrom": Annotated[
-            dict[str, Any], "Who may give commands, by channel; without it whoever a list names.", option(closed={})
+            Free, "Who may give commands, by channel; not set: whom a list names.", option(closed={})
         ],
         "ownerDisplay": Annotated[Any, "hash: the model is told of owners without their ids."],
         "ownerDisplaySecret": Annotated[Any, "What the ids are hashed with."],
@@ -223,20 +226,25 @@ class SkillSettings(Section, frozen=True):
     """skills. Paths are absolute."""
 
     ABOUT: ClassVar = """
-        limits How many skills are looked at and told to the model, and how large they may be.
-        load extraDirs: more folders with skills; allowSymlinkTargets: where links in them may lead.
+        load.extraDirs More folders with skills.
+        load.allowSymlinkTargets Where links in the folders of skills may lead.
+        limits.maxCandidatesPerRoot How many folders are looked at in one place.
+        limits.maxSkillsLoadedPerSource How many skills are taken from one place.
+        limits.maxSkillsInPrompt How many are told to the model.
+        limits.maxSkillsPromptChars How much of the prompt their list takes, in characters.
+        limits.maxSkillFileBytes How large a SKILL.md may be.
         entries Settings of single skills, by name.
         allowBundled The only ones of ours that are used; not set: all.
     """
     entries: dict[str, SkillEntry] = {}
     bundled: Names | None = option(None, at="allowBundled", closed=[])  # None = all
-    extra: FolderList = option((), at="load:extraDirs")
-    targets: FolderList = option((), at="load:allowSymlinkTargets")  # where links may lead besides their root
-    candidates: Count = option(300, at="limits:maxCandidatesPerRoot")  # folders looked at in one root
-    loaded: Count = option(200, at="limits:maxSkillsLoadedPerSource")  # skills taken from one root
-    listed: Count = option(150, at="limits:maxSkillsInPrompt")  # in the prompt
-    chars: Count = option(18_000, at="limits:maxSkillsPromptChars")  # of the list in the prompt
-    file_bytes: Count = option(256_000, at="limits:maxSkillFileBytes")  # of a SKILL.md
+    extra: FolderList = option((), at="load.extraDirs")
+    targets: FolderList = option((), at="load.allowSymlinkTargets")  # where links may lead besides their root
+    candidates: Count = option(300, at="limits.maxCandidatesPerRoot")  # folders looked at in one root
+    loaded: Count = option(200, at="limits.maxSkillsLoadedPerSource")  # skills taken from one root
+    listed: Count = option(150, at="limits.maxSkillsInPrompt")  # in the prompt
+    chars: Count = option(18_000, at="limits.maxSkillsPromptChars")  # of the list in the prompt
+    file_bytes: Count = option(256_000, at="limits.maxSkillFileBytes")  # of a SKILL.md
 
 
 class RecordSettings(Section, frozen=True):

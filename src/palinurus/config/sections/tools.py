@@ -175,8 +175,8 @@ class AgentToolsSection(ToolProfileSection, frozen=True):
 
     ABOUT: ClassVar = """
         elevated Commands that leave the sandbox.
-        byProvider The same rules for models of one provider or one model.
-        toolsBySender The same rules for single people, by id.
+        byProvider Profile and lists for models of one provider or for one model.
+        toolsBySender Lists for single people, by id.
     """
     by_provider: dict[str, ToolProfileSection] = {}
     tools_by_sender: dict[str, ToolPolicySection] = option({}, closed={"*": {"deny": ["*"]}})

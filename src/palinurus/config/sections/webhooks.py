@@ -62,14 +62,16 @@ class MappedHookSettings(Section, frozen=True):
     id: Text = ""
     path: Annotated[str, Written(str, lambda text: text.strip().strip("/"))] = option("", at="match.path")
     source: Text = option("", at="match.source")
-    action: Annotated[WebhookAction, Written(Any, lambda word: "wake" if word == "wake" else "agent")] = "agent"
+    action: WebhookAction = option("agent", closed="wake")
     name: Text = ""
     template: Text = option("", at="messageTemplate")  # the owner's words, with {{paths}} into the payload
     session: Text = option("", at="sessionKey")  # a template too; values are escaped
     agent: Lower = option("", at="agentId")
     # wake now, not with the next heartbeat
-    now: Annotated[bool, Written(Any, lambda word: word != "next-heartbeat")] = option(True, at="wakeMode")
-    deliver: bool = True
+    now: Annotated[bool, Written(Literal["now", "next-heartbeat"], lambda word: word == "now")] = option(
+        True, at="wakeMode", closed="next-heartbeat"
+    )
+    deliver: bool = option(True, closed=False)
     channel: Annotated[str, Written(str, lambda text: text.strip() or msgspec.UNSET)] = "last"
     to: Text = ""
     options: dict[str, Any] = option({}, at=None)  # model, thinking, timeoutSeconds

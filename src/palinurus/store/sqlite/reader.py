@@ -87,13 +87,13 @@ def open_sqlite_reader(home: str) -> SqliteReader:
     """Open the state for reading. Raises NotFound if there is none yet, StateBroken, StateUnwritable."""
     path = database.locate_database(home)
     try:
-        os.stat(path)
+        begun = os.stat(path).st_size > 0 or os.path.exists(f"{path}-wal")  # a disk that was full leaves an empty file
     except FileNotFoundError:
-        raise NotFound(
-            f"{home} has no state yet", fix="start the gateway once (pal gateway), or set PALINURUS_HOME"
-        ) from None
+        begun = False
     except OSError as error:
         raise explain_unusable(home, error, "read") from None
+    if not begun:
+        raise NotFound(f"{home} has no state yet", fix="start the gateway once (pal gateway), or set PALINURUS_HOME")
     conn = database.open_for_reading(home)
     try:
         schema.read_version(conn, path)
