@@ -223,6 +223,28 @@ async def test_who_gets_which_skills(tmp_path: Path) -> None:
         assert ("## Skills" in model.requests[0].prompt.stable) is bool(names)
 
 
+@pytest.mark.seed(260, 376, 387)
+async def test_the_smallest_config_and_nothing_of_other_tools(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    for place in (".openclaw", ".pi", ".claude", ".codex", "sessions", "workspace/.openclaw"):
+        for folder in (tmp_path / place, home / place):
+            other = folder / "agents" / "main" / "sessions" / "0f5e1a2b-0000-4000-8000-000000000000.jsonl"
+            other.parent.mkdir(parents=True)
+            other.write_text(json.dumps({"type": "session", "id": other.stem, "version": 3}) + "\n")
+    raw = {
+        "agents": {"defaults": {"workspace": str(tmp_path / "w")}},
+        "channels": {"whatsapp": {"allowFrom": ["+15555550123"], "enabled": False}},
+    }
+    model = ScriptedModel([call_tools(("exec", {"command": "pwd"})), say("ok")])
+    environ = {"HOME": str(tmp_path)}
+    async with running(home, model, FakeChannel(), environ=environ, tools=FREE, **raw) as app:
+        assert [row.key for row in await app.store.sessions()] == []
+        assert await tell(app, "hello") == "ok"
+        assert [row.key for row in await app.store.sessions()] == ["agent:main:main"]
+    assert [m.text for m in model.requests[0].messages] == ["hello"]
+    assert model.requests[1].messages[-1].text.strip() == str(tmp_path / "w")
+
+
 @pytest.mark.seed(374, 375)
 async def test_a_session_keeps_its_id_and_its_file_over_turns_and_starts(tmp_path: Path) -> None:
     home, ids = tmp_path / "h", list[str]()

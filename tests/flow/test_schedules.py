@@ -148,6 +148,27 @@ async def test_directives_of_the_prompt_act_and_reasoning_goes_along_if_asked_fo
     assert model.requests[1].messages[-1].text.startswith("Look at the cellar.")
 
 
+@pytest.mark.seed(123, 124, 125)
+@pytest.mark.parametrize(
+    ("prompt", "level", "asks"),
+    [
+        ("/think high Look.", "high", "Look."),
+        ("/think:low", "low", "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly. Do not infer"),
+        ("Look. /think xhigh", "high", "Look."),  # configured, not typed: fitted to the model
+    ],
+)
+async def test_a_level_in_the_prompt_is_for_heartbeats_alone(
+    tmp_path: Path, prompt: str, level: str, asks: str
+) -> None:
+    model, channel = ScriptedModel(["hi"], repeat=True), FakeChannel()
+    async with running(tmp_path / "h", model, channel, **beating(target="last", prompt=prompt)) as app:
+        await ask(app, "hello", "e1")
+        await beat(app)
+        await ask(app, "hello again", "e2")
+    assert [request.level for request in model.requests] == ["off", level, "off"]
+    assert model.requests[1].messages[-1].text.startswith(asks)
+
+
 async def test_a_configuration_without_heartbeats_has_none(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([]), **beating(every="0m")) as app:
         assert app.scheduler.heartbeats() == {}

@@ -43,6 +43,7 @@ def prompts(model: ScriptedModel) -> str:
     return "".join(one.prompt.stable + one.prompt.volatile for one in model.requests)
 
 
+@pytest.mark.seed(181, 313)
 async def test_every_reply_is_written_and_then_spoken(tmp_path: Path, fake: FakeTelegram, voice: FakeSpeech) -> None:
     model = ScriptedModel([say(f"**{TEXT}** See https://example.org/x \U0001f389\n```\ncode\n```")])
     async with running(tmp_path / "h", model, fake, messages={"tts": tts(voice)}) as app:

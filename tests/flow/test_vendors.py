@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from flow.test_app import settings
 from flow.test_directives import tell
 from palinurus.app import App
 from palinurus.clock import SystemClock
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp
 
 FIELDS = ("thinking", "output_config", "reasoning", "reasoning_effort", "think", "additionalModelRequestFields")
@@ -93,10 +96,9 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("ref", "menu", "default", "sent"), ROWS)
-async def test_what_a_level_is_for_a_model(
-    tmp_path: Path, ref: str, menu: str, default: str, sent: dict[str, dict[str, Any]]
-) -> None:
+@asynccontextmanager
+async def asked(home: Path, ref: str, **provider: Any) -> AsyncIterator[tuple[App, list[dict[str, Any]]]]:
+    """An App whose vendor is this machine, which refuses everything; and the bodies that came."""
     bodies: list[dict[str, Any]] = []
 
     async def refuse(request: web.Request) -> web.Response:
@@ -105,14 +107,22 @@ async def test_what_a_level_is_for_a_model(
 
     server = LoopbackHttp({EVERY_REQUEST: refuse})
     await server.start()
-    provider = ref.partition("/")[0]
-    config = {
-        "models": {"providers": {provider: {"baseUrl": server.url, "apiKey": "k"}}},
-        "agents": {"defaults": {"model": {"primary": ref}}},
-    }
-    app = App(settings(tmp_path / "h", **config), KEYS, SystemClock())
+    found = {"baseUrl": server.url, "apiKey": "k", **provider}
+    config = {"models": {"providers": {ref.partition("/")[0]: found}}, "agents": {"defaults": {"model": ref}}}
+    app = App(settings(home, **config), KEYS, SystemClock())
     await app.start()
     try:
+        yield app, bodies
+    finally:
+        await app.stop()
+        await server.stop()
+
+
+@pytest.mark.parametrize(("ref", "menu", "default", "sent"), ROWS)
+async def test_what_a_level_is_for_a_model(
+    tmp_path: Path, ref: str, menu: str, default: str, sent: dict[str, dict[str, Any]]
+) -> None:
+    async with asked(tmp_path / "h", ref) as (app, bodies):
         assert await tell(app, "/think") == (
             f"Current thinking level: {default}.\nOptions: {', '.join(('default', *menu.split()))}."
         )
@@ -135,6 +145,66 @@ async def test_what_a_level_is_for_a_model(
             assert await tell(app, f"/think {missing}") == told
             bodies.clear()
             assert await tell(app, f"hello /think {missing}") == told and not bodies
-    finally:
-        await app.stop()
-        await server.stop()
+
+
+@pytest.mark.seed(84, 85)
+async def test_fast_mode_of_minimax_is_another_model(tmp_path: Path) -> None:
+    async with asked(tmp_path / "h", "minimax/MiniMax-M2.7") as (app, bodies):
+        for word in ("on", "off", "default"):
+            await tell(app, f"/fast {word}")
+            await tell(app, "hello")
+    assert [body["model"] for body in bodies] == ["MiniMax-M2.7-highspeed", "MiniMax-M2.7", "MiniMax-M2.7"]
+    listed = [{"id": "MiniMax-M2.7", "reasoning": True, "params": {"fastMode": True}}]
+    async with asked(tmp_path / "i", "minimax/MiniMax-M2.7", models=listed) as (app, bodies):
+        await tell(app, "hello")
+        await tell(app, "hello /fast off")
+    assert [body["model"] for body in bodies] == ["MiniMax-M2.7-highspeed", "MiniMax-M2.7"]
+
+
+@pytest.mark.seed(79, 82, 87)
+@pytest.mark.parametrize("ref", ["anthropic/claude-opus-4-8", "openai/gpt-5.5"])
+async def test_a_tier_is_a_price_of_the_vendors_own_address(tmp_path: Path, ref: str) -> None:
+    listed = [{"id": ref.partition("/")[2], "reasoning": True, "params": {"serviceTier": "auto"}}]
+    async with asked(tmp_path / "h", ref, models=listed) as (app, bodies):
+        for word in ("on", "off"):
+            await tell(app, f"hello /fast {word}")
+    assert len(bodies) == 2 and not any("service_tier" in body for body in bodies)
+
+
+@pytest.mark.seed(49)
+@pytest.mark.parametrize(
+    ("ref", "level", "sent"),
+    [
+        ("moonshot/kimi-k2.6", "on", "auto"),
+        ("moonshot/kimi-k2.6", "off", "required"),
+        ("moonshot/kimi-k2.7-code", "on", "auto"),
+    ],
+)
+async def test_moonshot_chooses_tools_itself_while_it_thinks(tmp_path: Path, ref: str, level: str, sent: str) -> None:
+    async with asked(tmp_path / "h", ref) as (app, bodies):
+        for choice in ("required", "none", "auto"):
+            await tell(app, f"hello /think {level}", options=TurnOptions(tool_choice=choice))
+    assert [body["tool_choice"] for body in bodies] == [sent, "none", "auto"]
+
+
+@pytest.mark.seed(137, 139)
+@pytest.mark.parametrize(
+    ("more", "model", "menu", "sent"),
+    [
+        ({"api": "anthropic-messages"}, {"id": "claude-opus-4-8"}, FULL, {"xhigh": claude("xhigh")}),
+        ({}, {"id": "q", "compat": {"thinkingFormat": "qwen"}}, "off on", {"on": {"enable_thinking": True}}),
+        ({}, {"id": "r", "compat": {"supportedReasoningEfforts": ["low", "xhigh"]}}, f"{BASE} xhigh",
+         {"xhigh": {"reasoning_effort": "xhigh"}, "minimal": {"reasoning_effort": "low"}}),
+        ({}, {"id": "s", "reasoning": False}, "off", {"off": {}}),
+    ],
+)  # fmt: skip
+async def test_the_catalog_says_what_a_provider_of_ones_own_can(
+    tmp_path: Path, more: dict[str, Any], model: dict[str, Any], menu: str, sent: dict[str, dict[str, Any]]
+) -> None:
+    provider = {"api": "openai-completions", **more, "models": [{"reasoning": True, **model}]}
+    async with asked(tmp_path / "h", f"proxy/{model['id']}", **provider) as (app, bodies):
+        assert (await tell(app, "/think")).endswith(f"Options: {', '.join(('default', *menu.split()))}.")
+        for level, fields in sent.items():
+            await tell(app, f"hello /think {level}")
+            found = {name: bodies[-1][name] for name in (*FIELDS, "enable_thinking") if name in bodies[-1]}
+            assert found == fields, level

@@ -169,7 +169,7 @@ async def test_hooks_go_around_the_prompt_and_the_message(tmp_path: Path, point:
     assert model.requests[1].messages[-1].text == "there"
 
 
-@pytest.mark.seed(256, 259)
+@pytest.mark.seed(211, 256, 257, 259)
 @pytest.mark.parametrize(("form", "time"), [("24", "15:04"), ("12", "3:04 PM")])
 async def test_the_time_zone_is_in_the_prompt_and_the_clock_only_in_session_status(
     tmp_path: Path, form: str, time: str

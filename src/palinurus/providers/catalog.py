@@ -18,7 +18,7 @@ from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.signin import SignInRow
 from palinurus.core.types.vendor import WINDOW, Vendor, VendorModel
 from palinurus.late import load_part
-from palinurus.providers import VENDORS, load_row
+from palinurus.providers import FALLBACK_VENDORS, VENDORS, load_row
 from palinurus.providers.address import is_local_url
 from palinurus.providers.credentials import KeyProfile, find_key, find_signer, gather_profiles, load_stored
 from palinurus.providers.local.weights import list_pulled
@@ -112,6 +112,11 @@ class Catalog:
         if provider not in self._vendors:
             self._vendors[provider] = load_row(VENDORS, provider) or self.vendors.get(provider)
         return self._vendors[provider]
+
+    def rules(self, provider: str) -> Vendor:
+        """The vendor's file, or what goes for a provider that exists in the config only."""
+        made: Vendor = self.vendor(provider) or load_row(FALLBACK_VENDORS, "custom")
+        return made
 
     def provider(self, provider: str) -> ProviderSettings | None:
         """The provider's part of the config."""

@@ -46,7 +46,7 @@ class TaskModel:
     async def complete(self, task: StructuredTask, agent: str, session: str) -> tuple[CheckedAnswer, str]:
         """The answer and who gave it. Raises ToolFailure."""
         info = self._find(task, agent)
-        offered = find_thinking_profile(info, self._catalog.vendor(info.ref.provider))
+        offered = find_thinking_profile(info, self._catalog.rules(info.ref.provider))
         level, why = check_level(task.thinking, info, offered) if task.thinking else (remap_level("off", offered), "")
         if why or level is None:
             raise ToolFailure(why)

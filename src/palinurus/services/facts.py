@@ -51,7 +51,7 @@ def gather_facts(
     """With `model` instead of the session's own, if given."""
     agent = program.settings.agents[key.agent]
     model = model or find_session_model(program.catalog, agent, record)
-    vendor = program.catalog.vendor(model.ref.provider)
+    vendor = program.catalog.rules(model.ref.provider)
     hurry = LevelRequest(None, record.fastMode, agent.fast_default)
     offered = thinking.find_thinking_profile(model, vendor)
     return SessionFacts(
@@ -68,7 +68,7 @@ def gather_facts(
 
 def find_levels(program: FactSources, agent: AgentSettings, model: ModelSpec) -> ThinkingRow:
     """Which thinking levels a model has, and the one it is used with where a session says nothing."""
-    vendor = program.catalog.vendor(model.ref.provider)
+    vendor = program.catalog.rules(model.ref.provider)
     used = resolve_thinking(model, ask_level(agent, model), vendor).level
     return msgspec.structs.replace(thinking.make_thinking_row(model, vendor), thinkingDefault=used)
 

@@ -72,7 +72,7 @@ class SessionStatusReader:
             zone_name=agent.user_timezone if tz else "",
             hours=choose_clock_hours(agent.time_format, self._locale),
             chosen=record.modelOverride is not None,
-            thinking=resolve_thinking(model, asked, self._catalog.vendor(model.ref.provider)).level,
+            thinking=resolve_thinking(model, asked, self._catalog.rules(model.ref.provider)).level,
             used=record.totalTokens,
             window=agent.context_tokens or model.context_window,
             input=sum(entry.input for entry in spent),

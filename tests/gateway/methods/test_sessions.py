@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.whole import KEY, Place, gathered, named, place
+from gateway.whole import KEY, Place, gathered, named, place, until_over
 from palinurus.gateway.rpc import READ, WRITE, MethodError
 from palinurus.testing.model import ScriptedModel, say
 
@@ -101,6 +101,19 @@ async def test_the_picker_and_the_directive_change_the_same_level(tmp_path: Path
         assert (await here.call("chat.history", sessionKey="main"))["thinkingLevel"] == "low"
         await here.call("sessions.patch", key="main", thinkingLevel=None)
         assert "thinkingLevel" not in await here.call("chat.history", sessionKey="main")
+
+
+@pytest.mark.seed(94)
+async def test_a_client_that_may_only_write_keeps_no_verbose_level(tmp_path: Path) -> None:
+    model = ScriptedModel(["ok"], repeat=True)
+    async with place(tmp_path / "h", model) as here, here.other(scopes=(READ, WRITE)) as writer:
+        for link, kept in ((writer, None), (here.link, "on")):
+            run = f"k-{kept}"
+            await link.call("chat.send", {"sessionKey": "main", "message": "/verbose on", "idempotencyKey": run})
+            last = named(await until_over(link, run), "chat")[-1]["message"]["content"][0]["text"]
+            assert last.startswith("Verbose logging enabled.") and ("operator.admin" in last) is (kept is None)
+            row = (await here.call("chat.history", sessionKey="main"))["sessionInfo"]
+            assert row.get("verboseLevel") == kept
 
 
 @pytest.mark.seed(131, 143)

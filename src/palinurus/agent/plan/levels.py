@@ -139,7 +139,7 @@ def check_options(
     insisted = typed or (options.thinking if options.strict and not inline.thinking else "")
     if not insisted:
         return model
-    offered = find_thinking_profile(model, catalog.vendor(model.ref.provider))
+    offered = find_thinking_profile(model, catalog.rules(model.ref.provider))
     why = check_level(insisted, model, offered)[1]
     return ModelFailure("config", why) if why else model
 

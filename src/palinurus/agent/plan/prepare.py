@@ -384,7 +384,7 @@ class RunPreparer:
     ) -> ModelCandidate:
         """The level each layer asks for, fitted to what this model offers."""
         hurry = LevelRequest(asked.fast, session.fastMode, agent.fast_default)
-        vendor = self._parts.catalog.vendor(model.ref.provider)
+        vendor = self._parts.catalog.rules(model.ref.provider)
         return ModelCandidate(
             model,
             resolve_thinking(model, ask_level(agent, model, session.thinkingLevel, asked.thinking), vendor),

@@ -54,7 +54,7 @@ def describe_thinking(catalog: Catalog, ref: str) -> dict[str, Any]:
     found = catalog.find(ref, agent) if ref else catalog.default(agent)
     if isinstance(found, ModelFailure):
         raise NotFound(found.message.partition("; `pal models`")[0], fix="`pal models` lists what can be used")
-    vendor = catalog.vendor(found.ref.provider) or load_row(FALLBACK_VENDORS, "custom")
+    vendor = catalog.rules(found.ref.provider)
     offered = thinking.find_thinking_profile(found, vendor)
     decision = _decided(found, vendor, agent)
     return {

@@ -237,9 +237,9 @@ def _fresh(text: str, cuts: list[tuple[int, int]], at: int) -> bool:
 
 
 def read_prompt(text: str) -> tuple[str, InlineDirectives]:
-    """A configured prompt: without its directives, and what those ask."""
+    """A configured prompt: without its directives, and what those ask; also of one that holds nothing else."""
     parsed = parse_directives(text)
-    return parsed.rest, collect_inline_options(parsed)
+    return parsed.rest, collect_inline_options(msgspec.structs.replace(parsed, only=False))
 
 
 def collect_inline_options(parsed: ParsedDirectives) -> InlineDirectives:

@@ -93,7 +93,7 @@ async def _rolled(call: CommandCall, ident: str, model: ModelSpec | None) -> Ses
         "modelOverrideSource": "user",
     }
     if fresh.thinkingLevel is not None:
-        offered = thinking.find_thinking_profile(model, program.catalog.vendor(model.ref.provider))
+        offered = thinking.find_thinking_profile(model, program.catalog.rules(model.ref.provider))
         changes["thinkingLevel"] = thinking.remap_level(fresh.thinkingLevel, offered)
     return change_record(fresh, changes, now)
 
