@@ -38,7 +38,8 @@ def test_a_command_that_fails_is_not_ok(demo: Path, capsys: pytest.CaptureFixtur
 
 def test_a_failure_has_a_code_and_a_reason(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_agent(["--local", "-m", "hi", "--model", "nobody/nothing"]) == 1
-    assert "nobody" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "nobody" in told and "\n  fix: `pal why last`" in told
 
 
 def test_stdin(demo: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,6 +203,13 @@ def test_output_that_finds_no_room_is_not_blamed_on_the_home(
         ("sessions list --jsn", "`pal sessions list` has no option --jsn", "did you mean --json?"),
         ("sessions list main", "`pal sessions list` has no use for main", "`pal sessions list --help`"),
         ("sessions export x --format pdf", "--format cannot be 'pdf'", "use one of: jsonl, json, markdown, html"),
+        ("logs --level loud", "--level cannot be 'loud'", "use one of: silent, fatal, error, warn, info, debug, trace"),
+        ("logs --xyz", "`pal logs` has no option --xyz", "`pal logs --help`"),
+        (
+            "system heartbeat",
+            "`pal system heartbeat` needs one of: last, enable, disable",
+            "`pal system heartbeat --help`",
+        ),
         ("sessions show", "`pal sessions show` needs KEY", "`pal sessions show --help`"),
         ("sessions show x --limit many", "--limit needs a number, not 'many'", "`pal sessions show --help`"),
         ("sessions show x --limit", "--limit needs a value", "`pal sessions show --help`"),

@@ -303,5 +303,10 @@ def _code(outcome: CliOutcome, seen: _Seen) -> int:
         return TIMED_OUT
     if not outcome.error:
         return 0
-    print(f"pal: {strip_controls(outcome.error)}", file=sys.stderr)
+    fix = (
+        "\n  fix: `pal why last` tells more, `pal models status` which key is used"
+        if outcome.outcome == "failed"
+        else ""
+    )
+    print(f"pal: {strip_controls(outcome.error)}{'' if seen.stopped else fix}", file=sys.stderr)
     return 130 if seen.stopped else 1

@@ -83,7 +83,7 @@ class CommandParser(argparse.ArgumentParser):
                 parser = action.choices[getattr(found, action.dest)]
         if not rest:
             return found
-        near = difflib.get_close_matches(rest[0].partition("=")[0], parser._option_string_actions, 1)
+        near = difflib.get_close_matches(rest[0].partition("=")[0], parser._option_string_actions, 1, 0.75)
         word = "no option" if rest[0].startswith("-") else "no use for"
         fix = f"did you mean {near[0]}?" if near and rest[0].startswith("-") else f"`{parser.prog} --help`"
         raise BadRequest(f"`{parser.prog}` has {word} {rest[0]}", fix=fix)
@@ -121,10 +121,9 @@ class CommandParser(argparse.ArgumentParser):
 def _say_plainly(parser: argparse.ArgumentParser, message: str) -> str:
     """argparse's errors in words of ours."""
     if missing := message.partition("are required: ")[2]:
-        verbs = [
-            one for one in parser._actions if isinstance(one, argparse._SubParsersAction) and one.metavar == missing
-        ]
-        return f"`{parser.prog}` needs " + (f"one of: {', '.join(verbs[0].choices)}" if verbs else missing)
+        known = (one.choices for one in parser._actions if one.choices and missing in (one.metavar, one.dest))
+        words = next(known, None)
+        return f"`{parser.prog}` needs " + (f"one of: {', '.join(map(str, words))}" if words else missing)
     if number := re.fullmatch(r"argument (\S+): invalid (?:int|float) value: (.*)", message):
         return f"{number[1]} needs a number, not {number[2]}"
     return re.sub(r"argument (\S+): expected .*", r"\1 needs a value", message)

@@ -102,7 +102,6 @@ hooks check = plugins doctor
 hooks enable = plugins enable
 hooks disable = plugins disable
 hooks: hooks are part of plugins: `pal plugins list`
-logs = gateway logs
 mcp configure: a server is added with `pal mcp add`, the rest stands in the config: `pal config explain mcp.servers`
 mcp doctor = mcp test
 mcp probe = mcp test

@@ -139,7 +139,8 @@ def find_meant_model(catalog: Catalog, agent: AgentSettings, raw: str) -> ModelS
         return every[number - 1] if 0 < number <= len(every) else f"There is no model number {raw[:6]}; /models lists."
     found = catalog.find(raw, agent)
     if isinstance(found, ModelFailure):
-        return f"{found.message[:1].upper()}{found.message[1:]}. /models lists what there is."
+        said = found.message.partition("; `pal models`")[0]
+        return f"{said[:1].upper()}{said[1:]}{'' if said.endswith('?') else '.'} /models lists what there is."
     key = catalog.key(found)
     if isinstance(key, ModelFailure):
         return f"{found.ref} cannot be used: {key.message}."

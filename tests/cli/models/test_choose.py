@@ -105,3 +105,8 @@ def test_fallbacks_are_listed_added_and_removed(home: Path, capsys: pytest.Captu
     with pytest.raises(NotFound, match="not among them"):
         run_models(["fallbacks", "remove", "lab/x"])
     assert run_models(["fallbacks", "clear"]) == 0 and agent(home).fallbacks == ()
+
+
+def test_a_provider_that_is_nearly_one_is_named(home: Path) -> None:
+    with pytest.raises(BadRequest, match="there is no provider 'opnai'; did you mean 'openai'"):
+        run_models(["add", "opnai"])

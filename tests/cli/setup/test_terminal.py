@@ -19,10 +19,10 @@ def setup(home: Path) -> Iterator[Glass]:
 
 
 def test_three_times_enter_ends_in_a_chat_that_works(setup: Glass, home: Path) -> None:
-    setup.until("1. Who shall answer?")
+    setup.until("1. Which model should answer?")
     setup.until("model: ")
     setup.type("\n")
-    setup.until("2. Where shall the agent keep its files?")
+    setup.until("2. Where should the agent keep its files?")
     setup.until("]: ")
     setup.type("\n")
     setup.until("ready: ")

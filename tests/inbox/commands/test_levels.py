@@ -161,7 +161,8 @@ async def test_a_model_switch_fits_the_stored_level(office: Any) -> None:
         ("/model deep", "Model set to deep (big/deep-1)."),
         ("/model 2", "Model set to fake/dull."),
         ("/model 99", "There is no model number 99; /models lists."),
-        ("/model fake/mm", "Fake has no model 'mm'; did you mean 'fake/m'?. /models lists what there is."),
+        ("/model zzzzzz", "Fake has no model 'zzzzzz'. /models lists what there is."),
+        ("/model fake/mm", "Fake has no model 'mm'; did you mean 'fake/m'? /models lists what there is."),
     ],
 )
 async def test_model(office: Any, text: str, said: str) -> None:

@@ -130,13 +130,19 @@ def _event(settings: Settings, asked: argparse.Namespace) -> str:
 
 def _heartbeat(settings: Settings, asked: argparse.Namespace) -> str:
     if asked.what == "last":
-        return to_json(call_gateway(settings, "last-heartbeat", {}), pretty=True)
+        last = call_gateway(settings, "last-heartbeat", {})
+        return "no heartbeat yet" if last is None else "\n".join(f"{name:<12} {value}" for name, value in last.items())
     call_gateway(settings, "set-heartbeats", {"enabled": asked.what == "enable"})
     return f"heartbeats are {'on' if asked.what == 'enable' else 'off'}"
 
 
 def _presence(settings: Settings, asked: argparse.Namespace) -> str:
-    return to_json(call_gateway(settings, "system-presence", {}), pretty=True)
+    found = call_gateway(settings, "system-presence", {})
+    if asked.json:
+        return to_json(found, pretty=True)
+    return "\n".join(
+        f"{one.get('host') or '?'}  {one.get('mode')}  {one.get('version') or ''}".rstrip() for one in found
+    )
 
 
 EVENTS = {

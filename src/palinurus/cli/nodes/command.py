@@ -63,8 +63,8 @@ def _show_state(settings: Any, asked: argparse.Namespace) -> int:
         print(to_json(told, pretty=True))
     else:
         how = "paired" if told["paired"] else "refused us" if state.refused else "not paired yet"
-        known = f"{state.url}, {how}" if state.url else "none so far"
-        print(f"node {told['nodeId'][:12]} {state.name}\ngateway: {strip_controls(known)}")
+        known = f"{state.url}, {how}" if state.url else "none yet; `pal node run --code CODE` joins one"
+        print(f"node     {told['nodeId'][:12]} {state.name}".rstrip() + f"\ngateway  {strip_controls(known)}")
     return 0
 
 

@@ -18,6 +18,7 @@ from palinurus.cli.look.status import find_model_in_use
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.edit import put_value
+from palinurus.config.findings import suggest_nearest
 from palinurus.config.keypath import get_at, parse_path
 from palinurus.config.load import load_config
 from palinurus.config.rewrite import adjust_config
@@ -57,7 +58,8 @@ def parse_candidate(settings: Settings, environ: Mapping[str, str], text: str) -
     provider, _, wanted = text.strip().partition("/")
     vendor = catalog.vendor(provider.lower())
     if vendor is None or provider.lower() not in VENDORS:
-        return f"no provider {provider!r}; there is: {', '.join(list_keyed_providers(settings, environ))}"
+        known = list_keyed_providers(settings, environ)
+        return f"there is no provider {provider!r}; {suggest_nearest(provider, known) or ', '.join(known)}"
     ident = wanted or next((known.id for known in vendor.models), "")
     if not ident:
         return f"write which model: {vendor.id}/NAME, or the address of the server"
@@ -164,7 +166,7 @@ class SetupQuestions:
         found = list_keyed_providers(settings, self._environ)
         names = ", ".join(found[:SHOWN])
         person.say(
-            f"1. Who shall answer? A provider that you have an API key for\n   ({names}, …),\n"
+            f"1. Which model should answer? A provider that you have an API key for\n   ({names}, …),\n"
             "   `local` for a small one on this machine, the address of a model server\n"
             f"   (http://…), or Enter {keep}."
         )
@@ -206,7 +208,7 @@ class SetupQuestions:
     def workspace(self, default: str) -> str:
         """Where the agent works; "" for where it would anyway."""
         self._asked += 1
-        self._person.say(f"{self._asked}. Where shall the agent keep its files?")  # a plain terminal cuts long prompts
+        self._person.say(f"{self._asked}. Where should the agent keep its files?")  # a plain terminal cuts long prompts
         return self._ask(f"   [{default}]: ")
 
     def begin(self) -> bool:

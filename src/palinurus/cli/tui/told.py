@@ -15,7 +15,7 @@ DIFF_STYLES = {"+": "$success", "-": "$error", "@": "$primary", "*": "bold"}
 AGAIN = "/retry asks again, /why tells more"
 # What helps, by the kind of a failure (core.types.model.FailureKind).
 FIXES: Mapping[str, str] = {
-    "auth": "the key was refused: `pal models login` sets another, Ctrl-L chooses another model",
+    "auth": "the key was refused: `pal models add PROVIDER` sets another, Ctrl-L chooses another model",
     "billing": "the account has no credit: top it up, or Ctrl-L chooses another model",
     "rate_limit": "too many requests: wait a little; `pal models fallbacks` names who answers meanwhile",
     "overloaded": "the provider is busy: wait a little, or Ctrl-L chooses another model",

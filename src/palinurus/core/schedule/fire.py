@@ -71,7 +71,7 @@ def _line(expr: str) -> CronLine:
 def check_schedule(schedule: Schedule, tz: str = "") -> None:
     """Raises ValueError with what is wrong with it."""
     if isinstance(schedule, EverySchedule) and not 1000 <= schedule.every_ms <= LONGEST:
-        raise ValueError("everyMs is at least 1000")
+        raise ValueError("a job runs every second at most (everyMs is at least 1000)")
     if isinstance(schedule, AtSchedule) and not 0 <= schedule.at < 253_000_000_000_000:
         raise ValueError("at is not a time")
     if isinstance(schedule, CronSchedule):
