@@ -151,3 +151,46 @@ async def test_a_hit_opens_the_message_and_a_link_is_made_and_taken_back(page: A
     await page.click("[role=option] >> text=Export")
     await page.click(".keeping >> text=PDF")
     await page.wait_for_selector("body[data-all=true]")
+
+
+async def test_what_is_deleted_or_put_away_elsewhere_is_gone_here(page: Any, tmp_path: Path) -> None:
+    async with served(tmp_path / "h", ScriptedModel([say("fine")], repeat=True)) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector("pal-composer textarea")
+        for words in ("apples", "bears"):
+            await begin(page, words, "fine")
+        keys = "palinurus.request('sessions.list', {includeDerivedTitles: true})"
+        found = {one["derivedTitle"]: one["key"] for one in (await page.evaluate(keys))["sessions"]}
+        put = "key => palinurus.request('sessions.patch', {key, archived: true})"
+        await page.evaluate(put, found["apples"])
+        await page.wait_for_selector(f"{NAMES} >> text=apples", state="detached")
+        await page.fill("pal-composer textarea", "half a sentence")
+        await page.evaluate("key => palinurus.request('sessions.delete', {key})", found["bears"])
+        await page.wait_for_selector(".toasts >> text=deleted elsewhere")
+        await page.wait_for_url("**/chat/agent%3Amain%3Amain")
+        await page.wait_for_selector(".welcome")
+        assert await page.input_value("pal-composer textarea") == "half a sentence"
+
+
+async def test_many_changes_are_one_look_and_rows_leave_nothing_behind(page: Any, visit: Visit) -> None:
+    await visit(ScriptedModel([say("fine")], repeat=True))
+    comments = """() => [...document.querySelector(".log").childNodes].filter(one => one.nodeType === 8).length"""
+    sizes = []
+    for number in range(1, 4):
+        await write(page, f"question {number}")
+        await page.locator(".row.assistant .bar").nth(number - 1).wait_for(state="attached")
+        sizes.append(await page.evaluate(comments))
+    assert sizes[2] - sizes[1] == sizes[1] - sizes[0] == 4  # two for each row that is there
+    await page.evaluate("""() => {
+        const asked = palinurus.request.bind(palinurus);
+        window.looks = 0;
+        palinurus.request = (name, ...rest) => {
+            looks += name === "sessions.list";
+            return asked(name, ...rest);
+        };
+    }""")
+    await page.evaluate("""() => Promise.all([...Array(20).keys()].map(at =>
+        palinurus.request("sessions.create", {label: `pear ${at}`})))""")
+    await page.locator(NAMES, has_text="pear").nth(19).wait_for()
+    await page.evaluate("palinurus.request('health')")
+    assert await page.evaluate("looks") < 10  # not one for each

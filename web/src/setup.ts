@@ -4,6 +4,7 @@ import type { Refusal } from "./client";
 import { SKIPPED } from "./firstrun";
 import { icon } from "./icons";
 import { BASE } from "./place";
+import { told } from "./text";
 import { rich, tr } from "./words";
 
 type Way = "key" | "local" | "server";
@@ -179,7 +180,7 @@ class Setup extends Part {
       <fieldset ?disabled=${Boolean(this.busy)}><legend><b>2</b> ${tr`Where should the agent keep its files?`}</legend>
         <div class="asks"><label class="whole"><span class="sr">${tr`Workspace`}</span><input name="workspace" spellcheck="false" .value=${status.workspace}></label></div></fieldset>
       <fieldset><legend>${tr`Chat apps`}</legend><p class="dim">${rich`You can add them later under Channels, or with ${html`<code>pal channels add</code>`}.`}</p></fieldset>
-      <div role="alert">${this.problem ? html`<p class="banner error">${this.problem}</p>` : nothing}</div>
+      <div role="alert">${this.problem ? html`<p class="banner error">${told(this.problem)}</p>` : nothing}</div>
       <div class="actions">
         ${this.busy ? html`<span class="wait" role="status"><i class="spin" aria-hidden="true"></i>${this.busy}</span>` : html`<button type="submit" class="primary" ?disabled=${none}>${tr`Test and start`}</button>`}
         ${this.kept && !this.busy ? html`<button type="button" class="plain" @click=${() => void this.write(this.kept!)}>${tr`Use it anyway`}</button>` : nothing}

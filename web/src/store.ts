@@ -108,6 +108,7 @@ export class Store {
   private keeping = Promise.resolve(); // the file of a message before
   private rewound = false; // what stands beside the newest message is known at the end of its run
   private lists = 0;
+  private relist = 0;
   private loads = 0;
   private held: (() => void)[] | null = null;
 
@@ -423,7 +424,7 @@ export class Store {
     const key = payload.sessionKey;
     if (payload.reason === "delete") {
       this.sessions = this.sessions.filter((row) => row.key !== key);
-      if (key === this.key && this.view === "chat") this.go("chat", this.main);
+      if (key === this.key && this.view === "chat") this.evict();
       return;
     }
     if (!payload.session) return;
@@ -432,7 +433,7 @@ export class Store {
     const row = { ...payload.session, hasActiveRun: payload.hasActiveRun, derivedTitle: old?.derivedTitle, lastMessagePreview: old?.lastMessagePreview, from: old?.from };
     const rest = this.sessions.filter((one) => one.key !== key);
     const listed = old || (!this.wanted.tag && !this.wanted.channel && !this.wanted.archived); // else the gateway knows whether it belongs here
-    this.sessions = (listed ? [row, ...rest] : rest).sort((a, b) => Number(b.pinned ?? 0) - Number(a.pinned ?? 0) || (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
+    this.sessions = (listed && Boolean(row.archived) === (this.wanted.archived === "only") ? [row, ...rest] : rest).sort((a, b) => Number(b.pinned ?? 0) - Number(a.pinned ?? 0) || (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
     if (key === this.key) {
       this.info = { ...row, defaults: this.info.defaults };
       this.looked(key);
@@ -440,7 +441,18 @@ export class Store {
     if (payload.reason === "reset" && key === this.key) this.canvas = null;
     if (["reset", "rewind", "queue"].includes(payload.reason) && key === this.key) void this.load();
     const edge = payload.phase === "end" || payload.phase === "error";
-    if (!old?.derivedTitle || edge) setTimeout(() => void this.list(), 300);
+    if (old?.derivedTitle && !edge) return;
+    clearTimeout(this.relist); // many may change at once
+    this.relist = window.setTimeout(() => void this.list(), 300);
+  }
+
+  /** The open conversation was deleted elsewhere: on to the main one, with what was being written. */
+  private evict(): void {
+    const typed = this.drafts[this.key];
+    this.draft("");
+    this.go("chat", this.main);
+    if (typed && !this.drafts[this.key]) this.draft(typed);
+    this.toast(tr`This conversation was deleted elsewhere.`);
   }
 
   looked(key: string): void {

@@ -9,6 +9,8 @@ import { ago, moment, told } from "../text";
 import { sure } from "../sure";
 import { tr } from "../words";
 
+const rights = (one: Payload): string => (one.scopes ?? []).map((name: string) => name.replace("operator.", "")).join(", ");
+
 class Access extends Page {
   heading = tr`Approvals & devices`;
   about = tr`Requests, devices, and how safe this setup is.`;
@@ -59,7 +61,7 @@ class Access extends Page {
   private device(one: Payload, d: Payload): unknown {
     const own = one.deviceId === d.self;
     const here = (d.connected ?? []).includes(one.deviceId);
-    return html`<li><div class="grow"><b>${one.displayName ?? one.clientId}</b>${own ? html` <span class="tag good">${tr`this one`}</span>` : here ? html` <span class="tag good">${tr`connected`}</span>` : nothing}${one.push ? html` <span class="tag">${tr`notified`}</span>` : nothing} <span class="dim">${one.displayName ? "" : (one.platform ?? "")}</span><p class="dim">${(one.scopes ?? []).map((s: string) => s.replace("operator.", "")).join(", ")}</p><small class="dim">${tr`since ${moment(one.approvedAtMs ?? one.createdAtMs)}`}${one.lastSeenAtMs && !here ? ` · ${tr`last seen ${ago(one.lastSeenAtMs)}`}` : ""} · ${String(one.deviceId).slice(0, 12)}…</small></div>
+    return html`<li><div class="grow"><b>${one.displayName ?? one.clientId}</b>${own ? html` <span class="tag good">${tr`this one`}</span>` : here ? html` <span class="tag good">${tr`connected`}</span>` : nothing}${one.push ? html` <span class="tag">${tr`notified`}</span>` : nothing} <span class="dim">${one.displayName ? "" : (one.platform ?? "")}</span><p class="dim">${rights(one)}</p><small class="dim">${tr`since ${moment(one.approvedAtMs ?? one.createdAtMs)}`}${one.lastSeenAtMs && !here ? ` · ${tr`last seen ${ago(one.lastSeenAtMs)}`}` : ""} · ${String(one.deviceId).slice(0, 12)}…</small></div>
       ${store.client.has("device.pair.rename") ? html`<button type="button" class="plain" aria-label=${tr`Rename ${one.displayName ?? one.clientId}`} @click=${() => this.rename(one)}>${tr`Rename`}</button>` : nothing}
       <button type="button" class="danger" @click=${async () => { if (await sure(own ? tr`This is the device you are using. Without access it can come back only when somebody runs pal devices approve on the gateway's machine. Remove it?` : tr`Remove this device's access?`, tr`Remove`)) void this.act("device.pair.remove", { deviceId: one.deviceId }); }}>${tr`Remove`}</button></li>`;
   }
@@ -73,7 +75,7 @@ class Access extends Page {
     const open = store.approvals.filter((a) => !a.decision);
     const { pending = [], paired = [] } = d.devices;
     return html`<section><h2>${tr`Approvals`}</h2>${open.length ? open.map((one) => approvalCard(one)) : empty(tr`Nothing to approve`, tr`When the agent needs permission, the question appears here and in its conversation.`)}</section>
-      ${pending.length ? html`<section><h2>${tr`Device requests`}</h2><ul class="rows big">${pending.map((one: Payload) => html`<li><div class="grow"><b>${tr`${one.clientId} on ${one.platform ?? "?"}`}</b><p class="dim">${(one.scopes ?? []).join(", ")} · ${ago(one.ts)}</p></div>
+      ${pending.length ? html`<section><h2>${tr`Device requests`}</h2><ul class="rows big">${pending.map((one: Payload) => html`<li><div class="grow"><b>${one.displayName ?? tr`${one.clientId} on ${one.platform ?? "?"}`}</b><p class="dim">${rights(one)} · ${ago(one.ts)}</p></div>
         <button type="button" class="primary" @click=${() => void this.act("device.pair.approve", { requestId: one.requestId })}>${tr`Approve`}</button><button type="button" class="danger" @click=${() => void this.act("device.pair.reject", { requestId: one.requestId })}>${tr`Reject`}</button></li>`)}</ul></section>` : nothing}
       ${this.rules(d)}${this.notices(d.notified)}
       <section><h2>${tr`Devices`}</h2><ul class="rows big">${paired.map((one: Payload) => this.device(one, d.devices))}</ul></section>

@@ -103,7 +103,9 @@ class Channels extends Page {
   private account(channel: string, label: string, one: Payload): unknown {
     const out = one.healthState === "signed_out";
     const verb = one.running ? tr`Stop` : tr`Start`;
-    const remove = async () => (await sure(tr`Remove ${label}? Its settings are deleted.`, tr`Remove`)) && void writeConfig({ channels: { [channel]: null } }).then(() => this.load(), (error) => store.toast(error.message, "error"));
+    const account = one.accountId === "default" ? label : `${label} · ${one.accountId}`;
+    const gone = (config: Payload) => ({ channels: { [channel]: config.channels?.[channel]?.accounts?.[one.accountId] ? { accounts: { [one.accountId]: null } } : null } });
+    const remove = async () => (await sure(tr`Remove ${account}? Its settings are deleted.`, tr`Remove`)) && void writeConfig(gone).then(() => this.load(), (error) => store.toast(error.message, "error"));
     return html`<li>${icon("plug")}<div class="grow"><b>${label}</b>${one.accountId === "default" ? nothing : html` <span class="dim">${one.accountId}</span>`} ${health(one)}
         <p>${[one.name, one.dmPolicy ? tr`direct messages: ${one.dmPolicy}` : ""].filter(Boolean).join(" · ")}</p>
         ${one.lastError ? html`<p class="warn">${told(one.lastError)}</p>` : nothing}
@@ -112,7 +114,7 @@ class Channels extends Page {
       ${out && channel === "whatsapp" && !this.code ? html`<button type="button" class="primary" @click=${() => void this.link(one.accountId)}>${tr`Sign in`}</button>` : nothing}
       ${one.running && !out ? html`<button type="button" class="plain" aria-label=${tr`Test ${label}`} @click=${() => this.test(channel, one.accountId)}>${tr`Test`}</button>` : nothing}
       <button type="button" class="plain" aria-label="${verb} ${label}" @click=${() => void this.act(one.running ? "channels.stop" : "channels.start", { channel }, one.running ? tr`Stopped until it is started again` : tr`Started`)}>${verb}</button>
-      <button type="button" class="ghost icon-only" aria-label=${tr`Remove ${label}`} title=${tr`Remove`} @click=${remove}>${icon("trash")}</button></li>`;
+      <button type="button" class="ghost icon-only" aria-label=${tr`Remove ${account}`} title=${tr`Remove`} @click=${remove}>${icon("trash")}</button></li>`;
   }
 
   protected body(d: Payload): unknown {
