@@ -56,7 +56,7 @@ LINES = {
     "channels": 14_535,
     "cli": 21_094,
     "config": 9_790,
-    "core": 19_648,
+    "core": 19_653,
     "gateway": 16_900,
     "inbox": 6_420,
     "outbox": 2_520,
