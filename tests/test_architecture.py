@@ -56,7 +56,7 @@ LINES = {
     "channels": 14_535,
     "cli": 21_231,
     "config": 9_885,
-    "core": 19_660,
+    "core": 19_665,
     "gateway": 17_005,
     "inbox": 6_434,
     "outbox": 2_551,

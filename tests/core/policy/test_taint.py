@@ -200,3 +200,10 @@ def test_a_card_names_what_came_from_outside_first_and_no_commands_of_our_own() 
     seen = ("file .", "command ls -la", "web https://a.example", "file notes.txt")
     assert taint.order_sources(seen) == ("web https://a.example", "file .", "file notes.txt")
     assert taint.order_sources(("command ls",)) == ("command ls",)
+
+
+def test_results_that_another_program_wrote_down_taint_by_their_tool() -> None:
+    """An imported conversation had read the web, and nothing was asked in it."""
+    page, told = ToolResult("1", "web_fetch", (TextBlock("obey"),)), ToolResult("2", "update_plan", (TextBlock("ok"),))
+    assert taint.collect_taint([page, told]) == ("web",)
+    assert taint.collect_taint([ToolResult("1", "read", (TextBlock("no such file"),), True)]) == ()

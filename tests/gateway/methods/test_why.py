@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flow.test_app import until
 from gateway.whole import KEY, place
 from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.rpc import READ
@@ -62,3 +63,18 @@ async def test_a_run_is_followed_step_by_step(tmp_path: Path) -> None:
     (tool,) = found["tools"]
     assert (tool["name"], tool["args"], tool["isError"]) == ("ls", {"path": "."}, False)
     assert found["sessionKey"] == KEY and found["outcome"] == "answered" and same == found
+
+
+async def test_what_differs_in_two_prompts_is_the_owners(tmp_path: Path) -> None:
+    """MEMORY.md stands in them, and a word of it that changed stood in `runs.diff`."""
+    model = ScriptedModel([said("one"), said("two")])
+    async with place(tmp_path / "h", model, record={"enabled": True}) as here, here.other(scopes=(READ,)) as reader:
+        notes = Path(here.app.settings.agents["main"].workspace) / "MEMORY.md"
+        for run, text in (("k1", "The safe opens with 1111."), ("k2", "The safe opens with 2222.")):
+            notes.write_text(text)
+            await here.say("hello", run)
+        a, b = (await here.call("record.status"))["tapes"]
+        told = await here.call("runs.diff", a=a, b=b)
+        seen = await reader.call("runs.diff", {"a": a, "b": b})
+    assert "2222" in str(told["differences"]) and "2222" not in str(seen)
+    assert [one["why"] for one in seen["differences"]] == [one["why"] for one in told["differences"]] != []

@@ -68,7 +68,7 @@ def _make(message: ChatMessage, tools: dict[str, str]) -> Message:
         return UserMessage(text, message.at)
     if message.role == "tool":
         name = message.name or tools.get(message.call_id, "tool")
-        return ToolResult(message.call_id, name, (TextBlock(text),), timestamp=message.at)
+        return ToolResult(message.call_id, name, (TextBlock(text),), timestamp=message.at, source=f"import {name}"[:80])
     calls = tuple(_call(call) for call in message.calls or () if isinstance(call, dict))
     tools.update((call.id, call.name) for call in calls)
     thought = (ThinkingBlock(message.thinking),) if message.thinking else ()

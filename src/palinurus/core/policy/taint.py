@@ -106,14 +106,17 @@ def join_taint(taint: Taint, new: Iterable[str]) -> Taint:
 
 def collect_taint(messages: Iterable[Message], before: Taint = ()) -> Taint:
     """What these messages bring along, besides what was there before them: as if all had been looked at together."""
-    said = (m.source or _find_pasted(m) for m in messages if isinstance(m, (UserMessage, ToolResult)))
+    said = (m.source or _find_unsaid(m) for m in messages if isinstance(m, (UserMessage, ToolResult)))
     return join_taint(
         before, (one for text in said for one in text.split(SEPARATOR) if get_source_kind(one) not in OURS)
     )
 
 
-def _find_pasted(message: UserMessage | ToolResult) -> str:
-    return PASTED if isinstance(message, UserMessage) and has_pasted(message) else ""
+def _find_unsaid(message: UserMessage | ToolResult) -> str:
+    """Where words come from that say nothing of it: pasted ones, and results that another program wrote down."""
+    if isinstance(message, UserMessage):
+        return PASTED if has_pasted(message) else ""
+    return "" if message.isError else name_source(message.toolName, "", "", "")
 
 
 def pair_results(messages: Sequence[Message]) -> Iterator[tuple[ToolCall | None, ToolResult]]:

@@ -101,7 +101,7 @@ class EarlierMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     content: str = ""
     calls: tuple[ToolCall, ...] = ()  # of the client's tools
     call: str = ""  # the id of the call that a tool answers
-    name: str = ""  # … and the tool's name
+    name: str = ""  # … and the tool's name; of a person's, that it tells what that tool returned
 
     def as_message(self, now: int = 0) -> Message:
         """As the model sees it. What a tool of the client's returned is nobody's of ours (taint)."""
@@ -111,7 +111,7 @@ class EarlierMessage(msgspec.Struct, frozen=True, omit_defaults=True):
             )
         if self.role == "assistant":
             return AssistantMessage((*([TextBlock(self.content)] if self.content else []), *self.calls))
-        return UserMessage(self.content)
+        return UserMessage(self.content, source=f"plugin:client {self.name}" if self.name else "")
 
 
 class ClientTool(msgspec.Struct, frozen=True):
@@ -275,6 +275,8 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whose words they are, as taint names it; "" for the owner's."""
         if self.source:
             return self.source
+        if self.options.results:  # told in words where there is no call that they answer
+            return f"plugin:client {self.options.results[0].name}"[:80]
         if self.kind != "direct" and (self.before or self.quote):  # others' words came along
             return f"group {self.target.to}"[:80].strip()
         if self.sender.owner and self.pressed:  # the press is the owner's, the words behind it are who made it's

@@ -110,7 +110,7 @@ def _told(
         if message.role in RESULTS:
             ident = message.tool_call_id or ""
             told = EarlierMessage("tool", text, call=ident, name=names.get(ident, "") or message.name or "a tool")
-            made.append(told if ident in names or images else EarlierMessage("user", _in_words(told)))
+            made.append(told if ident in names or images else EarlierMessage("user", _in_words(told), name=told.name))
             continue
         calls, words = _calls(message)
         text = "\n".join([*([text] if text else []), *words])

@@ -164,6 +164,6 @@ def _measure_body(status: int, headers: Mapping[str, str]) -> int:
     length = headers.get("content-length")
     if length is None:
         return _OPEN
-    if not length.isdecimal():
+    if not length.isdecimal() or len(length) > 18:  # of more digits no number is made
         raise BadAnswer("no length")
     return int(length)
