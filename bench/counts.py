@@ -93,8 +93,10 @@ async def measure(bench: Bench) -> Counts:
     out: Counts = {"memory": await _weigh(bench)}
     counter = Counter(bench)
     out["version"] = counter.run("--version")
-    for _ in range(2):  # the first makes the session
-        out["once"] = counter.run("agent", "--session", "counted", "-m", mark()[1])
+    runs = [
+        counter.run("agent", "--session", "counted", "-m", mark()[1]) for _ in range(4)
+    ]  # the first makes the session
+    out["once"] = min(runs[1:])  # some find the time for what is done beside the turn
     system.command = counter.command
     await system.up(120)
     ready = await counter.ask()

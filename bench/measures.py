@@ -26,6 +26,7 @@ from system import TOKEN, Mock, System, checked, mark, pal
 
 MS = 1e6
 LEAN = "docs/decisions/0129-models-without-a-client.md"
+MEMORY = "docs/decisions/0168-what-a-waiting-gateway-holds.md"
 
 
 class Row(NamedTuple):
@@ -74,7 +75,7 @@ async def ready(bench: Bench) -> list[Row]:
     return [
         Row("gateway ready", took, "s", 0.4, why=LEAN),
         Row("… processor time until then", cpu, "s"),
-        Row("idle memory (RSS)", memory, "MB", 45.0, why=LEAN),
+        Row("idle memory (RSS)", memory, "MB", 45.0, why=MEMORY),
     ]
 
 
@@ -120,7 +121,7 @@ async def hundred(bench: Bench) -> list[Row]:
     await bench.system.up()
     for n in range(100):
         checked(await bench.system.turn(f"hundred-{n}", mark()[1]), 20)
-    return [Row("memory after 100 sessions (RSS)", [procs.rss(bench.system.pid)], "MB", 55.0, why=LEAN)]
+    return [Row("memory after 100 sessions (RSS)", [procs.rss(bench.system.pid)], "MB", 55.0, why=MEMORY)]
 
 
 async def request(bench: Bench) -> list[Row]:

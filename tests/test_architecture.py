@@ -54,7 +54,7 @@ LINES = {
     "agent": 9_742,
     "app": 5_060,
     "channels": 14_535,
-    "cli": 21_231,
+    "cli": 21_274,
     "config": 9_885,
     "core": 19_665,
     "gateway": 17_005,

@@ -1,16 +1,28 @@
-"""Runs that show no sign of life, and what models are asked: diagnostics.stuckSession*, diagnostics.cacheTrace."""
+"""Runs that show no sign of life, what models are asked (diagnostics.stuckSession*, diagnostics.cacheTrace), and memory
+that is given back."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import platform
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flow.test_app import running, settings, until
-from palinurus.cli.gateway.watch import TRACE, CacheTrace, StuckRuns
+from palinurus.cli.gateway.watch import (
+    QUIET,
+    TRACE,
+    CacheTrace,
+    StuckRuns,
+    give_back_memory,
+    read_resident_bytes,
+    trim_heap,
+)
+from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 from support import inbound
 
@@ -80,3 +92,31 @@ async def test_by_default_it_is_only_named(tmp_path: Path, caplog: pytest.LogCap
             gate.open()
             assert (await app.wait(accepted.id)).note == "late"
             await stuck.close()
+
+
+async def test_memory_is_given_back_when_a_burst_is_over_and_only_then() -> None:
+    clock, resident, runs, trimmed = FakeClock(), [50_000_000], [False], list[int]()
+
+    def trim() -> None:
+        trimmed.append(resident[0])
+        resident[0] = 60_000_000
+
+    task = asyncio.ensure_future(give_back_memory(lambda: runs[0], clock, lambda: resident[0], trim))
+    for now, busy, wanted in (
+        (57_000_000, False, 0),  # no more than usual
+        (120_000_000, True, 0),  # it still works
+        (110_000_000, False, 1),
+        (67_000_000, False, 1),  # what was left counts, not the start
+        (70_000_000, False, 2),
+    ):
+        resident[0], runs[0] = now, busy
+        await until(lambda: clock.sleeper_count == 1)
+        await clock.advance(QUIET)
+        await until(lambda: clock.sleeper_count == 1)  # a thread trims
+        assert len(trimmed) == wanted
+    task.cancel()
+
+
+def test_the_heap_of_this_process_is_known_and_trimmed_where_that_can_be() -> None:
+    assert read_resident_bytes() > 1_000_000
+    assert trim_heap() or platform.libc_ver()[0] != "glibc"

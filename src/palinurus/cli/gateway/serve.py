@@ -21,7 +21,7 @@ from palinurus import __version__
 from palinurus.app import App, build_app
 from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.gateway import crashloop, logs, reload
-from palinurus.cli.gateway.watch import CacheTrace, StuckRuns
+from palinurus.cli.gateway.watch import CacheTrace, StuckRuns, give_back_memory, read_resident_bytes, trim_heap
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.clock import Clock, SystemClock
@@ -123,7 +123,7 @@ async def _life(
     app.restart = lambda seconds: _later(stop, seconds)
     raise_descriptor_limit()
     gateway = GatewayServer(app, clock, secret)
-    proving: asyncio.Task[None] | None = None
+    aside: list[asyncio.Future[None]] = []
     traced: Callable[[], None] | None = None
     drain = settings.gateway.drain
     try:
@@ -148,14 +148,15 @@ async def _life(
         gc.collect()
         gc.freeze()
         gc.set_threshold(4_000, 10, 5)
-        proving = asyncio.ensure_future(_proved(loaded, clock))
+        shrinking = give_back_memory(lambda: app.dispatcher.busy, clock, read_resident_bytes, trim_heap)
+        aside = [asyncio.ensure_future(_proved(loaded, clock)), asyncio.ensure_future(shrinking)]
         after = await _reason(app, loaded, environ, clock, stop=stop)
         told = app.settings.gateway
         drain = told.drain if after is None else min(told.drain, told.deferral)
         log.info("stopping: running turns get %g s; a second signal ends them at once", drain)
     finally:
-        if proving is not None:
-            proving.cancel()
+        for task in aside:
+            task.cancel()
         await _down(app, gateway, drain, stop)
         if traced is not None:
             await asyncio.to_thread(traced)

@@ -1,10 +1,15 @@
-"""What the gateway keeps an eye on besides its work: runs that show no sign of life, and what models are asked.
+"""What the gateway keeps an eye on besides its work: runs that show no sign of life, what models are asked, and memory
+that a burst of work has left behind.
 
-Both are diagnosis (`diagnostics.*`), kept in memory or in a file that nobody reads back: after a kill they begin anew.
+The first two are diagnosis (`diagnostics.*`), kept in memory or in a file that nobody reads back: after a kill they
+begin anew.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import gc
 import json
 import logging
 import os
@@ -24,6 +29,8 @@ log = logging.getLogger(__name__)
 TRACE = os.path.join("logs", "cache-trace.jsonl")
 LARGEST = 50 << 20  # bytes of the file; then it is begun anew
 LEAST = 0.05  # seconds between two looks
+QUIET = 60.0  # seconds between two looks at the memory
+GROWN = 8_000_000  # bytes more than were left the last time
 STUCK = "nothing was heard of it for too long (diagnostics.stuckSessionAbortMs)"
 
 
@@ -119,3 +126,38 @@ class CacheTrace:
                 file.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
         except OSError as exc:
             log.warning("diagnostics.cacheTrace: %s is not written: %s", self._file, exc.strerror)
+
+
+async def give_back_memory(
+    busy: Callable[[], object],
+    clock: Clock,
+    resident: Callable[[], int],
+    trim: Callable[[], object],
+) -> None:
+    """What many sessions at once took lies free in holes between what stays, and glibc keeps it for itself until it is
+    asked. Asked when nothing runs, and only after the process has grown; ends with its task."""
+    left = resident()
+    while True:
+        await clock.sleep(QUIET)
+        if not busy() and resident() > left + GROWN:
+            gc.collect()
+            await asyncio.to_thread(trim)
+            left = resident()
+
+
+def read_resident_bytes() -> int:
+    """Of this process; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as told:
+            return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def trim_heap() -> bool:
+    """False: this C library has no such call."""
+    call = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if call is None:
+        return False
+    call(0)
+    return True
