@@ -113,7 +113,12 @@ async def test_the_page_opens_without_a_network(page: Any, profile: Any, visit: 
     await profile.set_offline(True)
     try:
         await page.reload()
+        # Chromium 150 keeps the network away from a page that is loaded again, and tells it that there is one.
+        also = await profile.new_cdp_session(page)
+        speed = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        await also.send("Network.emulateNetworkConditions", {"offline": True, **speed})
         await page.wait_for_selector("text=You are offline.")
+        await also.detach()
     finally:
         await profile.set_offline(False)
     await page.wait_for_selector("text=You are offline.", state="detached")
