@@ -14,6 +14,7 @@ import inspect
 import re
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -245,12 +246,14 @@ def read_text(node: ast.expr) -> str | None:
     return None
 
 
+@cache
 def find_errors() -> list[tuple[str, str, int, str]]:
     """(file, message, exit code, fix) of every place that raises one of errors.py with words of its own."""
     kinds = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and hasattr(kind, "exit_code")}
     found = set()
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if any(f"{name}(" in text for name in kinds) else ():
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args):
                 continue
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr

@@ -145,6 +145,9 @@ def read_without(raw: bytes) -> Settings:
     return strip_raw(read_raw(msgspec.json.decode(raw)))
 
 
+_ACTED: dict[str, tuple[Any]] = {}  # what made a key of this name act: tried first for the next of that name
+
+
 @cache
 def acts(pattern: tuple[str, ...], letter: str) -> bool:
     """Do the settings come out differently with the key, whatever stands there?"""
@@ -156,9 +159,13 @@ def acts(pattern: tuple[str, ...], letter: str) -> bool:
     path = write_out(pattern)
     if any(part in ("*", "[]") for part in pattern[:-1]) and not keypath.has_at(base, path[:-1]):
         base = put(base, path[:-1], {})  # a name alone may already say something
-    tries = [choose_sample(path, letter), *list_words(describe_key(path)), *MORE]
+    tries = [choose_sample(path, letter), *_ACTED.get(pattern[-1], ()), *list_words(describe_key(path)), *MORE]
     without = read_without(msgspec.json.encode(base))
-    return any(strip_raw(read_raw(put(base, path, value))) != without for value in tries)
+    for value in tries:
+        if strip_raw(read_raw(put(base, path, value))) != without:
+            _ACTED[pattern[-1]] = (value,)
+            return True
+    return False
 
 
 def put(base: Any, path: keypath.Path, value: Any) -> Any:

@@ -45,6 +45,8 @@ LONG: tuple[str | tuple[str, ...], ...] = (
     "tests/flow/test_two_nodes.py",
     "tests/flow/test_tools.py",
     "tests/flow/test_terminal.py",
+    # one process reads the whole source (tests/sources.py)
+    ("tests/test_architecture.py", "tests/config/test_inert.py"),
     # one process loads the vendors' clients (8 s of processor time in four of them)
     ("tests/providers/test_sdks.py", "tests/providers/wire/", "tests/gateway/openai/", "tests/testing/test_server.py"),
 )

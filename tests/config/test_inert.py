@@ -23,6 +23,7 @@ from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.settings import Settings
 from palinurus.core.channelneeds import OWN_KEYS
 from palinurus.tools.program.message import ACTION_GROUPS
+from sources import Source, sources
 
 ACTING = 724  # of the keys that OpenClaw documents; only larger numbers are put here
 SOURCE = Path(palinurus.__file__).parent
@@ -109,18 +110,11 @@ READ_AT = {
 NAMED: dict[type[ast.AST], str] = {ast.Name: "id", ast.arg: "arg", ast.ClassDef: "name"}
 
 
-def list_words(tree: ast.AST) -> tuple[set[str], set[str]]:
+def list_words(file: Source) -> tuple[set[str], set[str]]:
     """The attributes that a file asks for, and every name that it uses or gives."""
-    asked: set[str] = set()
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        kind = type(node)
-        if kind is ast.Attribute:
-            asked.add(node.attr)
-        elif kind in NAMED:
-            found.add(getattr(node, NAMED[kind]))
-        elif kind is ast.ImportFrom:
-            found |= {one.name for one in node.names}
+    asked = {node.attr for node in file.nodes(ast.Attribute)}
+    found = {getattr(node, field) for kind, field in NAMED.items() for node in file.nodes(kind)}
+    found |= {one.name for node in file.nodes(ast.ImportFrom) for one in node.names}
     return asked, found | asked
 
 
@@ -144,11 +138,10 @@ def find_unread() -> list[str]:
                 places.setdefault(inner, set()).add(field.name)
     readers: dict[str, list[str]] = {}  # an attribute -> the files that ask for it
     words: dict[str, set[str]] = {}
-    for file in SOURCE.rglob("*.py"):
-        name = str(file.relative_to(SOURCE))
-        asked, words[name] = list_words(ast.parse(file.read_text("utf-8")))
+    for file in sources():
+        asked, words[file.name] = list_words(file)
         for word in asked:
-            readers.setdefault(word, []).append(name)
+            readers.setdefault(word, []).append(file.name)
     unread = []
     for form in forms:
         if not issubclass(form, Section):

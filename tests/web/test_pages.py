@@ -321,8 +321,11 @@ async def test_what_is_weak_is_shown_with_the_way_out(page: Any, tmp_path: Path)
     assert "tools.taint off" in shown and "serious" in shown and "No weak settings" not in shown
 
 
-async def test_a_recorded_run_is_walked_through_played_again_and_compared(page: Any, tmp_path: Path) -> None:
+async def test_a_recorded_run_is_walked_through_played_again_and_compared(
+    page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The replay is a real one: another process, which reads the same home."""
+    monkeypatch.setenv("HOME", str(tmp_path))  # the other process calls the same folder ~
     reads = call_tools(("read", {"path": "notes.txt"}))
     model = ScriptedModel([reads, say("It says: buy milk."), say("Hello to you.")])
     async with served(tmp_path / "h", model, record={"enabled": True}, browser={"enabled": False}) as site:
