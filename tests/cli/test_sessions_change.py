@@ -220,8 +220,16 @@ def test_cleanup(home: Path, capsys: Printed) -> None:
     assert capsys.readouterr().out.startswith("0 gone")
 
 
-@pytest.mark.parametrize("argv", [["rewind", "talk"], ["nothing"], ["show"], ["export", "talk", "--format", "pdf"]])
-def test_a_wrong_line_is_a_bad_request(home: Path, argv: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("argv", "way"),
+    [
+        (["rewind", "talk"], "--help"),
+        (["nothing"], "use one of: list, show"),
+        (["show"], "--help"),
+        (["export", "talk", "--format", "pdf"], "jsonl, json, markdown, html"),
+    ],
+)
+def test_a_wrong_line_is_a_bad_request(home: Path, argv: list[str], way: str) -> None:
     with pytest.raises(BadRequest) as caught:
         run_sessions(argv)
-    assert "--help" in caught.value.fix
+    assert way in caught.value.fix

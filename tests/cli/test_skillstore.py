@@ -40,7 +40,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, bool]:
 
 def test_search_install_outdated_update(registry: FakeRegistry, demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_skills(["search", "wea"]) == 0 and "weather  1.0.0" in capsys.readouterr().out
-    with pytest.raises(BadRequest, match="nobody is there"):
+    with pytest.raises(BadRequest, match="needs a yes"):
         run_skills(["install", "weather"])  # nothing without a yes
     out = capsys.readouterr().out
     assert "tells the agent what to do" in out and "clawhub:weather at 1.0.0" in out

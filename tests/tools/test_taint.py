@@ -160,7 +160,7 @@ async def test_results_say_where_they_came_from(ctx: Any, workspace: Path) -> No
         ("write", {"path": "b.txt", "content": "x"}),
     ):
         sources.append((await call_tool(ToolCall("1", name, args), tools, ctx, Hooks())).source)
-    assert sources == ["file a.txt", "", "", "command echo hi", ""]
+    assert sources == ["file a.txt", "own read", "", "command echo hi", ""]
     ctx.file_taint = lambda path: ("web x",) if path.endswith("SOUL.md") else ()
     assert (await call_tool(ToolCall("1", "read", {"path": "SOUL.md"}), tools, ctx, Hooks())).source == "memory SOUL.md"
 

@@ -26,7 +26,7 @@ def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, 
         real = _full(args["path"], ctx)
         # skills that the owner installed were judged then
         if lasting.is_shaping_file(name_in_persona(real, ctx)) or _below(real, ctx.settings.readable):
-            return f"memory {args['path']}"[: taint.MAX_SOURCE_DETAIL] if ctx.file_taint(real) else ""
+            return f"memory {args['path']}"[: taint.MAX_SOURCE_DETAIL] if ctx.file_taint(real) else "own read"
     if output is not None and isinstance(args.get("path"), str) and taint.TOOL_SOURCES.get(tool.name) == "file":
         real = _full(args["path"], ctx)
         if _below(real, ctx.settings.received):  # not the machine's own: somebody sent it

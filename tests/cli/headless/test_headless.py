@@ -132,7 +132,7 @@ def test_limits_and_failures_have_codes(demo: Path, capsys: pytest.CaptureFixtur
         (["x", "--continue", "--resume", "a"], "exclude each other"),
         (["--input-format", "stream-json"], "needs --output-format"),
         (["x", "--json-schema", "{"], "not JSON"),
-        (["x", "--mcp-config", "{}"], "unrecognized"),
+        (["x", "--mcp-config", "{}"], "has no option --mcp-config"),
     ],
 )
 def test_wrong_lines(demo: Path, argv: list[str], word: str) -> None:

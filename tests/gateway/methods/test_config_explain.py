@@ -12,6 +12,11 @@ async def test_a_key_is_explained_and_secrets_stay_secret(tmp_path: Path) -> Non
         port = await here.call("config.explain", path="gateway.port")
         secret = await here.call("config.explain", path="models.providers.fake.apiKey")
         wrong = await here.refused("config.explain", path="gateway.prot")
-    assert port["value"] and port["about"] and port["live"] is False and port["source"] == "default"
+    assert (
+        port["value"]
+        and port["about"]
+        and port["when"] == "needs a restart of the gateway"
+        and port["source"] == "default"
+    )
     assert "palinurus.json:" in secret["source"] and secret["value"] != "k"
     assert "prot" in wrong.message

@@ -73,6 +73,9 @@ async def test_what_differs_in_two_prompts_is_the_owners(tmp_path: Path) -> None
         for run, text in (("k1", "The safe opens with 1111."), ("k2", "The safe opens with 2222.")):
             notes.write_text(text)
             await here.say("hello", run)
+        tapes = here.app.tapes
+        assert tapes is not None
+        await until(lambda: tapes.describe()["count"] == 2)  # written once the reply has gone
         a, b = (await here.call("record.status"))["tapes"]
         told = await here.call("runs.diff", a=a, b=b)
         seen = await reader.call("runs.diff", {"a": a, "b": b})
