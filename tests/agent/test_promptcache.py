@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.prompt.kit import full
@@ -75,15 +76,14 @@ def test_files_are_private_and_breaks_bounded(tmp_path: Path) -> None:
         watch.look(request("a", timezone=f"Zone/{n}"), n)
     look = load_cache_snapshot(str(tmp_path / "cache"), "sid")
     assert look is not None and len(look.breaks) == BREAKS and look.breaks[-1].at == BREAKS + 4
-    assert sorted(os.listdir(tmp_path / "cache")) == ["sid.json", "sid.txt"]
-    for name in ("sid.json", "sid.txt"):
-        assert stat.S_IMODE((tmp_path / "cache" / name).stat().st_mode) == 0o600
+    assert os.listdir(tmp_path / "cache") == ["sid.look"]
+    assert stat.S_IMODE((tmp_path / "cache" / "sid.look").stat().st_mode) == 0o600
 
 
 def test_between_tool_calls_nothing_is_written(tmp_path: Path) -> None:
     watch = CacheWatch(str(tmp_path))
     watch.look(request("a"), 1)
-    before = (tmp_path / "cache" / "sid.json").stat().st_ino
+    before = (tmp_path / "cache" / "sid.look").stat().st_ino
     one = request("a")
     more = ModelRequest(
         one.model,
@@ -92,14 +92,17 @@ def test_between_tool_calls_nothing_is_written(tmp_path: Path) -> None:
         session="sid",
     )
     assert watch.look(more, 2) is None
-    assert (tmp_path / "cache" / "sid.json").stat().st_ino == before
+    assert (tmp_path / "cache" / "sid.look").stat().st_ino == before
 
 
 def test_damage_and_a_refusing_disk_stop_nothing(tmp_path: Path) -> None:
     CacheWatch(str(tmp_path)).look(request("a"), 1)
-    (tmp_path / "cache" / "sid.json").write_bytes(b"{half")
-    (tmp_path / "cache" / "sid.txt").write_bytes(b"other")
+    whole = (tmp_path / "cache" / "sid.look").read_bytes()
+    (tmp_path / "cache" / "sid.look").write_bytes(b"{half")
     assert CacheWatch(str(tmp_path)).look(request("a"), 2) is None
+    (tmp_path / "cache" / "sid.look").write_bytes(whole.partition(b"\n")[0] + b"\nother")
+    found = CacheWatch(str(tmp_path)).look(request("a", timezone="Europe/Paris"), 2)
+    assert found is not None and found.before == ""  # what stood there is not known any more
     (tmp_path / "file").write_text("")
     watch = CacheWatch(str(tmp_path / "file"))
     assert watch.look(request("a"), 1) is None
@@ -109,13 +112,26 @@ def test_damage_and_a_refusing_disk_stop_nothing(tmp_path: Path) -> None:
 def test_old_sessions_are_forgotten_in_memory_and_on_disk(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     folder.mkdir()
-    for n in range(module.FILES + 3):
-        (folder / f"old{n}.json").write_text("{}")
-        (folder / f"old{n}.txt").write_text("")
-        os.utime(folder / f"old{n}.json", (n, n))
+    for n in range(module.FILES + module.SLACK):
+        (folder / f"old{n}.look").write_text("{}")
+        os.utime(folder / f"old{n}.look", (n, n))
+    (folder / "earlier.txt").write_text("as older versions wrote it")
     CacheWatch(str(tmp_path), most=1).look(request("a"), 1)
-    assert len(list(folder.glob("*.json"))) == module.FILES
-    assert not (folder / "old0.json").exists() and not (folder / "old0.txt").exists()
+    assert len(list(folder.iterdir())) == module.FILES and (folder / "sid.look").exists()
+    assert not (folder / "old0.look").exists()
+
+
+def test_of_more_sessions_than_are_kept_in_memory_none_is_lost(tmp_path: Path) -> None:
+    waiting: list[Callable[[], None]] = []
+    watch = CacheWatch(str(tmp_path), most=1, defer=waiting.append)
+    for session in ("one", "two"):
+        watch.look(msgspec.structs.replace(request("a"), session=session), 1)
+    look = watch.last("one")
+    assert look is not None and look.requests == 1 and not (tmp_path / "cache").exists()
+    waiting[0]()
+    assert watch.last("one") == look == load_cache_snapshot(str(tmp_path / "cache"), "one")
+    found = watch.look(msgspec.structs.replace(request("a", timezone="Europe/Paris"), session="one"), 2)
+    assert found is not None and "Vienna" in found.before
 
 
 async def test_a_watched_model_is_the_model(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ class Face:
     def unfollow(self, conn: str, topic: str) -> None:
         self.topics.discard(topic)
 
+    attended = True
+
     def followers(self, topics: Iterable[str]) -> frozenset[str]:
         return frozenset({"c1"}) if set(topics) & self.topics else frozenset()
 
@@ -115,6 +117,18 @@ async def test_a_message_is_acknowledged_then_streamed_then_final(tmp_path: Path
     assert [m["__openclaw"]["seq"] for m in seen["messages"]] == [1, 2]
     assert seen["sessionInfo"]["key"] == KEY and seen["sessionId"]
     assert len(gate.events("chat", state="final")) == 1
+
+
+async def test_while_nobody_is_here_nothing_is_prepared_for_anybody(tmp_path: Path) -> None:
+    async with face(tmp_path / "h", ScriptedModel([say("one"), say("two")])) as gate:
+        gate.topics.add(ALL_SESSIONS)
+        gate.attended = False
+        await gate.call("chat.send", sessionKey="main", message="hi", idempotencyKey="k1")
+        await until(lambda: bool(gate.events("chat", state="final")))
+        assert gate.context.broadcaster._worker is None
+        gate.attended = True
+        await gate.call("chat.send", sessionKey="main", message="hi", idempotencyKey="k2")
+        await until(lambda: len(gate.events("session.message")) == 2)
 
 
 async def test_who_looks_at_all_sessions_for_weeks_costs_no_more_with_each_of_them(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 from palinurus.core.types.events import MessageUpdate, RunEvent
@@ -50,6 +51,35 @@ async def test_a_watcher_may_leave_while_it_is_shown_something() -> None:
     feeds.watch("a", lambda event: seen.append("second"))
     feeds.show("a", MessageUpdate("x"))
     assert seen == ["first", "second"]
+
+
+class Quiet:
+    """Of no interest to it: events."""
+
+    on_event = None
+
+
+async def test_who_is_not_interested_in_events_gets_none_and_may_leave() -> None:
+    feeds = RunFeeds()
+    leave = feeds.follow(cast(Any, Quiet()))
+    feeds.show("a", MessageUpdate("x"))
+    leave()
+    feeds.show("a", MessageUpdate("y"))
+
+
+async def test_who_is_stopped_while_waiting_for_an_end_is_forgotten() -> None:
+    feeds = RunFeeds()
+
+    class Running:
+        async def item(self, item: str) -> Any:
+            return cast(Any, SimpleNamespace(state="running"))
+
+    waiting = asyncio.ensure_future(feeds.outcome("a", cast(Any, Running())))
+    await asyncio.sleep(0)
+    assert feeds.is_awaited("a")
+    waiting.cancel()
+    await asyncio.wait((waiting,))
+    assert waiting.cancelled() and not feeds.is_awaited("a")
 
 
 async def test_who_waits_no_more_is_forgotten() -> None:
@@ -201,7 +231,7 @@ async def test_somebody_listens_while_there_is_a_watcher_or_a_follower_of_all_ga
     leave = feeds.watch("m", lambda event: None)
     assert feeds.is_watched()
     leave()
-    ear: Any = object()
+    ear: Any = Quiet()
     stop = feeds.follow(ear, everywhere=lambda: bool(there))
     assert not feeds.is_watched()
     there.append(True)

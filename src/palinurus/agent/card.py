@@ -60,7 +60,7 @@ class CardMaker:
             level_why=level.reason,
             level_asked=level.asked if level.remapped else "",
             fast=request.fast is True,
-            tools=tuple(spec.name for spec in request.tools[:TOOLS]),
+            tools=tuple([spec.name for spec in request.tools[:TOOLS]]),
             hidden={name: _cut(why) for name, why in list(self._plan.hidden.items())[:TOOLS]},
             messages=len(request.messages),
             taint=taint,
@@ -107,11 +107,11 @@ def write_room_cards(answers: Sequence[AssistantMessage], plan: RunPlan) -> tupl
 
 def _add_look(card: CallCard, look: CacheSnapshot) -> CallCard:
     sections = [p for p in look.pieces if p.group in ("stable", "volatile")]
-    prefix = "".join(p.digest for p in look.pieces if p.group in ("tool", "stable"))
+    prefix = "".join([p.digest for p in look.pieces if p.group in ("tool", "stable")])
     last = look.breaks[-1] if look.breaks else None
     return msgspec.structs.replace(
         card,
-        sections=tuple(CardSection(p.name, p.size, p.group == "stable") for p in sections),
+        sections=tuple([CardSection(p.name, p.size, p.group == "stable") for p in sections]),
         stable=hashlib.blake2b(prefix.encode(), digest_size=8).hexdigest(),
         kept=look.kept,
         total=look.total,

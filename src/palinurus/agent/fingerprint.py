@@ -47,7 +47,7 @@ class RequestFingerprint(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        return sum(piece.size for piece in self.pieces)
+        return sum([piece.size for piece in self.pieces])
 
 
 class CacheBreak(msgspec.Struct, frozen=True):
@@ -87,15 +87,17 @@ class RequestSnapshot:
             tooled = other.print.pieces[: other._counts[0]]
         elif request.tools is not self._tools and request.tools != self._tools:
             tooled = tuple(_piece("tool", tool.name, encode_tool(tool)) for tool in request.tools)
+        kept = request.prompt
         if other is not None and request.prompt == other._prompt:
             prompted = other.print.pieces[other._counts[0] : sum(other._counts[:2])]
+            kept = other._prompt  # one of all that are equal
         elif request.prompt != self._prompt:
             prompted = tuple(_piece(group, name, text) for group, name, text in split_sections(request.prompt))
         same = _same(self._messages, request.messages)
         fresh = enumerate(request.messages[same:], same + 1)
         said = (*said[:same], *(_piece("message", f"{n} {name_role(m)}", encode_message(m)) for n, m in fresh))
         made = RequestSnapshot(str(request.model.ref), (*tooled, *prompted, *said))
-        made._tools, made._prompt, made._messages = request.tools, request.prompt, tuple(request.messages)
+        made._tools, made._prompt, made._messages = request.tools, kept, tuple(request.messages)
         made._counts = (len(tooled), len(prompted), len(said))
         return made
 

@@ -1,8 +1,8 @@
 """Keeps an eye on the prompt cache: every request is compared with the session's last one.
 
-What was found lies in `home/cache/<session id>.json` (hashes, sizes, the last breaks) and `.txt` (the prompt last
-sent), 0600, for `pal why cache`. A diagnosis, not state: replaced whole, never synced. A kill loses at most the newest
-look, and a disk that refuses it stops nothing.
+What was found lies in `home/cache/<session id>.look`, 0600, for `pal why cache`: a line of JSON (hashes, sizes, the
+last breaks), then the prompt last sent. One file, because making one is the price (docs/decisions/0172). A diagnosis,
+not state: replaced whole, never synced. A kill loses at most the newest look, and a disk that refuses it stops nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from palinurus.agent.fingerprint import (
 )
 from palinurus.clock import Clock
 from palinurus.core.types.messages import UserMessage
-from palinurus.core.types.model import Model, ModelEvent, ModelRequest, StopSignal
+from palinurus.core.types.model import Model, ModelEvent, ModelRequest, Prompt, StopSignal
 from palinurus.store.port import InboxRow, UsageRow
 
 # What the cache diagnosis means, in words: a verdict on a session's last request, and the message a break came with.
@@ -79,7 +79,8 @@ log = logging.getLogger(__name__)
 
 FOLDER = "cache"
 BREAKS = 16  # remembered per session
-FILES = 400  # sessions remembered on disk
+FILES = 400  # sessions remembered on disk,
+SLACK = 40  # and so many more before the oldest are looked for
 _PROMPT = ("stable", "volatile")
 
 
@@ -129,7 +130,8 @@ class CacheWatch:
         self._most = most
         self._defer = defer
         self._latest: RequestSnapshot | None = None
-        self._dirty: dict[str, tuple[CacheSnapshot, bytes | None]] = {}
+        self._dirty: dict[str, tuple[CacheSnapshot, Prompt]] = {}
+        self._going: dict[str, tuple[CacheSnapshot, Prompt]] = {}  # being written: not on file yet
         self._writing = threading.Lock()
         self._sessions: OrderedDict[str, tuple[RequestSnapshot, CacheSnapshot | None]] = OrderedDict()
 
@@ -152,34 +154,33 @@ class CacheWatch:
         self._sessions[request.session] = (new, look)
         # Between the tool calls of a turn nothing is written unless something broke.
         if found is not None or (request.messages and isinstance(request.messages[-1], UserMessage)):
-            changed = last is None or (found is not None and found.group != "message")
-            self._save(request.session, look, _text(request) if changed else None)
+            self._save(request.session, look, request.prompt)
         return found
 
     def last(self, session: str) -> CacheSnapshot | None:
         """What is known of a session's last request (by its id)."""
-        return self._seen(session)[1]
+        seen, waiting = self._sessions.get(session), self._waiting(session)
+        if seen is not None:
+            return seen[1]
+        return waiting[0] if waiting is not None else load_cache_snapshot(self._folder, session)
+
+    def _waiting(self, session: str) -> tuple[CacheSnapshot, Prompt] | None:
+        return self._dirty.get(session) or self._going.get(session)
 
     def _seen(self, session: str) -> tuple[RequestSnapshot, CacheSnapshot | None]:
         seen = self._sessions.get(session)
         if seen is None:
-            look = self._dirty[session][0] if session in self._dirty else load_cache_snapshot(self._folder, session)
-            known = (
-                RequestSnapshot(look.model, look.pieces, _stored(self._folder, session, look.pieces))
-                if look
-                else RequestSnapshot()
-            )
+            waiting = self._waiting(session)
+            look, text = _read(self._folder, session) if waiting is None else (waiting[0], _encode(waiting[1]))
+            known = RequestSnapshot(look.model, look.pieces, _cut(text, look.pieces)) if look else RequestSnapshot()
             seen = self._sessions[session] = (known, look)
         self._sessions.move_to_end(session)
         while len(self._sessions) > self._most:
             self._sessions.popitem(last=False)
         return seen
 
-    def _save(self, session: str, look: CacheSnapshot, prompt: bytes | None) -> None:
+    def _save(self, session: str, look: CacheSnapshot, prompt: Prompt) -> None:
         idle = not self._dirty
-        waiting = self._dirty.get(session)
-        if prompt is None and waiting is not None:
-            prompt = waiting[1]
         self._dirty[session] = (look, prompt)
         if self._defer is None:
             self.flush()
@@ -189,27 +190,23 @@ class CacheWatch:
     def flush(self) -> None:
         """Write what waits. May run in another thread, and in several."""
         with self._writing:
-            dirty, self._dirty = self._dirty, {}
+            self._going = dirty = self._dirty
+            self._dirty = {}
             if not dirty:  # also after the end, when the home may be gone
                 return
             try:
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)
                 for session, (look, prompt) in dirty.items():
-                    if prompt is not None:
-                        _replace(_path(self._folder, session, "txt"), prompt)
-                    _replace(_path(self._folder, session, "json"), msgspec.json.encode(look))
+                    _replace(_path(self._folder, session), msgspec.json.encode(look) + b"\n" + _encode(prompt))
                 _thin(self._folder)
             except OSError as exc:
                 log.warning("the cache diagnosis of %d sessions was not written: %s", len(dirty), exc.strerror)
+            self._going = {}
 
 
 def load_cache_snapshot(folder: str, session: str) -> CacheSnapshot | None:
     """What is on file about a session (by its id), None if nothing readable is."""
-    try:
-        with open(_path(folder, session, "json"), "rb") as handle:
-            return msgspec.json.decode(handle.read(), type=CacheSnapshot)
-    except (OSError, ValueError):
-        return None
+    return _read(folder, session)[0]
 
 
 def format_share(part: int, whole: int) -> str:
@@ -235,18 +232,23 @@ def locate_break(found: CacheBreak) -> str:
     return f"{found.cause}: {where[found.group]}"
 
 
-def _text(request: ModelRequest) -> bytes:
+def _encode(prompt: Prompt) -> bytes:
     """Its sections one after the other, as `split_sections` cuts them: all of both halves."""
-    return (request.prompt.stable + request.prompt.volatile).encode("utf-8", "replace")
+    return (prompt.stable + prompt.volatile).encode("utf-8", "replace")
 
 
-def _stored(folder: str, session: str, pieces: tuple[RequestPiece, ...]) -> dict[PieceKey, bytes]:
-    """The prompt on file, cut into its sections by their sizes; {} if it is not the one the pieces describe."""
+def _read(folder: str, session: str) -> tuple[CacheSnapshot | None, bytes]:
+    """What is on file, and the prompt."""
     try:
-        with open(_path(folder, session, "txt"), "rb") as handle:
-            data = handle.read()
-    except OSError:
-        return {}
+        with open(_path(folder, session), "rb") as handle:
+            line, _, text = handle.read().partition(b"\n")
+            return msgspec.json.decode(line, type=CacheSnapshot), text
+    except (OSError, ValueError):
+        return None, b""
+
+
+def _cut(data: bytes, pieces: tuple[RequestPiece, ...]) -> dict[PieceKey, bytes]:
+    """The prompt cut into its sections by their sizes; {} if it is not the one the pieces describe."""
     parts = [piece for piece in pieces if piece.group in _PROMPT]
     if sum(piece.size for piece in parts) != len(data):
         return {}
@@ -258,23 +260,27 @@ def _stored(folder: str, session: str, pieces: tuple[RequestPiece, ...]) -> dict
     return found
 
 
-def _path(folder: str, session: str, end: str) -> str:
-    return os.path.join(folder, f"{session}.{end}")
+def _path(folder: str, session: str) -> str:
+    return f"{folder}/{session}.look"
 
 
 def _replace(path: str, data: bytes) -> None:
     part = f"{path}.new"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as handle:
-        handle.write(data)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
     os.rename(part, path)
 
 
 def _thin(folder: str) -> None:
-    """Forget the sessions that were looked at longest ago."""
-    with os.scandir(folder) as entries:
-        ages = sorted((entry.stat().st_mtime, entry.path) for entry in entries if entry.name.endswith(".json"))
-    for _, path in ages[: max(0, len(ages) - FILES)]:
-        for name in (path, path.removesuffix("json") + "txt"):
-            if os.path.exists(name):
-                os.unlink(name)
+    """Forget the sessions that were looked at longest ago, and what older versions wrote."""
+    names = os.listdir(folder)
+    gone = [f"{folder}/{name}" for name in names if name.endswith((".json", ".txt"))]
+    looks = [f"{folder}/{name}" for name in names if name.endswith(".look")]
+    if len(looks) > FILES + SLACK:
+        ages = sorted((os.stat(path).st_mtime, path) for path in looks)
+        gone += [path for _, path in ages[: len(ages) - FILES]]
+    for path in gone:
+        os.unlink(path)

@@ -11,7 +11,6 @@ import msgspec
 from palinurus.channels import CHANNELS
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.core.untrusted import clean_label
@@ -45,8 +44,7 @@ class GuestRuns:
 
     on_started = on_accepted
 
-    def on_event(self, item: str, event: RunEvent) -> None:
-        pass
+    on_event = None
 
     def on_merged(self, item: str, into: str) -> None:
         pass

@@ -351,11 +351,15 @@ def check_claims(text: str, messages: Sequence[Message]) -> tuple[UnprovenClaim,
 
 def _list_sentences(plain: str) -> Iterator[tuple[int, str]]:
     """Those that may claim something, and where they begin. Most do not: that is cheap to see."""
+    low = plain.lower()
+    stems = [stem for stem in _STEMS if stem in low]
+    if not stems:
+        return
     start = 0
     for piece in (*_SENTENCE.finditer(plain), None):
         end = piece.start() if piece is not None else len(plain)
         said = plain[start:end].strip()
-        if len(said) <= LONGEST and any(stem in said.lower() for stem in _STEMS):
+        if len(said) <= LONGEST and any(stem in said.lower() for stem in stems):
             yield plain.index(said, start), said
         start = piece.end() if piece is not None else end
 

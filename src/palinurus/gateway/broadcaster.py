@@ -165,14 +165,15 @@ class RunBroadcaster:
             if run.conn:
                 self._gateway.send(run.conn, "agent", push.payload)
             self._gateway.tell([ALL_SESSIONS, make_session_topic(run.session)], "session.tool", push.payload)
-        else:
+        elif self._gateway.attended:
             payload = {"sessionKey": run.session, "agentId": run.agent, **push.payload}
             self.enqueue(lambda: self._told(push.event, run.session, payload))
 
     def announce_change(self, session: str, reason: str) -> None:
         """Something about a session is different now: those who follow sessions are told, with its row."""
         payload = {"sessionKey": session, "reason": reason, "ts": self._program.clock.now()}
-        self.enqueue(lambda: self._told("sessions.changed", session, payload))
+        if self._gateway.attended:
+            self.enqueue(lambda: self._told("sessions.changed", session, payload))
 
     async def _told(self, event: str, session: str, payload: dict[str, Any]) -> None:
         topics = [ALL_SESSIONS, make_session_topic(session)]
@@ -186,7 +187,9 @@ class RunBroadcaster:
         self._gateway.tell(topics, event, payload)
 
     def _appended(self, session: str, item: str) -> None:
-        if session not in self._dirty:
+        if not self._gateway.attended:
+            self._seen.pop(session, None)
+        elif session not in self._dirty:
             self._dirty.add(session)
             self.enqueue(lambda: self._lines(session, item))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 
 import msgspec
 from aiohttp.web_response import StreamResponse
@@ -148,12 +149,17 @@ ROUTES: tuple[HttpRoute, ...] = (
 )
 
 
-def find_routes(path: str, gateway: GatewaySettings) -> list[tuple[HttpRoute, re.Match[str]]]:
+def find_routes(path: str, gateway: GatewaySettings) -> tuple[tuple[HttpRoute, re.Match[str]], ...]:
     """The rows of a path. Those of the page stand under its base path, if there is a page at all."""
     base = gateway.page_base
     inside = (path[len(base) :] or "/") if f"{path}/".startswith(f"{base}/") and gateway.page else ""
+    return _match(path, inside)
+
+
+@lru_cache(64)  # programs ask for the same few
+def _match(path: str, inside: str) -> tuple[tuple[HttpRoute, re.Match[str]], ...]:
     found = ((row, row.pattern.fullmatch(inside if row.name in PAGE_ROUTES else path)) for row in ROUTES)
-    return [(row, match) for row, match in found if match]
+    return tuple((row, match) for row, match in found if match)
 
 
 def is_page_place(path: str, gateway: GatewaySettings) -> bool:

@@ -27,7 +27,10 @@ class RunFollower(Protocol):
         """Its turn begins (again, after a restart)."""
         ...
 
-    def on_event(self, item: str, event: RunEvent) -> None: ...
+    @property
+    def on_event(self) -> Callable[[str, RunEvent], None] | None:
+        """None: events are of no interest to it."""
+        ...
 
     def on_merged(self, item: str, into: str) -> None:
         """A waiting message became part of the run of `into`; it ends with that."""
@@ -46,6 +49,7 @@ class RunFeeds:
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         self._guests: dict[str, list[str]] = {}  # by run: messages that became part of it
         self._followers: list[RunFollower] = []
+        self._told: list[Callable[[str, RunEvent], None]] = []  # of events
         self._wide: dict[RunFollower, Callable[[], bool]] = {}  # followers of other nodes' runs; is anybody there?
         self._here: set[str] = set()  # messages that were accepted here and have not ended
         self._running: set[str] = set()  # messages whose run is here: its last event is still to come
@@ -54,11 +58,15 @@ class RunFeeds:
         """Show everything to `follower` from now on; with `everywhere`, what other nodes run too, while that says that
         somebody is there to see it. Returns the function that ends it."""
         self._followers.append(follower)
+        tell = follower.on_event
+        self._told += [tell] if tell is not None else []
         if everywhere is not None:
             self._wide[follower] = everywhere
 
         def unfollow() -> None:
             self._followers.remove(follower)
+            if tell is not None:
+                self._told.remove(tell)
             self._wide.pop(follower, None)
 
         return unfollow
@@ -76,7 +84,8 @@ class RunFeeds:
         for sink in tuple(self._sinks.get(item, ())):
             sink(event)
         for follower in self._wide:
-            follower.on_event(item, event)
+            if follower.on_event is not None:
+                follower.on_event(item, event)
 
     def report_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         """A new message is on disk."""
@@ -106,8 +115,8 @@ class RunFeeds:
         """To all who watch now."""
         for sink in tuple(self._sinks.get(item, ())):
             sink(event)
-        for follower in self._followers:
-            follower.on_event(item, event)
+        for tell in self._told:
+            tell(item, event)
 
     def merge(self, item: str, into: str) -> None:
         """`item` became part of the run of `into`: its watchers watch that run now."""
@@ -176,8 +185,8 @@ class RunFeeds:
                 if row.state != "absorbed":
                     if left is not None and left <= 0:
                         return row
-                    await asyncio.wait((end,), timeout=left)
+                    await (end if left is None else asyncio.wait((end,), timeout=left))
             finally:
-                if not end.done():
+                if not end.done() or end.cancelled():  # who waits was stopped
                     self.forget(item, end)
             item = row.absorbed_by or item

@@ -16,7 +16,6 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.core.types.channel import Channel, DeleteAction, EditAction, SendFailure, SendReceipt
-from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import PalinurusError
@@ -154,8 +153,7 @@ class LiveDrafts:
     def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         """Its speaker opens a draft."""
 
-    def on_event(self, item: str, event: RunEvent) -> None:
-        """Its speaker hears it, too."""
+    on_event = None  # its speaker hears them, too
 
     def on_merged(self, item: str, into: str) -> None:
         """It had no run of its own."""

@@ -6,6 +6,7 @@ This file knows names only: which wire speaks which API, which file holds which 
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any
 
 # Tokens asked of an Ollama: its own default is 4k and cuts silently, and the memory for the whole window is taken when
@@ -82,10 +83,15 @@ def load_row(table: dict[str, str], name: str) -> Any:
     target = table.get(name)
     if target is None:
         return None
-    module, _, attribute = target.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return _load(target)
     except ModuleNotFoundError as error:
-        if error.name is not None and module.startswith(error.name):
+        if error.name is not None and target.startswith(error.name):
             return None
         raise
+
+
+@cache
+def _load(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -377,7 +377,7 @@ class Transcripts:
     def _keep(self, relpath: str, transcript: Transcript) -> None:
         self._cached[relpath] = transcript
         self._cached.move_to_end(relpath)
-        weight = sum(t.size for t in self._cached.values())
+        weight = sum([t.size for t in self._cached.values()])
         while len(self._cached) > 1 and (len(self._cached) > self._max or weight > self._max_bytes):
             _, dropped = self._cached.popitem(last=False)
             weight -= dropped.size

@@ -32,7 +32,7 @@ _ABC = "0123456789abcdefghjkmnpqrstvwxyz"
 def make_id(now_ms: int) -> str:
     """26 characters that sort by time: 10 of milliseconds, 16 of chance (Crockford base 32, as ULID)."""
     value = (now_ms << 80) | int(draw_token(10), 16)
-    return "".join(_ABC[(value >> shift) & 31] for shift in range(125, -5, -5))
+    return "".join([_ABC[(value >> shift) & 31] for shift in range(125, -5, -5)])
 
 
 class StaleClaim(StateError):

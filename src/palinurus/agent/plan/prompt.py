@@ -170,9 +170,11 @@ class PromptBuilder:
         files = hide_memory(supplied.files) if now.shared else supplied.files
         skipped = settings.injection == "never" or (settings.injection == "continuation-skip" and now.continued)
         offered = tuple(
-            ToolFact(tool.name, take_first_sentence(tool.description))
-            for tool in tools
-            if not (tool.idle or tool.deferred)
+            [
+                ToolFact(tool.name, take_first_sentence(tool.description))
+                for tool in tools
+                if not (tool.idle or tool.deferred)
+            ]
         )
         return msgspec.structs.replace(
             base,

@@ -7,6 +7,7 @@ Knows no vendor: a vendor's opinion comes in as its profile function.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -38,7 +39,12 @@ def make_profile(
 def make_base_profile(model: ModelSpec) -> ThinkingProfile:
     """What a model offers when its vendor has no opinion: the five plain levels, and xhigh or max if the catalog
     entry lists them in compat.supportedReasoningEfforts."""
-    extra = [lv for lv in ("xhigh", "max") if lv in read_efforts(model)]
+    efforts = read_efforts(model)
+    return _extend_base(tuple([lv for lv in ("xhigh", "max") if lv in efforts]))
+
+
+@cache
+def _extend_base(extra: tuple[str, ...]) -> ThinkingProfile:
     return make_profile((*BASE_LEVELS, *extra))
 
 
@@ -91,7 +97,7 @@ def can_think(model: ModelSpec, level: str) -> bool:
 
 def list_level_ids(offered: ThinkingProfile) -> tuple[str, ...]:
     """Canonical ids, in rank order."""
-    return tuple(lv.id for lv in offered.levels)
+    return tuple([lv.id for lv in offered.levels])
 
 
 def list_level_labels(offered: ThinkingProfile) -> tuple[str, ...]:

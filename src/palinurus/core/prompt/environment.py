@@ -27,7 +27,7 @@ def write_runtime(facts: PromptFacts) -> str:
     parts = {name: getattr(facts, name) for name in _RUNTIME}
     parts |= {"capabilities": ",".join(facts.capabilities or ()) or "none"} if known else {}
     parts["thinking"] = facts.level
-    line = " | ".join(f"{name}={value}" for name, value in parts.items() if value)
+    line = " | ".join([f"{name}={value}" for name, value in parts.items() if value])
     return (
         f"## Runtime\nRuntime: {line}\n"
         f"Reasoning: {facts.reasoning or 'off'} (hidden unless on or stream). /reasoning switches it; /status shows it "

@@ -166,12 +166,12 @@ def list_tool_names(facts: StableFacts) -> frozenset[str]:
 
 def has_tool(facts: StableFacts, name: str) -> bool:
     """Is it one of this run's?"""
-    return any(tool.name.lower() == name for tool in facts.tools)
+    return name in [tool.name.lower() for tool in facts.tools]
 
 
 def strip_lines(text: str) -> str:
     """The text with one kind of line end, and no white space at line ends or around it."""
-    return "\n".join(line.rstrip() for line in normalize_breaks(text).split("\n")).strip()
+    return "\n".join([line.rstrip() for line in normalize_breaks(text).split("\n")]).strip()
 
 
 # --- what is made of the configuration -------------------------------------------------------------------------------

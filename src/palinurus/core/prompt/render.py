@@ -76,11 +76,16 @@ LIVE_SECTIONS: tuple[PromptSection[PromptFacts], ...] = (
 )
 
 
+KEPT = 4096  # characters of a chat's own text with which a prompt is kept
 SECTION_GAP = "\n\n"  # between sections, and between the two halves
 
 
 def render_prompt(facts: PromptFacts) -> Prompt:
     """The prompt in its two halves, with the size of every section; the cache boundary lies between the halves."""
+    return _whole(facts) if len(facts.extra) <= KEPT else _render(facts)
+
+
+def _render(facts: PromptFacts) -> Prompt:
     stable, parts = _stable(select_stable_facts(facts))
     live, more = _rendered(LIVE_SECTIONS, facts, stable=False)
     return Prompt(stable, live, parts + more)
@@ -89,6 +94,9 @@ def render_prompt(facts: PromptFacts) -> Prompt:
 def report_sections(facts: PromptFacts) -> list[tuple[str, int, bool]]:
     """(section, characters, above the boundary?) of every section that is there, in order."""
     return [(part.name, part.chars, part.stable) for part in render_prompt(facts).parts]
+
+
+_whole = lru_cache(maxsize=16)(_render)  # one object for all sessions of an agent that are alike
 
 
 @lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ with the whole one; if they differ in more than an ending, the face is told to p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -135,9 +136,15 @@ def read_answer_with_tokens(text: str, *, allowed: Callable[[str], bool] = is_we
     return VisibleAnswer(visible, thinking, marks.found)
 
 
+@lru_cache(4)  # the end of a run is read five times
+def _read_again(text: str) -> VisibleAnswer:
+    return read_answer(text)
+
+
 def collect_visible_text(messages: Iterable[Message]) -> str:
     """All that people see of a run's messages, in order; "" for a chosen silence."""
-    answers = [read_answer(m.text) for m in messages if isinstance(m, AssistantMessage) and m.text.strip()]
+    texts = [m.text for m in messages if isinstance(m, AssistantMessage)]
+    answers = [_read_again(text) for text in texts if text.strip()]
     if answers and answers[-1].silent:
         return ""
-    return MESSAGE_GAP.join(a.text for a in answers if a.text)
+    return MESSAGE_GAP.join([a.text for a in answers if a.text])

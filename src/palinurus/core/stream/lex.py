@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import msgspec
 
@@ -40,14 +41,19 @@ class LexToken(msgspec.Struct, frozen=True):
     match: re.Match[str] | None = None
 
 
+@cache
+def _compile_starts(starts: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What begins a construct, with code and without."""
+    starts = re.escape(starts)
+    return re.compile(f"[{starts}`~]"), re.compile(f"[{starts}]")
+
+
 class Lexer:
     """`feed` yields what is decided; the rest is kept. With `code` off (inside reasoning) backticks mean nothing."""
 
     def __init__(self, *rules: LexRule) -> None:
         self._rules = {rule.start: rule for rule in rules}
-        starts = re.escape("".join(self._rules))
-        self._all = re.compile(f"[{starts}`~]")
-        self._some = re.compile(f"[{starts}]")
+        self._all, self._some = _compile_starts("".join(self._rules))
         self._rest = ""
         self._fence: CodeFence | None = None
         self._line = ""  # the fence's last line so far

@@ -43,19 +43,7 @@ class SessionKey(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> SessionKind:
-        segments = self.rest.split(":")
-        if self.depth:
-            return "subagent"
-        first = segments[0]
-        if first == "main":
-            return "main"
-        if first in _HEADS:
-            return _HEADS[first]
-        if "direct" in segments[:3]:
-            return "direct"
-        if len(segments) > 2 and segments[1] in ("group", "channel", "room"):
-            return "group"
-        return "other"
+        return _find_kind(self.rest)
 
     @property
     def unnamed(self) -> bool:
@@ -68,7 +56,21 @@ class SessionKey(msgspec.Struct, frozen=True):
         return {"subagent": "subagent", "cron": "cron"}.get(self.kind, "main")
 
 
-_HEADS: dict[str, SessionKind] = {"cron": "cron", "hook": "hook", "acp": "acp", "direct": "direct"}
+_HEADS: dict[str, SessionKind] = {"main": "main", "cron": "cron", "hook": "hook", "acp": "acp", "direct": "direct"}
+
+
+@lru_cache(512)  # eighteen times a turn
+def _find_kind(rest: str) -> SessionKind:
+    segments = rest.split(":")
+    if "subagent" in segments[:-1]:
+        return "subagent"
+    if segments[0] in _HEADS:
+        return _HEADS[segments[0]]
+    if "direct" in segments[:3]:
+        return "direct"
+    if len(segments) > 2 and segments[1] in ("group", "channel", "room"):
+        return "group"
+    return "other"
 
 
 def parse_agent_id(text: str) -> str | None:

@@ -58,7 +58,8 @@ class AnswerStream:
             self.end = event
         if self._events:
             self._buffer += encode_sse("run", encode_json(event))
-        self.wake.set()
+        if self._buffer:
+            self.wake.set()
         if self.writing and len(self._buffer) > BUFFER:
             self.mute()
             if self.overflow is not None:

@@ -310,9 +310,14 @@ class ClientHub:
         here = frozenset(conn for conn, seat in self._seats.items() if not wanted.isdisjoint(seat.topics))
         return here | self._gone.following(wanted)
 
+    @property
+    def attended(self) -> bool:
+        """Is somebody here, or may somebody come back?"""
+        return bool(self._seats) or self._gone.expects()
+
     def _is_heard(self, kind: GatewayEventKind) -> bool:
-        """Somebody is here, or may come back; else the event only takes up its position."""
-        if self._seats or self._gone.expects():
+        """To somebody; else the event only takes up its position."""
+        if self.attended:
             return True
         self.ring.skip(int(kind.kept))
         return False

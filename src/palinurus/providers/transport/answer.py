@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 
 HEAD_BYTES = 65_536
 LINE_BYTES = 4096  # the size of a chunk with its extensions, a trailer
@@ -146,6 +147,7 @@ class HttpAnswerParser:
         self._tail, self._left = data[at:], left
 
 
+@lru_cache(256)
 def _read_size(line: bytes) -> int:
     number = line.partition(b";")[0].strip()
     if not number.isalnum():

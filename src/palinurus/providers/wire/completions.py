@@ -53,7 +53,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     if compat.get("supportsStore"):
         body["store"] = False
     if request.tools and model.tools:
-        body["tools"] = [history.describe_function(spec) for spec in request.tools]
+        body["tools"] = history.describe_functions(request.tools)
         if request.tool_choice is not None:
             body["tool_choice"] = "required" if request.tool_choice == "any" else request.tool_choice
     if request.schema is not None:
@@ -248,9 +248,6 @@ class CompletionsDecoder(SseDecoder):
                 self._refuse_chunk(payload)
                 return
             chunk = found
-        self._chunk(chunk)
-
-    def _chunk(self, chunk: CompletionsChunk) -> None:
         self._seen = True
         if chunk.error:
             self._builder.fail_with(classify_stream_error(chunk.error))

@@ -89,10 +89,19 @@ def read_tool_choice(choice: str | dict[str, Any]) -> tuple[str, str]:
     return ("tool", name) if name else ("auto", "")
 
 
-def describe_function(spec: ToolSpec) -> Block:
-    """A tool as Chat Completions and those that follow it describe one."""
-    function = {"name": spec.name, "description": spec.description, "parameters": make_object_schema(spec.parameters)}
-    return {"type": "function", "function": function}
+def describe_functions(tools: Iterable[ToolSpec]) -> list[Block]:
+    """Tools as Chat Completions and those that follow it describe them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": make_object_schema(spec.parameters),
+            },
+        }
+        for spec in tools
+    ]
 
 
 # --- turns and blocks -----------------------------------------------------------------------------------------

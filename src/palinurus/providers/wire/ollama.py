@@ -34,7 +34,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         "options": _options(request),
     }
     if request.tools and model.tools and request.tool_choice != "none":
-        body["tools"] = [history.describe_function(spec) for spec in request.tools]
+        body["tools"] = history.describe_functions(request.tools)
     if request.schema is not None:
         body["format"] = request.schema
     if "keep_alive" in model.params:

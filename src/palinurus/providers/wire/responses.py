@@ -24,7 +24,6 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import ModelRequest
-from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import classify_stream_error
 from palinurus.providers.wire import ModelWire, history, pick
@@ -75,14 +74,11 @@ def _common(request: ModelRequest) -> dict[str, Any]:
     if request.session:
         body["prompt_cache_key"] = request.session[:64]
     if request.tools and request.model.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        described = history.describe_functions(request.tools)
+        body["tools"] = [{"type": "function", **tool["function"], "strict": False} for tool in described]
         if request.tool_choice is not None:
             body["tool_choice"] = _choice(request.tool_choice)
     return body
-
-
-def _tool(spec: ToolSpec) -> dict[str, Any]:
-    return {"type": "function", **history.describe_function(spec)["function"], "strict": False}
 
 
 def _choice(choice: str | dict[str, Any]) -> str | dict[str, Any]:

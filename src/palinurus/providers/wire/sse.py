@@ -39,6 +39,8 @@ class SseReader:
         if self._cr or b"\r" in data:
             data = self._lf(data)
         out: list[Event] = []
+        if self._fresh and not self._pieces:
+            self._fresh = data[:1] == b"\xef"  # of a byte order mark
         if self._fresh or self._pieces or self._data or self._name or len(data) > self._limit:
             return self._lines(data, out)
         head, end, tail = data.rpartition(b"\n\n")

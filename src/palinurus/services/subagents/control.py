@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import ToolResult
@@ -73,8 +72,7 @@ class SubagentTimer:
     def _later(self, ident: str, **changes: Any) -> None:
         self._tasks.start(self._registry.change(ident, **changes))
 
-    def on_event(self, item: str, event: RunEvent) -> None:
-        """Of no interest."""
+    on_event = None
 
     def on_merged(self, item: str, into: str) -> None:
         """Of no interest."""
