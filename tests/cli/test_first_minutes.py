@@ -254,6 +254,9 @@ def test_the_docs_know_every_exit_code() -> None:
         0,
         2,
         3,
+        70,
+        74,
+        124,
         130,
         141,
     } == CODES
