@@ -28,6 +28,17 @@ def test_version_and_help_import_nothing_heavy(flag: str) -> None:
     )
 
 
+def test_a_folder_that_was_removed_is_no_mistake_of_ours(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["folders", "allow"]) == 66
+    assert capsys.readouterr().err == "pal: the folder you are in is no longer there\n  fix: `cd` to one that is\n"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"palinurus {__version__}\n"

@@ -337,6 +337,10 @@ def _try(where: str, args: list[str], line: list[str]) -> int | CommandFailure:
             where = exc.filename or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
             return CommandFailure(f"{where} cannot be written: {exc.strerror}", _DISK[exc.errno], 74)  # EX_IOERR
         if not exc.filename:  # not the machine's files, but a mistake of ours
+            try:
+                os.getcwd()
+            except FileNotFoundError:
+                return CommandFailure("the folder you are in is no longer there", "`cd` to one that is", 66)
             return _confess(exc)
         return CommandFailure(
             f"{exc.filename}: {exc.strerror}", "check owner, mode and free space; PALINURUS_HOME may be elsewhere", 73

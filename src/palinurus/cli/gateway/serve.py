@@ -60,7 +60,7 @@ def run_gateway(argv: list[str]) -> int:
     environ = dict(os.environ)
     if args.store:
         os.environ[paths.STORE_VARIABLE] = environ[paths.STORE_VARIABLE] = args.store
-    loaded = load_settings(environ)
+    loaded = load_settings(environ, told=True)
     loaded = crashloop.choose_config(loaded, crashloop.count_start(loaded.settings.home, SystemClock().now()), environ)
     loaded = _with(loaded, args.bind, args.port)
     settings = loaded.settings
