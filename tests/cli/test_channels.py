@@ -122,7 +122,8 @@ def test_add_alone_says_what_there_is(home: Path, printed: Printed) -> None:
 
 
 def test_without_a_gateway_no_channel_runs(home: Path, printed: Printed) -> None:
-    assert run_channels(["status"]) == 1 and "does not run" in printed()
+    with pytest.raises(GatewayUnreachable):
+        run_channels(["status", "--json"])
 
 
 async def login(kit: ChannelKit, show: Callable[[str], None]) -> str:
@@ -161,5 +162,6 @@ async def test_beside_a_gateway(tmp_path: Path, printed: Printed, monkeypatch: p
         assert "would not let go" in printed()
         channel.set_status("signed_out", "sign in again")
         assert await asyncio.to_thread(run_channels, ["status"]) == 1 and "sign in again" in printed()
+        assert await asyncio.to_thread(run_channels, ["status", "--json"]) == 1 and "sign in again" in printed()
         with pytest.raises(NotFound, match="no channel"):
             await asyncio.to_thread(run_channels, ["test", "other", "x"])

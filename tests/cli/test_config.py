@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.cli.config import run_config
+from palinurus.cli.main import main
 from palinurus.errors import BadRequest, ConfigError, NotFound
 
 CANARY = "canary-3010299"
@@ -183,6 +184,28 @@ def test_validate_judges_the_file_not_its_last_good_copy(home: Path, capsys: Out
     shown = capsys.readouterr()
     assert shown.out == "5\n"
     assert "last good copy" in shown.err
+
+
+@pytest.mark.parametrize("line", ["agent -m hello", "models", "setup --non-interactive", "config get gateway.port"])
+def test_a_command_says_once_that_the_file_is_not_what_counts(home: Path, line: str, capsys: Out) -> None:
+    """`pal setup` said that everything is there, `pal agent` answered, and neither said a word."""
+    write(home, "{gateway: {port: 5}}")
+    run_config(["get", "gateway.port"])
+    write(home, "{")
+    capsys.readouterr()
+    assert main(line.split()) == 0
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).count("last good copy") == 1
+
+
+def test_status_tells_a_broken_file_once(home: Path, capsys: Out) -> None:
+    write(home, "{gateway: {port: 5}}")
+    run_config(["get", "gateway.port"])
+    write(home, "{")
+    capsys.readouterr()
+    assert main(["status"]) == 3
+    shown = capsys.readouterr()
+    assert shown.err == "" and shown.out.count("  config  ") == 1
 
 
 def test_validate_names_keys_that_stand_twice(home: Path, capsys: Out) -> None:

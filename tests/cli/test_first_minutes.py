@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -254,6 +255,9 @@ def test_the_docs_know_every_exit_code() -> None:
         0,
         2,
         3,
+        70,
+        74,
+        124,
         130,
         141,
     } == CODES
@@ -349,6 +353,12 @@ def walk_lines(home: Callable[[Path], None], lines: list[str], forked: Nursery, 
         for line, child, log in started:
             code, said = finish(child, log, line)
             print(f"pal {line}: {code}\n{said}")
+            if "(in another terminal)" in said and os.path.exists(
+                pal := os.path.join(os.path.dirname(sys.executable), "pal")
+            ):
+                assert (
+                    f"{pal}  (not on your PATH)" in said
+                )  # who typed `pal chat`, as the next line says, typed in vain
             if line == "doctor":
                 taken = "Address already in use" in said  # a gateway of whoever runs this, on the usual port
                 assert code == (home is not is_empty or taken), said

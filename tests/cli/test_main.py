@@ -28,6 +28,17 @@ def test_version_and_help_import_nothing_heavy(flag: str) -> None:
     )
 
 
+def test_a_folder_that_was_removed_is_no_mistake_of_ours(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["folders", "allow"]) == 66
+    assert capsys.readouterr().err == "pal: the folder you are in is no longer there\n  fix: `cd` to one that is\n"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"palinurus {__version__}\n"
@@ -180,7 +191,21 @@ def test_json_of_a_line_that_has_none_of_its_own_holds_what_it_says(
     assert told["ok"] is True and told["said"][0].startswith('agents.defaults.permissionMode = "ask"')
     assert main(["cron", "rm", "nope", "--json"]) == 66
     seen = capsys.readouterr()
-    assert json.loads(seen.out) == {"ok": False, "said": []} and "no job is called 'nope'" in seen.err
+    told = json.loads(seen.out)
+    assert told["ok"] is False and told["said"] == [] and told["code"] == 66 and "no job is called 'nope'" in seen.err
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [("sessions show nope", 66), ("backup lst", 64), ("nope", 64), ("models auth", 2), ("tasks", 69)]
+)
+def test_an_error_is_json_where_json_was_asked_for(
+    home: Path, line: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*line.split(), "--json"]) == code
+    seen = capsys.readouterr()
+    told = json.loads(seen.out)
+    assert told["ok"] is False and told["code"] == code
+    assert seen.err == f"pal: {told['error']}\n" + (f"  fix: {told['fix']}\n" if told["fix"] else "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
@@ -191,6 +216,22 @@ def test_output_that_finds_no_room_is_not_blamed_on_the_home(
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(io.FileIO(full, "w", closefd=False))))
     assert main(["profiles"]) == 74
     assert "pal: what is printed cannot be written: No space left" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("line", ["--version", "--help", "status --help", "config path", "sessions show nope --json"])
+def test_output_that_nobody_takes_ends_no_line_in_a_traceback(home: Path, line: str, unbuffered: str) -> None:
+    """`pal --help | head -1` and `pal --version > FILE` on a full disk did."""
+    environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    reads, writes = os.pipe()
+    os.close(reads)
+    for taker, code in ((os.open("/dev/full", os.O_WRONLY), 74), (writes, 141)):
+        done = subprocess.run(
+            [sys.executable, "-m", "palinurus", *line.split()], env=environ, stdout=taker, stderr=subprocess.PIPE
+        )
+        os.close(taker)
+        assert (done.returncode, b"Traceback" in done.stderr, b"ignored" in done.stderr) == (code, False, False)
 
 
 @pytest.mark.parametrize(

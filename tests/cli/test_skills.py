@@ -43,6 +43,16 @@ def test_list_says_what_is_not_used_and_why(skills: Path, capsys: pytest.Capture
     assert told["invalid"][0]["reason"]
 
 
+def test_programs_are_looked_for_where_commands_find_them(
+    skills: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make run` puts no `pal` on anybody's PATH: the prompt offered the skill, and the list said "no program pal"."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    make(skills / "helper", metadata="{openclaw: {requires: {bins: [pal]}}}")
+    assert run_skills(["list"]) == 0 and "+ helper" in capsys.readouterr().out
+    assert run_skills(["info", "helper"]) == 0 and "usable       yes" in capsys.readouterr().out
+
+
 def test_info(skills: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(skills / "my-skill", metadata="{openclaw: {requires: {env: [SOME_KEY]}}}")
     assert run_skills(["info", "my-skill"]) == 0

@@ -185,11 +185,14 @@ def load_extra(part: str, extra: str, modules: tuple[str, ...], what: str) -> An
         raise PalinurusError(f"{what} needs an extra that is not installed", fix=f"`pal extras add {extra}`") from None
 
 
-def load_settings(environ: Mapping[str, str]) -> LoadedConfig:
-    """The config in force. From here on, files we make are ours alone. Raises ConfigError."""
+def load_settings(environ: Mapping[str, str], *, told: bool = False) -> LoadedConfig:
+    """The config in force. That it is not what the file says is printed, unless whoever asks tells it (`told`). From
+    here on, files we make are ours alone. Raises ConfigError."""
     os.umask(0o077)
     load: Any = load_part(PARTS["config"])
     loaded: LoadedConfig = load(paths.find_home(environ), environ)
+    if loaded.fallback and not told:
+        print(f"pal: {loaded.fallback}", file=sys.stderr)
     return loaded
 
 

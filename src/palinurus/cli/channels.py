@@ -34,7 +34,7 @@ from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.settings import Settings
 from palinurus.core.channelneeds import NEEDS, OWN_KEYS, SAID, ChannelNeed, find_own_kind, read_own_value
 from palinurus.core.types.channel import ChannelAbilities
-from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
+from palinurus.errors import BadRequest, NotFound
 from palinurus.patterns import compile_late
 from palinurus.tools.web.egress import EgressGuard
 
@@ -67,22 +67,18 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 
 def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
-    try:
-        found = call_gateway(loaded.settings, "channels.status", {})
-    except GatewayUnreachable:
-        print("the gateway does not run, so no channel does; `pal gateway` starts it")
-        return 1
-    if asked.json:
-        print(to_json(found))
-        return 0
+    found = call_gateway(loaded.settings, "channels.status", {})
     bad = 0
     for name, accounts in found["channelAccounts"].items():
         for one in accounts:
             state, detail = one.get("healthState", "not running"), one.get("lastError", "")
             bad += state not in ("ready", "stopped")
             me = f" as {one['name']}" if one.get("name") else ""
-            print(strip_controls(f"{name}/{one['accountId']}  {state}{me}" + (f": {detail}" if detail else "")))
-    if not found["channelAccounts"]:
+            if not asked.json:
+                print(strip_controls(f"{name}/{one['accountId']}  {state}{me}" + (f": {detail}" if detail else "")))
+    if asked.json:
+        print(to_json(found))
+    elif not found["channelAccounts"]:
         print("no channels yet; `pal channels add telegram` adds one")
     return 1 if bad else 0
 

@@ -181,7 +181,14 @@ usage: pal [--home DIR | --profile NAME] [COMMAND] [options]
 def main(argv: list[str] | None = None) -> int:
     """Run one command. Returns the exit code; as a program of its own (without `argv`) it ends here."""
     _mend_streams()
-    code = _find_and_run([_mend_word(word) for word in (sys.argv[1:] if argv is None else argv)])
+    words = [_mend_word(word) for word in (sys.argv[1:] if argv is None else argv)]
+    try:
+        try:
+            code = _find_and_run(words)
+        finally:
+            sys.stdout.flush()
+    except OSError as exc:
+        code = _tell_refused_output(exc)
     if argv is None:
         _leave(code)
     return code
@@ -207,7 +214,7 @@ def _find_and_run(args: list[str]) -> int:
         name, equals, value = args.pop(0).partition("=")
         if not equals:
             value = args.pop(0) if args else ""
-        if not value:
+        if not value or value.startswith("-"):
             return _say(f"{name} needs a {'directory' if name == '--home' else 'name'}", "`pal --help`", 64)
         if name == "--profile":
             if not value.isascii() or not value.replace("-", "").replace("_", "").isalnum() or len(value) > 32:
@@ -282,16 +289,28 @@ class CollectedOutput(io.StringIO):
     """What a line prints that has no JSON of its own, where JSON was asked for."""
 
 
+class CommandFailure:
+    """What a command says when it could not do what it should."""
+
+    def __init__(self, message: str, fix: str, code: int) -> None:
+        self.message, self.fix, self.code = message, fix, code
+
+
 def _run(where: str, args: list[str], line: list[str]) -> int:
     before = sys.stdout
-    code = _try(where, args, line)
+    ended = _try(where, args, line)
+    told: dict[str, object] = {}
     if isinstance(kept := sys.stdout, CollectedOutput) and kept is not before:
-        sys.stdout = before
-        print(load_part("palinurus.cli.args:to_json")({"ok": code == 0, "said": kept.getvalue().splitlines()}))  # type: ignore[operator]
+        sys.stdout, told = before, {"said": kept.getvalue().splitlines()}
+    if isinstance(ended, CommandFailure) and "--json" in args[: args.index("--") if "--" in args else None]:
+        told |= {"error": ended.message, "fix": ended.fix, "code": ended.code}
+    code = ended if isinstance(ended, int) else _say(ended.message, ended.fix, ended.code)
+    if told:
+        print(load_part("palinurus.cli.args:to_json")({"ok": code == 0, **told}))  # type: ignore[operator]
     return code
 
 
-def _try(where: str, args: list[str], line: list[str]) -> int:
+def _try(where: str, args: list[str], line: list[str]) -> int | CommandFailure:
     expected: type[Exception] = load_part("palinurus.errors:PalinurusError")  # type: ignore[assignment]
     if spec := os.environ.get("PALINURUS_CRASH"):  # set by the crash tests only
         load_part("palinurus.crashpoints:arm_crashpoint")(spec)  # type: ignore[operator]
@@ -304,55 +323,66 @@ def _try(where: str, args: list[str], line: list[str]) -> int:
     except expected as exc:
         if line and getattr(exc, "exit_code", 1) == 64 and (code := _answer_verb(line)) is not None:
             return code
-        return _say(getattr(exc, "message", str(exc)), getattr(exc, "fix", ""), getattr(exc, "exit_code", 1))
+        return CommandFailure(getattr(exc, "message", str(exc)), getattr(exc, "fix", ""), getattr(exc, "exit_code", 1))
     except KeyboardInterrupt:
         if sys.stderr is not None and sys.stderr.isatty():
             sys.stderr.write("\n")  # the terminal shows ^C; the shell's prompt begins a line
         return 130
-    except BrokenPipeError:
-        # The reader has gone (`pal … | head`); what Python still wants to flush goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    except BrokenPipeError as exc:
+        return _tell_refused_output(exc)
     except OSError as exc:
         if exc.errno in _DISK:
-            where = exc.filename or _find_full() or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
-            return _say(f"{where} cannot be written: {exc.strerror}", _DISK[exc.errno], 74)  # EX_IOERR
+            if not exc.filename and not _takes_output():
+                return _tell_refused_output(exc)
+            where = exc.filename or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
+            return CommandFailure(f"{where} cannot be written: {exc.strerror}", _DISK[exc.errno], 74)  # EX_IOERR
         if not exc.filename:  # not the machine's files, but a mistake of ours
+            try:
+                os.getcwd()
+            except FileNotFoundError:
+                return CommandFailure("the folder you are in is no longer there", "`cd` to one that is", 66)
             return _confess(exc)
-        return _say(
+        return CommandFailure(
             f"{exc.filename}: {exc.strerror}", "check owner, mode and free space; PALINURUS_HOME may be elsewhere", 73
         )
     except Exception as exc:  # noqa: BLE001 - a border: nobody above takes it
         return _confess(exc)
 
 
-def _find_full() -> str:
-    """The output, if that is what finds no room."""
+def _takes_output() -> bool:
     try:
-        sys.stdout.flush()
+        print(flush=True)
     except OSError:
-        return "what is printed"
-    return ""
+        return False
+    return True
 
 
-def _confess(exc: Exception) -> int:
+def _tell_refused_output(exc: OSError) -> int:
+    """The reader has gone (`pal … | head`), or there is no room. What Python still wants to flush goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(exc, BrokenPipeError):
+        return 141
+    return _say(f"what is printed cannot be written: {exc.strerror}", _DISK.get(exc.errno or 0, ""), 74)
+
+
+def _confess(exc: Exception) -> CommandFailure:
     """A mistake of ours is told like one, not with pages of source; who wants those says so."""
     if os.environ.get("PALINURUS_DEBUG"):
         raise exc
     said = f"{type(exc).__name__}: {exc}".splitlines()[0][:300]
-    return _say(
+    return CommandFailure(
         f"this should not have happened: {said}",
         "PALINURUS_DEBUG=1 before the command shows where; please report it",
         70,
     )
 
 
-def _answer_verb(line: list[str]) -> int | None:
+def _answer_verb(line: list[str]) -> int | CommandFailure | None:
     """A line that made no sense may be one of OpenClaw's: do it under our name, or say what there is instead."""
     answer = load_part(PARTS["parity"])(line)  # type: ignore[operator]
     if answer is None:
         return None
-    return _find_and_run(list(answer.ours)) if answer.ours else _say(answer.why, "", 2)
+    return _find_and_run(list(answer.ours)) if answer.ours else CommandFailure(answer.why, "", 2)
 
 
 def _finish_restore() -> None:

@@ -34,6 +34,7 @@ from palinurus.core.skills.offer import make_skill_commands, shorten_home
 from palinurus.core.skills.skill import BrokenSkill, Skill
 from palinurus.errors import BadRequest, NotFound
 from palinurus.services.skillstore import FINDINGS
+from palinurus.tools.commands.environ import build_search_path
 from palinurus.workspace.discovery import locate_installed_skills
 from palinurus.workspace.install.packages import (
     InstalledSkills,
@@ -59,7 +60,7 @@ def run_skills(argv: list[str]) -> int:
 
 def _stock(asked: argparse.Namespace, loaded: LoadedConfig) -> SkillStock:
     agent = find_agent(loaded.settings, asked.agent)
-    return PromptSources(loaded.settings, os.environ, loaded.raw).stock(agent)
+    return PromptSources(loaded.settings, os.environ, loaded.raw, path=build_search_path()).stock(agent)
 
 
 def _list(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
@@ -188,7 +189,7 @@ def _put(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills
 
 def _say_lacking(skill: Skill, loaded: LoadedConfig) -> None:
     """What it lacks here, with the line that gets it."""
-    world = SkillMachine(os.environ, os.environ.get("PATH", ""), loaded.raw, loaded.settings.skills)
+    world = SkillMachine(os.environ, build_search_path(), loaded.raw, loaded.settings.skills)
     for name in (*skill.requires.bins, *skill.requires.any_bins):
         if not world.has(name):
             line = suggest_install(skill, name, world.has)

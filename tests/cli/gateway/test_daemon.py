@@ -70,6 +70,25 @@ def test_where_systemd_does_not_run_it_is_said_with_the_fix(tmp_path: Path, caps
     said = capsys.readouterr().out
     assert "No medium found" in said and "enable-linger" in said and "pal gateway start" in said
     assert not any("enable --now" in line for line in manager.asked)
+    daemon.show_service_status(site(tmp_path, manager))  # it sent people back to `pal gateway install`
+    assert "palinurus.service, not switched on" in capsys.readouterr().out
+
+
+def test_a_gateway_in_the_foreground_has_a_log_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = site(tmp_path, Manager(systemctl=127))
+    monkeypatch.setenv("PALINURUS_HOME", here.home)
+    os.chmod(here.home, 0o700)
+    own = Path(here.home) / "logs" / "gateway.log"
+    own.parent.mkdir()
+    own.write_text('{"level": "info", "subsystem": "gateway.server", "message": "it listens"}\n')
+    assert daemon.describe_service(here)["logs"] == str(own)
+    Path(here.log).write_text("of yesterday\n")
+    os.utime(here.log, (1, 1))
+    assert daemon.run_service(["logs"]) == 0 and "it listens" in capfd.readouterr().out
+    os.utime(here.log)
+    assert daemon.run_service(["logs"]) == 0 and "of yesterday" in capfd.readouterr().out
 
 
 def test_a_manager_that_refuses_is_an_error(tmp_path: Path) -> None:

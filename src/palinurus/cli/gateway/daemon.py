@@ -22,6 +22,7 @@ import msgspec
 
 from palinurus.cli.args import CommandParser, to_json
 from palinurus.cli.gateway.running import find_running_gateway, format_address, is_process_alive
+from palinurus.cli.main import COMMANDS, load_part
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.errors import GatewayUnreachable, PalinurusError
@@ -30,6 +31,7 @@ from palinurus.files import read_plain_file, write_whole_file
 STOP_SECONDS = 75  # running turns get 30 s; the rest is for closing files on a slow disk
 START_SECONDS = 20.0
 LOG_BYTES = 20 * 1024 * 1024
+BOTH_SECONDS = 5.0  # between a line in the log and the same on stderr
 
 T = TypeVar("T")
 Call = Callable[[Sequence[str]], tuple[int, str]]
@@ -64,6 +66,13 @@ class ServiceSite(msgspec.Struct, frozen=True):
     @property
     def log(self) -> str:
         return os.path.join(self.home, "logs", f"{self.kind.name}.out")
+
+    @property
+    def newest_log(self) -> str:
+        """Where the last lines are: one in the foreground writes the log alone, one in the background both."""
+        own = paths.locate_log_file(self.home)
+        printed, logged = (os.path.getmtime(file) if os.path.exists(file) else 0.0 for file in (self.log, own))
+        return self.log if printed and printed + BOTH_SECONDS >= logged else own
 
     @property
     def command(self) -> list[str]:
@@ -198,9 +207,7 @@ def start_service(site: ServiceSite) -> int:
         why = why or "no service is installed (`pal gateway install`), so it runs in the background"
     place = _wait(site, lambda: find_running_gateway(site.home), START_SECONDS)
     if place is None:
-        raise GatewayUnreachable(
-            "the gateway did not come up", fix="`pal gateway logs`, or run `pal gateway` to see why"
-        )
+        raise GatewayUnreachable("the gateway did not come up", fix="`pal gateway logs`, or `pal gateway` to see why")
     print(f"running: {format_address(place)} (process {place.pid})" + (f"\n  {why}" if why else ""))
     return 0
 
@@ -235,8 +242,8 @@ def restart_service(site: ServiceSite) -> int:
 def describe_service(site: ServiceSite) -> dict[str, Any]:
     """What runs, and who keeps it running."""
     kind, why = detect_manager(site)
-    file = {"systemd": site.unit, "launchd": site.plist}.get(kind, "")
-    installed = bool(file) and os.path.exists(file)
+    file = site.plist if kind == "launchd" else site.unit
+    installed = not site.others and os.path.exists(file)
     place = find_running_gateway(site.home)
     return {
         "running": place is not None,
@@ -246,7 +253,7 @@ def describe_service(site: ServiceSite) -> dict[str, Any]:
         "file": file if installed else "",
         "note": why,
         "home": site.home,
-        "logs": f"journalctl --user -u {site.unit_name}" if kind == "systemd" and installed else site.log,
+        "logs": f"journalctl --user -u {site.unit_name}" if kind == "systemd" and installed else site.newest_log,
     }
 
 
@@ -257,7 +264,8 @@ def show_service_status(site: ServiceSite) -> int:
     print(f"gateway   {runs if told['running'] else 'not running'}")
     if not told["running"]:
         print("          fix: `pal gateway start`")
-    print(f"service   {told['service']}: {told['file'] or 'not installed (`pal gateway install`)'}")
+    state = ", not switched on" if told["file"] and told["service"] == "background" else ""
+    print(f"service   {told['service']}: {told['file'] or 'not installed (`pal gateway install`)'}{state}")
     if told["note"]:
         print(f"          {told['note']}")
     print(f"home      {told['home']}\nlogs      {told['logs']}")
@@ -265,15 +273,12 @@ def show_service_status(site: ServiceSite) -> int:
 
 
 def _logs(site: ServiceSite, count: int, follow: bool) -> int:
-    kind, _ = detect_manager(site)
-    if kind == "systemd" and os.path.exists(site.unit):
+    if detect_manager(site)[0] == "systemd" and os.path.exists(site.unit):
         more = ("--follow",) if follow else ("--no-pager",)
         return subprocess.call(("journalctl", "--user", "-u", site.unit_name, "-n", str(count), *more))
-    if not os.path.exists(site.log):
-        raise PalinurusError(
-            f"there is no log at {site.log}", fix="`pal gateway start` starts a gateway that writes one"
-        )
-    return subprocess.call(("tail", "-n", str(count), *(("-F",) if follow else ()), site.log))
+    if site.newest_log == site.log:
+        return subprocess.call(("tail", "-n", str(count), *(("-F",) if follow else ()), site.log))
+    return int(load_part(COMMANDS["logs"][0])(["-n", str(count), *(["-f"] if follow else [])]))  # type: ignore[operator]
 
 
 VERBS: dict[str, Callable[[ServiceSite], int]] = {

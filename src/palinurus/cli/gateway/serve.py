@@ -60,7 +60,7 @@ def run_gateway(argv: list[str]) -> int:
     environ = dict(os.environ)
     if args.store:
         os.environ[paths.STORE_VARIABLE] = environ[paths.STORE_VARIABLE] = args.store
-    loaded = load_settings(environ)
+    loaded = load_settings(environ, told=True)
     loaded = crashloop.choose_config(loaded, crashloop.count_start(loaded.settings.home, SystemClock().now()), environ)
     loaded = _with(loaded, args.bind, args.port)
     settings = loaded.settings
@@ -312,6 +312,15 @@ def _report(loaded: LoadedConfig) -> None:
         log.warning("config: %s", problem)
 
 
+def _tell_program() -> str:
+    """Where `pal` is, for who would type it in vain (`make run` puts it on nobody's PATH)."""
+    program = os.path.join(os.path.dirname(sys.executable), "pal")
+    found = any(os.access(os.path.join(folder, "pal"), os.X_OK) for folder in os.get_exec_path())
+    if found or not os.path.exists(program):
+        return ""
+    return f"  pal       {program}  (not on your PATH)\n"
+
+
 def _welcome(app: App, settings: Settings, place: token.GatewayLocation) -> None:
     """What a person needs to know now. The token itself is never printed."""
     shown = GatewayEndpoint(place.host, place.port, "", place.fingerprint).url
@@ -326,6 +335,7 @@ def _welcome(app: App, settings: Settings, place: token.GatewayLocation) -> None
         f"Palinurus {__version__} is running\n"
         f"  open      {page}\n"
         f"  chat      pal chat          (in another terminal)\n"
+        f"{_tell_program()}"
         f"  OpenAI    {shown}/v1, model openclaw, {how.get(settings.gateway.auth_mode, '?')}\n"
         f"{proof}"
         f"  model     {model}\n"

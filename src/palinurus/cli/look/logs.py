@@ -34,7 +34,7 @@ def run_logs(argv: list[str]) -> int:
     settings = load_settings(dict(os.environ)).settings
     file = settings.logging.file or locate_log_file(settings.home)
     if not os.path.isfile(file) and not asked.follow:
-        raise NotFound(f"there is no log at {file}", fix="`pal gateway` writes one; for a service: `pal gateway logs`")
+        raise NotFound(f"there is no log at {file}", fix="`pal gateway start` starts a gateway that writes one")
     least = LEVELS[asked.level]
 
     def show(line: bytes) -> None:

@@ -70,7 +70,7 @@ def run_status(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     args = parser.parse_args(argv)
     environ = dict(os.environ)
-    status = asyncio.run(collect_status(load_settings(environ), environ))
+    status = asyncio.run(collect_status(load_settings(environ, told=True), environ))
     if args.json:
         print(to_json(status))
     else:
@@ -85,7 +85,7 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
     ready = await _ready(address)
     stored = _stored(settings.home)
     model, key = await find_model_in_use(settings, environ)
-    problems = [str(p) for p in loaded.problems]
+    problems = [told for told in map(str, loaded.problems) if told not in loaded.fallback]
     return ProgramStatus(
         version=__version__,
         home=settings.home,

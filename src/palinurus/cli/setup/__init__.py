@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from palinurus.app.migrate import PROGRAMS, count_found, list_foreign_homes
-from palinurus.cli.args import CommandParser
+from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.main import COMMANDS, PARTS
 from palinurus.cli.main import load_part as part
 from palinurus.cli.migrate import bring_home
@@ -59,7 +59,7 @@ def run_setup(argv: list[str]) -> int:
         if wanted != _workspace(current):
             set_config_key(home, environ, "agents.defaults.workspace", wanted)
             made.append(f"agents.defaults.workspace = {wanted}")
-    settings = load_config(home, environ).settings
+    settings = load_settings(environ).settings
     made += _token(settings) + _files(settings)
     for line in made:
         print(f"made  {line}")
