@@ -177,7 +177,7 @@ export class Store {
 
   private move(view: string, key: string, entry: string): void {
     this.sought = entry;
-    const path = `${BASE}/${view === "chat" ? `chat/${encodeURIComponent(key || this.key || this.main)}` : view}`;
+    const path = [BASE, view, ...(view === "chat" ? [encodeURIComponent(key || this.key || this.main)] : key ? [encodeURIComponent(key)] : [])].join("/");
     if (path !== location.pathname) history.pushState(null, "", path);
     this.route();
   }
