@@ -152,7 +152,8 @@ def find_routes(path: str, gateway: GatewaySettings) -> list[tuple[HttpRoute, re
     """The rows of a path. Those of the page stand under its base path, if there is a page at all."""
     base = gateway.page_base
     inside = (path[len(base) :] or "/") if f"{path}/".startswith(f"{base}/") and gateway.page else ""
-    found = ((row, row.pattern.fullmatch(inside if row.name in PAGE_ROUTES else path)) for row in ROUTES)
+    own = PAGE_ROUTES | {"asset"} if inside else PAGE_ROUTES  # the page asks the gateway's ears where it stands itself
+    found = ((row, row.pattern.fullmatch(inside if row.name in own else path)) for row in ROUTES)
     return [(row, match) for row, match in found if match]
 
 
