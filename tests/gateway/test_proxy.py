@@ -43,11 +43,11 @@ http://127.0.0.1:{port} {{
 CLAIMS = {"Tailscale-User-Login": "owner@example.com", "X-Forwarded-User": "owner", "X-Forwarded-For": "127.0.0.1"}
 
 
-def recipe(name: str, gateway: int) -> str:
-    """As the page of the docs has it, for this gateway."""
+def recipe(name: str, gateway: int, where: str = "/") -> str:
+    """As the page of the docs has it, for this gateway; `where`: below this path only."""
     found = re.search(rf"```{name}\n(.*?)```", RECIPES, re.S)
     assert found is not None
-    return found[1].replace("18789", str(gateway))
+    return found[1].replace("18789", str(gateway)).replace("location /", f"location {where}")
 
 
 def free_port() -> int:
@@ -57,14 +57,14 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def proxied(name: str, gateway: int, home: Path, port: int) -> AsyncIterator[None]:
+async def proxied(name: str, gateway: int, home: Path, port: int, where: str = "/") -> AsyncIterator[None]:
     """The real server in front of it."""
     program = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin")
     if program is None:
         pytest.skip(f"{name} is not installed")
     home.mkdir()
     file = home / f"{name}.conf"
-    text = (NGINX if name == "nginx" else CADDY).format(home=home, port=port, recipe=recipe(name, gateway))
+    text = (NGINX if name == "nginx" else CADDY).format(home=home, port=port, recipe=recipe(name, gateway, where))
     file.write_text(text)
     ways = {
         "nginx": ["-c", str(file), "-p", str(home)],

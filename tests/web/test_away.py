@@ -231,3 +231,33 @@ async def test_two_tabs_show_the_same_conversation(page: Any, profile: Any, visi
     finally:
         gate.open()
         await other.close()
+
+
+async def test_a_draft_is_in_both_tabs_and_outlives_a_deletion(page: Any, profile: Any, visit: Visit) -> None:
+    await visit(ScriptedModel([say("hello")]))
+    await write(page, "hello")
+    await page.wait_for_selector(".md >> text=hello")
+    key = await page.evaluate("decodeURIComponent(location.pathname.split('/').pop())")
+    other = await profile.new_page()
+    try:
+        await other.goto(page.url)
+        await other.wait_for_selector(BOX)
+        await other.fill(BOX, "half a sentence")
+        await seen(page, f"document.querySelector('{BOX}').value === 'half a sentence'")
+        await page.evaluate("key => palinurus.request('sessions.delete', {key})", key)
+        for tab in (page, other):
+            await tab.wait_for_selector(".toasts >> text=deleted elsewhere")
+            await seen(tab, f"document.querySelector('{BOX}').value === 'half a sentence'")
+        await other.fill(BOX, "")
+    finally:
+        await other.close()
+
+
+async def test_a_draft_that_is_too_long_to_be_kept_harms_nothing(page: Any, visit: Visit) -> None:
+    """The browser keeps about 5 MB; the page's complaints are what the test is about."""
+    site = await visit(ScriptedModel([say("hello")], repeat=True))
+    typed = "area.value = 'many words\\n'.repeat(600_000); area.dispatchEvent(new InputEvent('input', {bubbles: true}))"
+    await page.evaluate(f"const area = document.querySelector('{BOX}'); {typed}")
+    await page.goto(site.at("chat/agent%3Amain%3Adashboard%3Aafter"))
+    await write(page, "short")
+    await page.wait_for_selector(".md >> text=hello")

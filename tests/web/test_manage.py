@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from palinurus.testing.model import ScriptedModel, say
 from palinurus.testing.oauth import EMAIL, FakeOAuth
 from palinurus.testing.registry import FakeRegistry
 from web.conftest import Visit
-from web.served import CONFIG, served
+from web.served import CONFIG, opened, served
 from web.test_pages import AXE, serious, turn
 
 ANSWER = ScriptedModel([say("Hello.")], repeat=True)
@@ -98,6 +100,46 @@ async def test_usage_has_charts_and_limits(page: Any, tmp_path: Path) -> None:
         await page.fill("[id='form-day.hardUsd']", "5")
         await submit(page)
     assert written(home)["budgets"]["day"] == {"softUsd": 2, "hardUsd": 5}
+
+
+async def test_the_days_of_usage_are_those_of_whoever_looks(browser: Any, tmp_path: Path) -> None:
+    """Where it is another day than at the gateway, today's calls are today's; what has no price is not free."""
+    east = datetime.now(UTC).hour >= 10
+    async with served(tmp_path / "h", ANSWER) as site:
+        zone = "Pacific/Kiritimati" if east else "Pacific/Pago_Pago"
+        async with opened(browser, 1280, 860, timezone_id=zone) as page:
+            await page.goto(site.url)
+            await page.fill("pal-composer textarea", "hi")
+            await page.press("pal-composer textarea", "Enter")
+            await page.wait_for_selector(".row.assistant .bar")
+            await turn(page, "usage")
+            await page.wait_for_selector(".tile >> text=1 call without a price")
+            last = "document.querySelector('.chart > div:last-child').title"
+            today = await page.evaluate("new Date().toLocaleDateString('sv')")
+            assert (await page.evaluate(last)).startswith(f"{today}: 15 ")
+            await turn(page, "overview")
+            await page.wait_for_selector(".tile:has-text('Today') >> text=15 tokens")
+            assert await page.locator(".chart > div").count() == 14
+            assert (await page.evaluate(last)).startswith(f"{today}: 15 ")
+
+
+async def test_a_log_that_is_read_does_not_run_away(page: Any, tmp_path: Path) -> None:
+    async with served(tmp_path / "h", ANSWER) as site:
+        file = tmp_path / "h" / "logs" / "gateway.log"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(f"line {at}\n" for at in range(300)))
+        await page.goto(site.at("logs"))
+        await page.wait_for_selector(".loglines >> text=line 299")
+        box = "document.querySelector('.loglines')"
+        rests = "setTimeout(() => done(!document.querySelector('.check input').checked))"
+        unread = f"new Promise(done => {{ {box}.scrollTop = 0; {rests}; }})"
+        while not await page.evaluate(unread):  # it may just have come to its end
+            await asyncio.sleep(0.05)
+        await page.evaluate("palinurus.onchange()")
+        assert await page.evaluate(f"{box}.scrollTop") == 0
+        file.write_text(file.read_text() + "line 300\n")
+        await page.evaluate(f"{box}.scrollTop = {box}.scrollHeight")
+        await page.wait_for_selector(".loglines >> text=line 300")
 
 
 async def test_a_skill_is_looked_at_and_installed(page: Any, tmp_path: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.test_proxy import free_port, proxied
+from gateway.test_proxy import opened as allowed
 from palinurus.testing.model import ScriptedModel, say
+from palinurus.testing.server import FakeTranscriber
 from web.conftest import Visit
-from web.served import opened, served
+from web.served import CONFIG, opened, served
+from web.test_away import seen
 from web.test_chat import write
 
 
@@ -30,6 +35,28 @@ async def test_https_under_a_base_path(browser: Any, tmp_path: Path) -> None:
             await page.reload()
             await page.wait_for_selector("a[href='/pal/ui/sessions'].active")
             assert lost == []
+
+
+async def test_a_proxy_may_hand_on_no_more_than_the_base_path(browser: Any, tmp_path: Path) -> None:
+    """The rest of that name is another site's."""
+    port = free_port()
+    async with FakeTranscriber("write this down") as ears:
+        hears = {"media": {"audio": {"models": [{"provider": "mine", "model": "w"}]}}}
+        mine = {**CONFIG["models"]["providers"], "mine": {"baseUrl": ears.url, "apiKey": "k", "models": [{"id": "m"}]}}
+        config = {**allowed(port, basePath="/pal/ui"), "tools": hears, "models": {"providers": mine}}
+        async with served(tmp_path / "h", ScriptedModel([say("Found you.")], repeat=True), **config) as site:
+            async with proxied("nginx", site.gateway.port, tmp_path / "proxy", port, "/pal/ui/"):
+                async with opened(browser, 1280, 860) as page:
+                    await page.goto(site.url.replace(str(site.gateway.port), str(port)))
+                    await write(page, "where am I?")
+                    await page.wait_for_selector("text=Found you.")
+                    await page.click("[aria-label='Record a voice note']")
+                    await page.wait_for_selector(".recording")
+                    await asyncio.sleep(0.5)  # something to hear
+                    await page.click(".composer-bar >> text=To text")
+                    await page.wait_for_selector(".recording", state="detached")
+                    await seen(page, "document.querySelector('pal-composer textarea').value")
+                    assert await page.input_value("pal-composer textarea") == "write this down"
 
 
 async def test_the_page_looks_as_the_config_says(browser: Any, tmp_path: Path) -> None:

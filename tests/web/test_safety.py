@@ -80,6 +80,22 @@ async def test_a_wrong_token_gets_the_sign_in_form_and_a_right_one_the_page(page
         assert "token" not in page.url
 
 
+async def test_whose_access_is_taken_back_is_told_that_and_no_other_reason(page: Any, tmp_path: Path) -> None:
+    """Nobody has entered a token that could be wrong."""
+    async with served(tmp_path / "h", ScriptedModel([say("x")])) as site:
+        await page.goto(site.url)
+        await page.fill("pal-composer textarea", "half a sentence")
+        listed = await page.evaluate("palinurus.request('device.pair.list')")
+        (device,) = [one["deviceId"] for one in listed["paired"]]
+        end = "deviceId => void palinurus.request('device.token.revoke', {deviceId, role: 'operator'}).catch(() => {})"
+        await page.evaluate(end, device)
+        await page.wait_for_selector(".login >> text=The access of this browser has ended")
+        await page.fill("input[name=secret]", site.url.partition("token=")[2])
+        await page.press("input[name=secret]", "Enter")
+        await page.wait_for_selector("pal-composer textarea")
+        assert await page.input_value("pal-composer textarea") == "half a sentence"
+
+
 async def test_the_link_with_the_token_works_in_the_tab_that_asks_for_it(page: Any, tmp_path: Path) -> None:
     async with served(tmp_path / "h", ScriptedModel([say("x")])) as site:
         address, _, fragment = site.url.partition("#")

@@ -46,7 +46,10 @@ function other(event: StorageEvent): void {
   if (event.key === "theme") theme();
   else if (event.key === "language") location.reload();
   else if (event.key === "seen") store.seen = { ...store.seen, ...JSON.parse(event.newValue ?? "{}") };
-  else if (event.key === "drafts") store.drafts = JSON.parse(event.newValue ?? "{}");
+  else if (event.key === "drafts") {
+    store.drafts = JSON.parse(event.newValue ?? "{}");
+    (document.querySelector("pal-composer") as (HTMLElement & { lay(): void }) | null)?.lay();
+  }
   else return;
   store.changed();
 }

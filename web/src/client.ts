@@ -1,5 +1,6 @@
 // The gateway protocol from the browser's side: login, requests, events, coming back after a lost connection.
 import { device, savedToken, saveToken } from "./identity";
+import { BASE } from "./place";
 import { uuid } from "./text";
 
 export type Link = "connecting" | "open" | "waiting" | "refused";
@@ -77,7 +78,7 @@ export class Client {
     this.link = "connecting";
     this.refusal = null;
     this.onchange();
-    const url = new URL("/", location.href);
+    const url = new URL(`${BASE}/`, location.href);
     url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(url);
     this.socket = socket;

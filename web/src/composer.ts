@@ -48,6 +48,13 @@ class Composer extends Part {
     }
   }
 
+  /** What was written in another tab: also here, unless somebody writes here. */
+  lay(): void {
+    if (this.key !== store.key || (this.area.value && document.hasFocus())) return;
+    this.area.value = store.drafts[this.key] ?? "";
+    this.grow();
+  }
+
   write(text: string): void {
     this.area.value = text;
     this.typed();

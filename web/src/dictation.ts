@@ -1,5 +1,6 @@
 // Speech into the composer: a recording goes to the gateway's ears and comes back as words, to be changed before they are sent.
 import { savedToken } from "./identity";
+import { BASE } from "./place";
 import { store } from "./store";
 import { tr } from "./words";
 
@@ -10,7 +11,7 @@ export async function dictated(sound: File): Promise<string | null> {
   form.append("model", "openclaw");
   const token = (await savedToken()) || store.client.token;
   try {
-    const answer = await fetch("/v1/audio/transcriptions", { method: "POST", body: form, headers: { Authorization: `Bearer ${token}` } });
+    const answer = await fetch(`${BASE}/v1/audio/transcriptions`, { method: "POST", body: form, headers: { Authorization: `Bearer ${token}` } });
     const told = await answer.json();
     if (answer.ok) return String(told.text ?? "").trim();
     store.toast(told.error?.message ?? tr`It could not be written down.`, "error");

@@ -18,13 +18,13 @@ class Login extends Part {
     const password = code.startsWith("AUTH_PASSWORD");
     const wrong = code.endsWith("_MISMATCH") && code !== "PROTOCOL_MISMATCH";
     const [head, text] = texts[code] ?? [tr`Sign in to your gateway`, ""];
-        return html`<main class="login"><form @submit=${(e: SubmitEvent) => this.enter(e, password)}>
+    return html`<main class="login"><form @submit=${(e: SubmitEvent) => this.enter(e, password)}>
       <img src="${BASE}/favicon.svg" alt=""><h1>${head}</h1>
       ${text ? html`<p>${text}</p>` : nothing}
       ${texts[code] ? html`<button type="submit" class="primary">${tr`Try again`}</button>` : html`
         <p>${password ? tr`Enter the gateway's password.` : html`${rich`Open the link that ${html`<code>pal dashboard</code>`} prints, or paste the gateway's token (${html`<code>gateway.token</code>`} in the state directory).`}`}</p>
         <label>${password ? tr`Gateway password` : tr`Gateway token`}<input name="secret" type="password" autocomplete="current-password" required autofocus aria-invalid=${wrong} aria-describedby="login-problem"></label>
-        <p id="login-problem" class="warn" role="alert">${wrong ? password ? tr`That password is not the right one.` : tr`That token is not the right one.` : ""}</p>
+        <p id="login-problem" class="warn" role="alert">${code === "AUTH_DEVICE_TOKEN_MISMATCH" ? tr`The access of this browser has ended, or was taken back.` : wrong ? password ? tr`That password is not the right one.` : tr`That token is not the right one.` : ""}</p>
         <button type="submit" class="primary">${tr`Sign in`}</button>`}
       ${refusal && !wrong && !code.endsWith("_MISSING") ? html`<p class="dim">${refusal.message}</p>` : nothing}
     </form></main>`;

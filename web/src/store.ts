@@ -177,7 +177,7 @@ export class Store {
 
   private move(view: string, key: string, entry: string): void {
     this.sought = entry;
-    const path = `${BASE}/${view === "chat" ? `chat/${encodeURIComponent(key || this.key || this.main)}` : view}`;
+    const path = [BASE, view, ...(view === "chat" ? [encodeURIComponent(key || this.key || this.main)] : key ? [encodeURIComponent(key)] : [])].join("/");
     if (path !== location.pathname) history.pushState(null, "", path);
     this.route();
   }
@@ -458,7 +458,7 @@ export class Store {
   looked(key: string): void {
     const row = this.sessions.find((one) => one.key === key);
     this.seen[key] = Math.max(Date.now(), row?.updatedAt ?? 0);
-    localStorage.setItem("seen", JSON.stringify(this.seen));
+    jot("seen", this.seen);
   }
 
   unread(row: Payload): boolean {
@@ -484,7 +484,7 @@ export class Store {
     const jots = jotted<Outgoing>(OUTGOING).filter((one) => !whole.some((out) => out.run === one.run));
     for (const { run, key, text } of jots.filter((one) => one.bare)) { // nothing is sent without its files
       this.drafts[key] ??= text;
-      localStorage.setItem("drafts", JSON.stringify(this.drafts));
+      jot("drafts", this.drafts);
       this.forget(run);
     }
     for (const out of [...whole, ...jots.filter((one) => !one.bare)].sort((a, b) => a.at - b.at)) {
@@ -617,7 +617,7 @@ export class Store {
   draft(text: string): void {
     if (text) this.drafts[this.key] = text;
     else delete this.drafts[this.key];
-    localStorage.setItem("drafts", JSON.stringify(this.drafts));
+    jot("drafts", this.drafts);
   }
 }
 

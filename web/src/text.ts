@@ -42,6 +42,8 @@ export function count(n: number | undefined | null): string {
 }
 
 export const money = (usd: number | undefined): string => (usd ? (usd < 0.01 ? cents : dollars).format(usd) : nought.format(0));
+/** What calls cost: one without a price is not free. */
+export const spent = (totals: Payload): string => (totals.missingCostEntries && !totals.totalCost ? tr`unpriced` : money(totals.totalCost));
 export const size = (bytes: number): string => (bytes < 1024 ? `${bytes} B` : bytes < 1048576 ? `${(bytes / 1024).toFixed(1)} kB` : `${(bytes / 1048576).toFixed(1)} MB`);
 export const upper = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from palinurus.config import edit, files, lines, paths, relaxed
-from palinurus.config.explain import needs_restart, tell_change
+from palinurus.config.explain import tell_change
 from palinurus.config.include import KEY
 from palinurus.config.keypath import Path, has_at, parse_path, settle_path, show_path
 from palinurus.config.load import ConfigReading, explain_syntax, judge_config, read_config
@@ -266,14 +266,15 @@ def _rewrite(
             return ConfigChange(file, wanted, digest_config(before.data))
         veto(tuple(show_path(leaf) for path, value in changes for leaf in _leaves(path, value)))
         text = _text(before, changes, wanted, "these values cannot be written as JSON", given=given)
-        _replace(before, text, [path for path, _ in changes], file=file, home=home, environ=environ)
+        after = _replace(before, text, [path for path, _ in changes], file=file, home=home, environ=environ)
+    mode = after.settings.gateway.reload if after.settings else ""
     names = tuple(show_path(path) for path, _ in changes)
     return ConfigChange(
         file,
         wanted,
         digest_config(text.encode()),
         names,
-        restart=tuple(show_path(p) for p, _ in changes if needs_restart(p)),
+        restart=tuple(show_path(p) for p, _ in changes if tell_change(p, mode).startswith("needs")),
     )
 
 

@@ -111,7 +111,9 @@ VIEWS = (  # as in web/src/control.ts
     "|setup"
 )
 OTHER_FILES = r"favicon\.svg|icon-\d+\.png|manifest\.webmanifest|sw\.js|stage\.html"
-PAGE_PATHS = compile_late(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|{OTHER_FILES})")
+PAGE_PATHS = compile_late(
+    rf"/(?:(?:chat|config)(?:/[^/]*)?|{VIEWS})?|/(?P<file>[a-z]+-[0-9A-Z]{{8}}\.(?:js|css)|{OTHER_FILES})"
+)
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
     "connect-src 'self'; frame-src 'self' blob:; worker-src 'self'; manifest-src 'self'; frame-ancestors 'none'; "

@@ -158,7 +158,8 @@ def find_routes(path: str, gateway: GatewaySettings) -> tuple[tuple[HttpRoute, r
 
 @lru_cache(64)  # programs ask for the same few
 def _match(path: str, inside: str) -> tuple[tuple[HttpRoute, re.Match[str]], ...]:
-    found = ((row, row.pattern.fullmatch(inside if row.name in PAGE_ROUTES else path)) for row in ROUTES)
+    own = PAGE_ROUTES | {"asset"} if inside else PAGE_ROUTES  # the page asks the gateway's ears where it stands itself
+    found = ((row, row.pattern.fullmatch(inside if row.name in own else path)) for row in ROUTES)
     return tuple((row, match) for row, match in found if match)
 
 

@@ -37,6 +37,18 @@ async def test_sums_by_day_session_model_and_time(tmp_path: Path) -> None:
     assert bad.message.startswith("invalid date: soon")
 
 
+async def test_the_rows_that_cost_most_are_left_by_a_limit_and_all_are_counted(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([turn("one", 500), turn("two", 0)])) as here:
+        await here.say("a", "k1")
+        await here.say("b", "k2", "agent:main:openai:mine")
+        usage = await here.call("sessions.usage", range="7d", limit=1, order="totalTokens")
+    assert [row["key"] for row in usage["sessions"]] == [KEY] and usage["aggregates"]["sessions"] == 2
+    assert {row["channel"]: row["totals"]["totalTokens"] for row in usage["aggregates"]["byChannel"]} == {
+        "web": 515,
+        "api": 15,
+    }
+
+
 async def test_an_offset_that_no_place_has_is_the_gateways_own(tmp_path: Path) -> None:
     async with place(tmp_path / "h") as here:
         own = await here.call("sessions.usage", mode="specific", utcOffset="")

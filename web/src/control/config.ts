@@ -3,6 +3,8 @@ import { Refusal } from "../client";
 import { live } from "lit/directives/live.js";
 import { html, nothing, Page, store, type Payload } from "../base";
 import { icon } from "../icons";
+import { BASE } from "../place";
+import { placed } from "../store";
 import { json, upper } from "../text";
 import { chosen, choose, LANGUAGES, plural, tr } from "../words";
 import { theme } from "../sidebar";
@@ -16,7 +18,18 @@ function kinds(schema: Schema): Schema[] {
   return schema.anyOf ? schema.anyOf.flatMap(kinds) : [schema];
 }
 
-const PEOPLE = "\u0000people"; // what people look for first
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
+const hasKeys = (schema: Schema): boolean => kinds(schema).some((kind) => kind.properties);
+
+/** What a key with keys of its own can be besides, such as a secret written out; null: nothing else. */
+function written(schema: Schema): Schema | null {
+  const flat = kinds(schema).filter((kind) => !kind.properties);
+  return hasKeys(schema) && flat.length ? { anyOf: flat } : null;
+}
+
+const REDACTED = "__OPENCLAW_REDACTED__"; // what the gateway shows of a secret
+const DOTS = "••••••••";
+const SHOWN = 80; // keys that a search shows
 /** Keys that people look for, in their words. */
 const COMMON: [string, string][] = [
   ["ui.assistant.name", tr`Name of the assistant`], ["agents.defaults.userTimezone", tr`Your time zone`], ["agents.defaults.workspace", tr`Folder of its files`],
@@ -24,13 +37,17 @@ const COMMON: [string, string][] = [
   ["tools.exec.ask", tr`When it asks before running commands`], ["tools.web.search.provider", tr`Search engine`], ["logging.level", tr`How much is logged`],
 ];
 
+/** When a change acts, in the gateway's words and in ours. */
+const WHEN: Record<string, string> = {
+  "applies at once": tr`a change acts at once`, "needs a restart of the gateway": tr`a change acts after a restart`, "changes nothing": tr`a change changes nothing`,
+  "applies by itself: the gateway begins anew when no turn runs": tr`a change acts by itself, as soon as no turn runs`,
+};
 const CHANGED = tr`It was changed elsewhere meanwhile, so nothing was written.`;
 
 class Config extends Page {
-  static properties = { section: { state: true }, filter: { state: true }, issues: { state: true }, text: { state: true }, draft: { state: true }, told: { state: true } };
+  static properties = { filter: { state: true }, issues: { state: true }, text: { state: true }, draft: { state: true }, told: { state: true } };
   heading = tr`Settings`;
   about = tr`The config file, key by key. Changes are checked before they are written.`;
-  section = PEOPLE;
   filter = "";
   issues: Record<string, string> = {};
   text = false;
@@ -43,6 +60,15 @@ class Config extends Page {
   }
 
   private unguard = () => {};
+  private section = ""; // that was shown last
+
+  updated(): void {
+    const now = placed(location.pathname)[1];
+    if (now === this.section || !this.data) return;
+    this.section = now;
+    this.querySelector("main")!.scrollTop = 0;
+    this.querySelector(".sections .active")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }
 
   connectedCallback(): void {
     super.connectedCallback();
@@ -60,29 +86,30 @@ class Config extends Page {
     const held = () => JSON.stringify(at(this.data!.now.config, path));
     const before = held();
     await this.load();
-    if (held() !== before) {
-      this.issues = { [name]: CHANGED };
-      return;
-    }
+    if (held() !== before) return this.note(name, CHANGED);
     const patch = path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value ?? null);
-    await this.sent(name, "config.patch", { raw: JSON.stringify(patch), baseHash: this.data!.now.hash, ...(Array.isArray(value) ? { replacePaths: [name] } : {}) });
+    await this.sent(name, "config.patch", { raw: JSON.stringify(patch), baseHash: this.data!.now.hash, ...(value && typeof value === "object" ? { replacePaths: [name] } : {}) }); // what was taken out of it is gone
+  }
+
+  /** What is wrong with a key that was written here; what is wrong with others stands as long as their fields do. */
+  private note(name: string, message: string): void {
+    this.issues = { ...this.issues, [name]: message };
   }
 
   private async sent(name: string, method: string, params: Payload): Promise<void> {
     try {
       const done = await this.ask(method, params);
-      this.issues = {};
+      this.issues = name ? Object.fromEntries(Object.entries(this.issues).filter(([one]) => one !== name && !one.startsWith(`${name}.`))) : {};
       if (method === "config.set") this.draft = null;
       store.toast(done.restartRequired?.length ? tr`Saved. It takes effect after a restart.` : tr`Saved`);
       await this.load();
     } catch (error) {
-      if (/changed since last load/.test((error as Error).message)) {
-        this.issues = { [name]: CHANGED };
-        return;
-      }
-      const found: Payload[] = (error as Refusal).details?.issues ?? [];
-      this.issues = found.length ? Object.fromEntries(found.map((one) => [one.path || name, one.message])) : { [name]: (error as Error).message };
-      if (!found.some((one) => one.path === name)) this.issues = { ...this.issues, [name]: found[0]?.message ?? (error as Error).message };
+      const { message, details, code } = error as Refusal;
+      if (/changed since last load/.test(message)) return this.note(name, CHANGED);
+      const found: Payload[] = details?.issues ?? [];
+      for (const one of found) this.note(one.path || name, said({ ...one, path: "" }));
+      if (found.some((one) => one.path === name)) return;
+      this.note(name, found.length ? said(found[0]!) : code === "OFFLINE" ? tr`The gateway cannot be reached.` : message);
     }
   }
 
@@ -94,15 +121,25 @@ class Config extends Page {
   protected body(d: Payload): unknown {
     const notes = html`${d.now.issues.map((one: Payload) => html`<p class="banner error">${said(one)}</p>`)}${d.now.warnings.filter((one: Payload) => !one.inert).map((one: Payload) => html`<p class="banner">${said(one)}</p>`)}${this.ignored(d.now.warnings.filter((one: Payload) => one.inert))}`;
     if (this.text) return html`${notes}${this.raw(d)}`;
-    const sections = Object.keys(d.schema.properties ?? {}).filter((name) => !["$schema", "meta", "wizard"].includes(name)).sort(); // those are notes of programs
     const needle = this.filter.trim().toLowerCase();
-    if (needle) {
-      const found: [string[], Schema][] = [];
-      this.walk(d.schema, [], (path, schema) => path.join(".").toLowerCase().includes(needle) && found.push([path, schema]));
-      return html`${notes}<div class="form">${found.slice(0, 80).map(([path, schema]) => this.field(path, schema, path.join(".")))}${found.length ? nothing : html`<p class="dim">${tr`No key has that in its name.`}</p>`}</div>`;
-    }
-    return html`${notes}<div class="split"><ul class="rows side-list" aria-label=${tr`Sections`}><li><button type="button" class="linkish ${this.section === PEOPLE ? "active" : ""}" @click=${() => (this.section = PEOPLE)}>${tr`General`}</button></li>${sections.map((name) => html`<li><button type="button" class="linkish ${name === this.section ? "active" : ""}" @click=${() => (this.section = name)}>${upper(name)}${at(d.now.config, [name]) === undefined ? nothing : html` <i class="set" title=${tr`has settings`}></i>`}</button></li>`)}</ul>
-      <div class="form">${this.section === PEOPLE ? this.people(d) : this.group([this.section], d.schema.properties?.[this.section] ?? {})}</div></div>`;
+    if (needle) return html`${notes}${this.found(d, needle)}`;
+    const sections = Object.keys(d.schema.properties ?? {}).filter((name) => !["$schema", "meta", "wizard"].includes(name)).sort(); // those are notes of programs
+    const named = placed(location.pathname)[1];
+    const section = sections.includes(named) ? named : "";
+    const link = (name: string, label: string) => html`<li><a class="linkish ${name === section ? "active" : ""}" href="${BASE}/config${name && `/${name}`}" aria-current=${name === section ? "true" : nothing}>${label}${name && at(d.now.config, [name]) !== undefined ? html` <i class="set" title=${tr`has settings`}></i>` : nothing}</a></li>`;
+    return html`${notes}<div class="split"><ul class="rows side-list sections" aria-label=${tr`Sections`}>${link("", tr`General`)}${sections.map((name) => link(name, upper(name)))}</ul>
+      <div class="form">${section ? this.group([section], d.schema.properties[section]) : this.people(d)}</div></div>`;
+  }
+
+  /** Keys by their names, or by what is said of them. */
+  private found(d: Payload, needle: string): unknown {
+    const all: [string[], Schema][] = [];
+    this.walk(d.schema, [], (path, schema) => all.push([path, schema]));
+    const has = (text: string | undefined) => Boolean(text?.toLowerCase().includes(needle));
+    const named = all.filter(([path]) => has(path.join(".")));
+    const told = all.filter(([path]) => !has(path.join(".")) && (has(d.hints[path.join(".")]?.help) || COMMON.some(([name, label]) => name === path.join(".") && has(label))));
+    const found = [...named, ...told];
+    return html`<div class="form">${found.slice(0, SHOWN).map(([path, schema]) => this.field(path, schema, path.join(".")))}${found.length > SHOWN ? html`<p class="dim">${tr`and ${found.length - SHOWN} more`}</p>` : nothing}${found.length ? nothing : html`<p class="dim">${tr`No key has that in its name.`}</p>`}</div>`;
   }
 
   /** What a person looks for: how the page is, then the keys that most people change. */
@@ -127,22 +164,34 @@ class Config extends Page {
     for (const kind of kinds(schema)) {
       for (const [name, inner] of Object.entries<Schema>(kind.properties ?? {})) {
         const here = [...path, name];
-        if (kinds(inner).some((one) => one.properties)) this.walk(inner, here, visit);
-        else visit(here, inner);
+        const plain = this.plain(here, inner);
+        if (plain) visit(here, plain);
+        if (this.opens(here, inner)) this.walk(inner, here, visit);
       }
     }
   }
 
+  /** The key as one value, if it can be one and has no keys now. */
+  private plain(path: string[], schema: Schema): Schema | null {
+    return hasKeys(schema) ? (isObject(at(this.data!.now.config, path)) ? null : written(schema)) : schema;
+  }
+
+  /** Whether the keys below it can be set: not beside a value that they would replace. */
+  private opens(path: string[], schema: Schema): boolean {
+    const value = at(this.data!.now.config, path);
+    return hasKeys(schema) && (value === undefined || isObject(value) || !written(schema));
+  }
+
   private group(path: string[], schema: Schema): unknown {
     const object = kinds(schema).find((kind) => kind.properties);
-    if (!object) return this.field(path, schema, path.at(-1)!);
-    const entries = Object.entries<Schema>(object.properties);
-    const simple = entries.filter(([, inner]) => !kinds(inner).some((kind) => kind.properties));
-    const deep = entries.filter(([, inner]) => kinds(inner).some((kind) => kind.properties));
     const value = at(this.data!.now.config, path);
-    return html`${simple.map(([name, inner]) => this.field([...path, name], inner, name))}
+    const plain = this.plain(path, schema);
+    const entries = this.opens(path, schema) ? Object.entries<Schema>(object!.properties) : [];
+    const simple = entries.filter(([, inner]) => !hasKeys(inner));
+    const deep = entries.filter(([, inner]) => hasKeys(inner));
+    return html`${plain ? this.field(path, plain, path.at(-1)!) : nothing}${simple.map(([name, inner]) => this.field([...path, name], inner, name))}
       ${deep.map(([name, inner]) => html`<details class="sub" ?open=${value?.[name] !== undefined && path.length < 2}><summary>${name}${value?.[name] === undefined ? nothing : html` <i class="set"></i>`}</summary>${this.group([...path, name], inner)}</details>`)}
-      ${Object.keys(value && typeof value === "object" && !Array.isArray(value) ? value : {}).filter((name) => !(name in object.properties)).map((name) => this.dead([...path, name], name))}`;
+      ${Object.keys(object && isObject(value) ? value : {}).filter((name) => !(name in object!.properties)).map((name) => this.dead([...path, name], name))}`;
   }
 
   /** A key that the file has and the schema does not: unknown, or known and not acted on. */
@@ -164,7 +213,7 @@ class Config extends Page {
     return html`<div class="field ${value === undefined ? "" : "is-set"}"><label for=${id}>${label}</label>${this.input(id, path, schema, value, hint)}
       <span class="field-acts">${store.client.has("config.explain") ? html`<button type="button" class="ghost icon-only" aria-label=${tr`Explain ${name}`} title=${tr`Explain`} aria-expanded=${Boolean(about)} @click=${() => void this.explain(name)}>${icon("why")}</button>` : nothing}
       ${value === undefined ? nothing : html`<button type="button" class="ghost small" @click=${() => void this.write(path, null)}>${tr`Unset`}</button>`}</span>
-      ${about ? html`<p class="told"><code>${name}</code>: <b>${about.value === null || about.value === undefined ? tr`not set` : json(about.value)}</b> (${about.source}); ${about.acts ? about.live ? tr`a change acts at once` : tr`a change acts after a restart` : tr`a change changes nothing`}.${about.note ? ` ${about.note}` : ""}</p>` : nothing}
+      ${about ? html`<p class="told"><code>${name}</code>: <b>${about.value === null || about.value === undefined ? tr`not set` : json(about.value)}</b>${about.source === "not set" ? "" : ` (${about.source})`}; ${WHEN[about.when] ?? about.when}.${about.note ? ` ${about.note}` : ""}</p>${about.keys.length ? html`<ul class="told">${about.keys.map((key: Payload) => html`<li><code>${key.name}</code> ${key.about}</li>`)}</ul>` : nothing}` : nothing}
       ${hint.help ? html`<p class="dim" id="${id}-help">${hint.help}</p>` : nothing}${issue ? html`<p class="warn" role="alert">${issue}</p>` : nothing}</div>`;
   }
 
@@ -180,19 +229,26 @@ class Config extends Page {
 
   private input(id: string, path: string[], schema: Schema, value: any, hint: Payload): unknown {
     const options = kinds(schema);
-    const words = options.flatMap((kind) => kind.enum ?? (kind.const !== undefined ? [kind.const] : []));
-    const types = new Set(options.map((kind) => kind.type));
+    const words = options.flatMap((kind): unknown[] => kind.enum ?? (kind.const !== undefined ? [kind.const] : kind.type === "boolean" ? [true, false] : []));
+    const types = new Set<string>(options.map((kind) => kind.type));
     const typed = (event: Event) => (event.target as HTMLInputElement).value;
     const usual = options.find((kind) => kind.default !== undefined)?.default;
-    if (types.has("boolean") && types.size === 1)
-      return html`<select id=${id} .value=${live(String(value ?? ""))} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : typed(e) === "true")}><option value="" ?selected=${value === undefined}>${usual === undefined ? tr`default` : usual ? tr`default (on)` : tr`default (off)`}</option><option value="true" ?selected=${value === true}>${tr`on`}</option><option value="false" ?selected=${value === false}>${tr`off`}</option></select>`;
-    if (words.length && options.every((kind) => kind.enum || kind.const !== undefined))
-      return html`<select id=${id} .value=${live(String(value ?? ""))} @change=${(e: Event) => void this.write(path, typed(e) || null)}><option value="">${usual === undefined ? tr`default` : tr`default (${usual})`}</option>${words.map((word) => html`<option value=${word} ?selected=${value === word}>${word}</option>`)}</select>`;
+    const shown = (word: unknown) => (word === true ? tr`on` : word === false ? tr`off` : String(word));
+    if (words.length && options.every((kind) => kind.enum || kind.const !== undefined || kind.type === "boolean"))
+      return html`<select id=${id} .value=${live(String(value ?? ""))} @change=${(e: Event) => void this.write(path, words.find((word) => String(word) === typed(e)) ?? null)}><option value="" ?selected=${value === undefined}>${usual === undefined ? tr`default` : tr`default (${shown(usual)})`}</option>${words.map((word) => html`<option value=${String(word)} ?selected=${value === word}>${shown(word)}</option>`)}</select>`;
     if (types.size === 1 && (types.has("integer") || types.has("number")))
-      return html`<input id=${id} type="number" step="any" placeholder=${usual ?? ""} .value=${value ?? ""} @change=${(e: Event) => void this.write(path, typed(e) === "" ? null : Number(typed(e)))}>`;
-    if (types.size === 1 && types.has("string"))
-      return html`<input id=${id} type=${hint.sensitive ? "password" : "text"} autocomplete="off" placeholder=${usual ?? ""} .value=${value ?? ""} @change=${(e: Event) => void this.write(path, typed(e) || null)}>`;
-    return html`<textarea id=${id} rows=${value && typeof value === "object" ? 4 : 1} spellcheck="false" placeholder=${tr`JSON or text`} .value=${value === undefined ? "" : json(value)} @change=${(e: Event) => void this.write(path, parsed(typed(e)))}></textarea>`;
+      return html`<input id=${id} type="number" step="any" placeholder=${usual ?? ""} .value=${value ?? ""} @change=${(e: Event) => { const { validity, validationMessage } = e.target as HTMLInputElement; if (validity.badInput) this.note(path.join("."), validationMessage); else void this.write(path, typed(e) === "" ? null : Number(typed(e))); }}>`;
+    if ([...types].every((type) => ["string", "integer", "number", "boolean"].includes(type)) && !isObject(value) && !Array.isArray(value))
+      return html`<input id=${id} type=${hint.sensitive && !["id", "provider"].includes(path.at(-1)!) ? "password" : "text"} autocomplete="off" placeholder=${value === REDACTED ? DOTS : (usual ?? "")} .value=${value === REDACTED ? "" : String(value ?? "")} @change=${(e: Event) => void this.write(path, types.size === 1 ? typed(e) || null : parsed(typed(e)))}>`;
+    const lines = types.size === 1 && types.has("array") && listed(options[0]!.items ?? {}, value);
+    const read = (text: string) => (lines ? split(text, value ?? [], options[0]!.items) : parsed(text));
+    const told = value === undefined ? "" : lines && value.length ? value.join("\n") : json(value);
+    const put = (text: string) => {
+      const made = read(text);
+      if (typeof made === "string" && !types.has("string")) this.note(path.join("."), tr`This is no JSON: ${unread(text)}`);
+      else void this.write(path, made);
+    };
+    return html`<textarea id=${id} rows="1" spellcheck="false" placeholder=${lines ? (usual?.join(", ") ?? tr`one per line`) : types.has("string") ? tr`JSON or text` : "JSON"} .value=${told} @change=${(e: Event) => put(typed(e))}></textarea>`;
   }
 
   private raw(d: Payload): unknown {
@@ -210,6 +266,31 @@ function find(schema: Schema, path: string[]): Schema | null {
 }
 
 const said = (one: Payload): string => `${one.path ? `${one.path}: ` : ""}${one.message}${one.line ? ` (${tr`line ${one.line}`})` : ""}${one.hint ? `; ${one.hint}` : ""}`;
+
+/** Whether a list is words or numbers, each of one line. */
+function listed(items: Schema, value: unknown): boolean {
+  const plain = (one: unknown) => ["string", "number"].includes(typeof one) && !/[\n]|^\s|\s$|^$/.test(String(one));
+  return kinds(items).every((kind) => kind.enum || ["string", "integer", "number"].includes(kind.type)) && (value === undefined || (Array.isArray(value) && value.every(plain)));
+}
+
+/** A list of the lines of a text. What was a number stays one; `[]` is the list of nothing. */
+function split(text: string, before: unknown[], items: Schema): unknown {
+  const given = text.trim().startsWith("[") ? parsed(text) : null;
+  if (Array.isArray(given)) return given;
+  const numbers = kinds(items).every((kind) => ["integer", "number"].includes(kind.type));
+  const made = text.split("\n").map((line) => line.trim()).filter(Boolean).map((line) => before.find((one) => String(one) === line) ?? (numbers && Number.isFinite(Number(line)) ? Number(line) : line));
+  return made.length ? made : null;
+}
+
+/** Why a text is no JSON, as the browser says it. */
+function unread(text: string): string {
+  try {
+    JSON.parse(text);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return text;
+}
 
 function parsed(text: string): unknown {
   if (!text.trim()) return null;

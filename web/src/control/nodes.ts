@@ -4,6 +4,7 @@ import { fill } from "../form";
 import { icon } from "../icons";
 import { drawn } from "../signin";
 import { ago, moment } from "../text";
+import { BASE } from "../place";
 import { sure } from "../sure";
 import { rich, tr } from "../words";
 
@@ -35,7 +36,7 @@ class Nodes extends Page {
   private add(): void {
     fill({
       title: tr`Add a node`, word: tr`Make a code`, about: tr`A code pairs one machine, once, within ten minutes.`,
-      fields: [{ name: "url", label: tr`How that machine reaches this gateway`, value: location.origin.replace(/^http/, "ws"), required: true, hint: tr`Plain ws:// goes to this machine only; others need wss://.` }],
+      fields: [{ name: "url", label: tr`How that machine reaches this gateway`, value: (location.origin + BASE).replace(/^http/, "ws"), required: true, hint: tr`Plain ws:// goes to this machine only; others need wss://.` }],
       send: async ({ url }) => {
         this.code = await store.client.request<Payload>("device.pair.setupCode", { url });
       },

@@ -104,7 +104,7 @@ def translate_config_errors() -> Iterator[None]:
     try:
         yield
     except ConfigError as exc:
-        issues = [{"path": p.path, "message": p.message} for p in exc.problems]
+        issues = [{"path": p.path, "message": p.message, "hint": p.hint} for p in exc.problems]
         raise MethodError(f"invalid config: {exc.problems[0]}", details={"issues": issues}) from None
     except (StaleConfig, BadRequest) as exc:
         raise MethodError(exc.message) from None

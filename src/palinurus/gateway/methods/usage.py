@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.core.text import cut_line
+from palinurus.gateway.methods.sessions import name_origin
 from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import extract_text, project_history
 from palinurus.providers.prices import load_prices
@@ -40,6 +41,7 @@ class UsageSpanParams(msgspec.Struct, frozen=True, rename="camel"):
 class SessionUsageParams(UsageSpanParams, frozen=True):
     key: NonEmpty | None = None
     limit: Count = 50
+    order: Literal["updatedAt", "totalCost", "totalTokens"] = "updatedAt"  # ours: which rows the limit leaves
 
 
 class UsageKeyParams(MethodParams, frozen=True):
@@ -92,10 +94,10 @@ async def get_session_usage(call: MethodCall, asked: SessionUsageParams) -> dict
     window = _window(asked, now)
     key = str(here.reader.key(asked.key)) if asked.key else None
     calls = [c for c in await _calls(call, window, asked.agent_id) if key in (None, c.session)]
-    records = {str(seen.key): seen.record for seen in await here.reader.load_all()}
+    seen = {str(one.key): one for one in await here.reader.load_all()}
     rows = []
     for name, own in _grouped(calls, lambda c: c.session):
-        record = records.get(name)
+        record = seen[name].record if name in seen else None
         row: dict[str, Any] = {
             "key": name,
             "agentId": own[-1].agent,
@@ -105,23 +107,23 @@ async def get_session_usage(call: MethodCall, asked: SessionUsageParams) -> dict
         if record is not None:
             row |= {"sessionId": record.sessionId, "label": record.label, "channel": record.lastChannel}
         rows.append({name: value for name, value in row.items() if value is not None})
-    rows.sort(key=lambda row: -row["updatedAt"])
+    rows.sort(key=lambda row: (-(row | row["usage"])[asked.order], -row["usage"]["totalTokens"]))
     return {
         "updatedAt": now,
         "startDate": window.first.isoformat(),
         "endDate": window.last.isoformat(),
         "sessions": rows[: asked.limit],
         "totals": sum_spent(calls),
-        "aggregates": _aggregates(calls, window, rows),
+        "aggregates": _aggregates(calls, window, {name: name_origin(one) for name, one in seen.items()}),
     }
 
 
-def _aggregates(calls: list[UsageRow], window: UsageWindow, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _aggregates(calls: list[UsageRow], window: UsageWindow, places: dict[str, str]) -> dict[str, Any]:
     n, channels = len(calls), dict[str, list[UsageRow]]()
-    where = {row["key"]: row.get("channel") or "webchat" for row in rows}
     for call in calls:
-        channels.setdefault(where[call.session], []).append(call)
+        channels.setdefault(places.get(call.session, "web"), []).append(call)
     return {
+        "sessions": len({call.session for call in calls}),
         "messages": {"total": n, "user": 0, "assistant": n, "toolCalls": 0, "toolResults": 0, "errors": 0},
         "tools": {"totalCalls": 0, "uniqueTools": 0, "tools": []},
         "byModel": [
