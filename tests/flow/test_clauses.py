@@ -11,9 +11,14 @@ import pytest
 
 from flow.test_access import OWNER, in_group, message
 from flow.test_access import config as grouped
-from flow.test_app import running
+from flow.test_app import running, until
+from flow.test_directives import shown, tell
+from flow.test_sayings import MODELS
+from flow.test_schedules import beat, beating
+from palinurus.core.types.inbound import Sender, Target
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel
+from palinurus.testing.model import ScriptedModel, call_tools, say
+from support import inbound
 
 
 @pytest.mark.seed(193)
@@ -30,3 +35,86 @@ async def test_what_context_measures_is_what_is_sent_to_whoever_asks(tmp_path: P
             seen += [json.loads(row.note)["prompt"]] if row.note != "ok" else []
     sent = [[msgspec.to_builtins(part) for part in request.prompt.parts] for request in model.requests]
     assert len(sent) == 2 and seen == sent
+
+
+@pytest.mark.seed(50, 51, 52, 59, 61, 72, 74, 92, 95, 118)
+async def test_configured_then_off_then_inline_then_off_then_cleared(tmp_path: Path) -> None:
+    """Four levels with defaults of the agent's own: an off is a decision, an inline word is for its message, a clear
+    brings the configured one back."""
+    usual = {"thinkingDefault": "high", "fastModeDefault": True, "verboseDefault": "on", "reasoningDefault": "on"}
+    agents = {"defaults": {"model": "fake/m"}, "list": [{"id": "main", **usual}]}
+    model, channel = ScriptedModel([call_tools(("ls", {"path": "."})), say("so", "because")] * 5), FakeChannel()
+    names, seen = ("think", "fast", "verbose", "reasoning"), list[tuple[Any, ...]]()
+    async with running(tmp_path / "h", model, channel, agents=agents, models=MODELS) as app:
+
+        async def look(text: str) -> None:
+            before = len(channel.seen)
+            await tell(app, text)
+            await until(lambda: shown(channel)[before:].count("so") == 1)
+            shows = shown(channel)[before:]
+            request = model.requests[-1]
+            seen.append((request.level, request.fast, shows.count("📁 Ls: ."), shows.count("Thinking\nbecause")))
+
+        await look("a")
+        await tell(app, " ".join(f"/{name} off" for name in names))
+        await look("b")
+        await look("c /think low /fast on /verbose on /reasoning on")
+        await look("d")
+        for name in names:
+            await tell(app, f"/{name} default")
+        await look("e")
+    on, off = ("high", True, 1, 1), ("off", False, 0, 0)
+    assert seen == [on, off, ("low", True, 1, 1), off, on]
+
+
+@pytest.mark.seed(281, 283, 284, 285, 286, 287, 288, 289, 290, 291)
+async def test_each_of_the_eight_layers_takes_a_tool_of_its_own(tmp_path: Path) -> None:
+    here = {"fake": {"deny": ["find"]}}
+    mine = {"fake": {"profile": "coding", "alsoAllow": ["message"], "deny": ["edit"]}}
+    own = {"profile": "coding", "alsoAllow": ["message", "agents_list"], "deny": ["grep"], "byProvider": mine}
+    everybody = {
+        "profile": "minimal",
+        "deny": ["ls"],
+        "byProvider": here,
+        "sandbox": {"tools": {"allow": [], "deny": ["process"]}},
+    }
+    ruled: dict[str, Any] = {
+        "tools": everybody,
+        "agents": {
+            "defaults": {"model": "fake/m", "sandbox": {"mode": "non-main"}},
+            "list": [{"id": "main", "tools": own}],
+        },
+        "channels": {"telegram": {"enabled": False, "groups": {"-5": {"tools": {"deny": ["write"]}}}}},
+    }
+    taken = {"pdf", "agents_list", "ls", "find", "grep", "edit", "write", "process"}  # in the order of the layers
+    offered = []
+    for name, raw in (("free", {}), ("ruled", ruled)):
+        model = ScriptedModel(["ok"], repeat=True)
+        async with running(tmp_path / name, model, **raw) as app:
+            asked = inbound(
+                "hi", sender=Sender("me", owner=True), target=Target("telegram", "-5"), kind="group", push=False
+            )
+            await app.wait((await app.submit(asked)).id)
+        offered.append({tool.name for tool in model.requests[0].tools})
+    free, left = offered
+    assert taken | {"message", "read", "exec"} <= free and not taken & left and {"message", "read", "exec"} <= left
+
+
+@pytest.mark.seed(125, 126, 127)
+@pytest.mark.parametrize("included", [False, True])
+async def test_a_heartbeat_is_its_final_word_also_where_the_chat_shows_everything(
+    tmp_path: Path, included: bool
+) -> None:
+    """What the session shows is for people's messages; the agent's own entry says that thoughts of a beat go along."""
+    script = [say("hi"), call_tools(("ls", {"path": "."}), text="Looking."), say("The cellar is wet.", "water rises")]
+    model, channel = ScriptedModel(script), FakeChannel()
+    raw = beating(target="last")
+    raw["agents"]["list"] = [{"id": "main", "heartbeat": {"includeReasoning": included}}]
+    async with running(tmp_path / "h", model, channel, **raw) as app:
+        await tell(app, "hello")
+        await tell(app, "/reasoning on /verbose full", push=False)
+        await beat(app)
+        await until(lambda: "The cellar is wet." in channel.texts)
+        assert (await tell(app, "/reasoning", push=False)).startswith("Current reasoning level: on.")
+    thoughts = ["Thinking\nwater rises"] if included else []
+    assert channel.texts == ["hi", *thoughts, "The cellar is wet."]
