@@ -11,13 +11,14 @@ import pytest
 
 from flow.test_access import OWNER, in_group, message
 from flow.test_access import config as grouped
+from flow.test_answers import compat
 from flow.test_app import running, until
-from flow.test_directives import shown, tell
+from flow.test_directives import mine, shown, tell
 from flow.test_sayings import MODELS
 from flow.test_schedules import beat, beating
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, call_tools, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound
 
 
@@ -118,3 +119,53 @@ async def test_a_heartbeat_is_its_final_word_also_where_the_chat_shows_everythin
         assert (await tell(app, "/reasoning", push=False)).startswith("Current reasoning level: on.")
     thoughts = ["Thinking\nwater rises"] if included else []
     assert channel.texts == ["hi", *thoughts, "The cellar is wet."]
+
+
+PARAGRAPH = "Some words of one paragraph. " * 6  # 173 characters
+OPEN = {"dmPolicy": "open", "allowFrom": ["*"]}
+
+
+@pytest.mark.seed(318, 319, 320, 322)
+@pytest.mark.parametrize(
+    ("said", "early", "sizes"),
+    [
+        ({}, False, [(696, 698)]),
+        ({"blockStreamingDefault": "on"}, True, [(170, 350)] * 4),
+        ({"blockStreamingDefault": "on", "blockStreamingBreak": "message_end"}, False, [(170, 350)] * 4),
+    ],
+)
+async def test_blocks_of_telegram_are_asked_for_and_may_wait_for_the_end_of_the_message(
+    tmp_path: Path, said: dict[str, str], early: bool, sizes: list[tuple[int, int]]
+) -> None:
+    """Telegram follows the defaults: off, then as the text grows, then when it is complete."""
+    text, gate = "\n\n".join([PARAGRAPH.strip()] * 4), StreamGate()
+    chunk = {"blockStreamingChunk": {"minChars": 100, "maxChars": 300}, "blockStreamingCoalesce": {"idleMs": 0}}
+    model = ScriptedModel([hold_at(say(text), gate, 60)], chunk=10)
+    channel, agents = FakeChannel("telegram"), {"defaults": {"model": "fake/m", **chunk, **said}}
+    async with running(tmp_path / "h", model, channel, agents=agents) as app:
+        item = await app.submit(mine("go", target=Target("telegram", "1")))
+        await gate.wait_reached()
+        if early:
+            await until(lambda: len(channel.seen) == 3)
+        waits = await app.store.list_due_replies("telegram", 10**15)
+        assert bool(waits or channel.seen) is early
+        gate.open()
+        await app.wait(item.id)
+        await until(lambda: len("".join(channel.texts)) > 680)
+    assert len(channel.texts) == len(sizes)
+    assert all(least <= len(text) <= most for text, (least, most) in zip(channel.texts, sizes, strict=True))
+
+
+@pytest.mark.seed(310, 314)
+async def test_nothing_before_final_goes_out_as_a_block(tmp_path: Path) -> None:
+    text = f"{'I weigh it up. ' * 90}\n\n<final>The answer.</final> And more."
+    model, channel = ScriptedModel([say(text)], chunk=7), FakeChannel()
+    agents = {"defaults": {"model": "fake/m", "blockStreamingCoalesce": {"idleMs": 0}}}
+    channels = {"fake": {"blockStreaming": True, **OPEN}}
+    async with running(
+        tmp_path / "h", model, channel, agents=agents, channels=channels, **compat(taggedReasoning=True)
+    ) as app:
+        (ident,) = await channel.receive("go", event="e1")
+        assert (await app.wait(ident)).note == "The answer."
+        await until(lambda: bool(channel.seen))
+    assert channel.texts == ["The answer."]
