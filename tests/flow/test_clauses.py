@@ -169,3 +169,23 @@ async def test_nothing_before_final_goes_out_as_a_block(tmp_path: Path) -> None:
         assert (await app.wait(ident)).note == "The answer."
         await until(lambda: bool(channel.seen))
     assert channel.texts == ["The answer."]
+
+
+@pytest.mark.seed(188, 214, 215)
+async def test_the_last_lines_say_the_repository_and_the_levels_of_this_very_message(tmp_path: Path) -> None:
+    """Levels in force, not those of the session: said inline, kept, and the default of the agent."""
+    (tmp_path / "h" / "workspace" / ".git").mkdir(parents=True)
+    agents = {"defaults": {"model": "fake/m", "thinkingDefault": "minimal", "reasoningDefault": "stream"}}
+    model = ScriptedModel(["ok"], repeat=True)
+    async with running(tmp_path / "h", model, FakeChannel(), agents=agents, models=MODELS) as app:
+        for text in ("a", "b /think high /reasoning on", "/think low /reasoning off", "c"):
+            await tell(app, text)
+    lines = [request.prompt.volatile.splitlines()[-2:] for request in model.requests]
+    assert all(f" | repo={tmp_path / 'h' / 'workspace'} | " in runtime for runtime, _ in lines)
+    assert [runtime.rpartition(" | ")[2] for runtime, _ in lines] == [
+        "thinking=minimal",
+        "thinking=high",
+        "thinking=low",
+    ]
+    assert [said.split()[1] for _, said in lines] == ["stream", "on", "off"]
+    assert all("/reasoning switches it" in said for _, said in lines)
