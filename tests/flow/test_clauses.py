@@ -14,9 +14,11 @@ from flow.test_access import config as grouped
 from flow.test_answers import compat
 from flow.test_app import running, until
 from flow.test_directives import mine, shown, tell
-from flow.test_sayings import MODELS
+from flow.test_prompt import sections
+from flow.test_sayings import FREE, LOOSE, MODELS, stored
 from flow.test_schedules import beat, beating
-from palinurus.core.types.inbound import Sender, Target
+from palinurus.core.types.inbound import Sender, Target, TurnBounds, TurnOptions
+from palinurus.core.types.messages import ToolResult
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound
@@ -189,3 +191,109 @@ async def test_the_last_lines_say_the_repository_and_the_levels_of_this_very_mes
     ]
     assert [said.split()[1] for _, said in lines] == ["stream", "on", "off"]
     assert all("/reasoning switches it" in said for _, said in lines)
+
+
+@pytest.mark.seed(165, 187, 213, 230, 243)
+async def test_heartbeats_are_of_the_default_agent_with_its_own_words_and_jobs_have_the_small_prompt(
+    tmp_path: Path,
+) -> None:
+    for name in ("workspace", "workspace-work"):
+        (tmp_path / "h" / name).mkdir(parents=True)
+        (tmp_path / "h" / name / "HEARTBEAT.md").write_text("look at the cellar")
+    defaults = {"model": "fake/m", "heartbeat": {"prompt": "Is the cellar dry?"}, "promptMode": "none"}
+    agents = {
+        "defaults": defaults,
+        "list": [{"id": "main", "default": True}, {"id": "work", "heartbeat": {"every": "5m"}}],
+    }
+    model = ScriptedModel(["ok"], repeat=True)
+    async with running(tmp_path / "h", model, agents=agents) as app:
+        for where in ({}, {"agent": "work"}, {"session": "agent:main:cron:j1:run:1"}):
+            await tell(app, "hi", **where)
+    own, other, job = (sections(request) for request in model.requests)
+    assert own["Heartbeats"].startswith("Heartbeat prompt: Is the cellar dry?\n") and "Heartbeats" not in other
+    assert "Messaging" in own and "Messaging" in other  # both are full, whatever a config says of modes
+    assert not {"Messaging", "Heartbeats", "Memory Recall", "HEARTBEAT.md", "SOUL.md"} & set(job)
+    assert {"Tooling", "Safety", "Workspace", "Runtime", "AGENTS.md"} <= set(job)
+
+
+@pytest.mark.seed(186, 235)
+@pytest.mark.parametrize("group", ["allow", "disallow"])
+async def test_a_group_whose_silence_is_not_wanted_never_hears_of_the_token(tmp_path: Path, group: str) -> None:
+    model = ScriptedModel(["ok"], repeat=True)
+    agents = {"defaults": {"model": "fake/m", "silentReply": {"group": group}}}
+    async with running(tmp_path / "h", model, FakeChannel(), agents=agents, **grouped()) as app:
+        await app.wait(await app.admission.take(in_group()))
+    assert ("NO_REPLY" in model.requests[0].prompt.text) is (group == "allow")
+
+
+@pytest.mark.seed(138, 44)
+async def test_on_of_a_binary_provider_is_kept_as_low(tmp_path: Path) -> None:
+    raw = {"models": {"providers": {"zai": {"apiKey": "k"}}}, "agents": {"defaults": {"model": "zai/glm-4.7"}}}
+    async with running(tmp_path / "h", ScriptedModel(["ok"], repeat=True), FakeChannel(), **raw) as app:
+        assert await tell(app, "/think on") == "Thinking level set to on."
+        assert await stored(app, "thinkingLevel") == ["low"]
+        assert (await tell(app, "/think")).startswith("Current thinking level: on.")
+
+
+@pytest.mark.seed(149)
+async def test_a_turn_makes_as_many_calls_as_it_may_and_says_so(tmp_path: Path) -> None:
+    model, channel = (
+        ScriptedModel([lambda request: call_tools(("ls", {"path": f"{len(request.messages)}"}))], repeat=True),
+        FakeChannel(),
+    )
+    async with running(tmp_path / "h", model, channel) as app:
+        await tell(app, "go", options=TurnOptions(bounds=TurnBounds(max_turns=2)))
+        await until(lambda: any("2 model calls" in text for text in channel.texts))
+    assert len(model.requests) == 2
+
+
+@pytest.mark.seed(325)
+async def test_a_group_has_a_limit_of_its_own_and_the_newest_turns_are_kept(tmp_path: Path) -> None:
+    model = ScriptedModel(["ok"], repeat=True)
+    section = {"historyLimit": 2, "dmHistoryLimit": 4}
+    async with running(tmp_path / "h", model, FakeChannel(), **grouped(**section)) as app:
+        for n in range(6):
+            await app.wait(await app.admission.take(in_group(f"word {n}")))
+    said = [m.text for m in model.requests[-1].messages if m.text != "ok"]
+    assert len(said) == 3 and [f"word {n}" in text for n, text in zip((3, 4, 5), said, strict=True)] == [True] * 3
+
+
+@pytest.mark.seed(326)
+async def test_json_is_laid_out_before_it_is_cut_and_bytes_are_told_in_words(tmp_path: Path) -> None:
+    rows = json.dumps([{"row": n, "text": "x" * 40} for n in range(400)], separators=(",", ":"))
+    folder = tmp_path / "h" / "workspace"
+    folder.mkdir(parents=True)
+    (folder / "rows.json").write_text(rows)
+    commands = ("cat rows.json", "head -c 3000 /dev/zero")
+    model = ScriptedModel([call_tools(*(("exec", {"command": one}) for one in commands)), say("ok")])
+    defaults = {**LOOSE["defaults"], "contextLimits": {"toolResultMaxChars": 3000}}
+    async with running(tmp_path / "h", model, agents={"defaults": defaults}, tools=FREE) as app:
+        await tell(app, "go")
+    laid, binary = (m.text for m in model.requests[1].messages if isinstance(m, ToolResult))
+    assert 2000 < len(laid) <= 3000 and '\n    "row": 1,\n' in laid and "left out here" in laid
+    assert "binary" in binary and "\0" not in binary and len(binary) < 200
+
+
+@pytest.mark.seed(327, 328, 329)
+@pytest.mark.parametrize("mode", ["aggressive", None])
+async def test_pruning_is_asked_for_and_has_a_ratio_and_tools_it_leaves_alone(tmp_path: Path, mode: str | None) -> None:
+    rules = {"headRatio": 0.75} if mode is None else {"mode": mode}
+    pruning = {
+        **rules,
+        "pruneAfterTurns": 2,
+        "maxCharsPerToolResult": 2000,
+        "toolResultHeadRatio": 0.9,
+        "tools": {"deny": ["read"]},
+    }
+    folder = tmp_path / "h" / "workspace"
+    folder.mkdir(parents=True)
+    (folder / "long").write_text("A" * 5000 + "B" * 5000)
+    look = call_tools(("exec", {"command": "cat long"}), ("read", {"path": "long"}))
+    model = ScriptedModel([look, say("ok"), *["ok"] * 7])
+    defaults = {**LOOSE["defaults"], "contextPruning": pruning}
+    async with running(tmp_path / "h", model, agents={"defaults": defaults}, tools=FREE) as app:
+        for n in range(8):
+            await tell(app, f"turn {n}")
+    ran, read = (m.text for m in model.requests[-1].messages if isinstance(m, ToolResult))
+    assert len(read) > 9000 and (len(ran) <= 2000) is (mode is not None)
+    assert mode is None or ran.count("A") > 4 * ran.count("B") > 0
