@@ -17,6 +17,7 @@ from flow.test_directives import mine, shown, tell
 from flow.test_prompt import sections
 from flow.test_sayings import FREE, LOOSE, MODELS, stored
 from flow.test_schedules import beat, beating
+from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart
 from palinurus.core.types.inbound import Sender, Target, TurnBounds, TurnOptions
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.channel import FakeChannel
@@ -297,3 +298,56 @@ async def test_pruning_is_asked_for_and_has_a_ratio_and_tools_it_leaves_alone(tm
     ran, read = (m.text for m in model.requests[-1].messages if isinstance(m, ToolResult))
     assert len(read) > 9000 and (len(ran) <= 2000) is (mode is not None)
     assert mode is None or ran.count("A") > 4 * ran.count("B") > 0
+
+
+@pytest.mark.seed(152, 197, 254, 335, 339)
+@pytest.mark.parametrize("point", ["before_agent_start", "before_prompt_build"])
+async def test_hooks_act_on_every_turn_and_on_both_commands_that_begin_anew(tmp_path: Path, point: str) -> None:
+    model, told = ScriptedModel(["ok"], repeat=True), list[tuple[str, int]]()
+
+    def change(payload: dict[str, Any]) -> dict[str, Any]:
+        around = {"prependSystemContext": "FIRST", "appendSystemContext": "LAST", "appendContext": "behind"}
+        return {"systemPrompt": "Only this."} if payload["prompt"] == "alone" else around
+
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        app.hooks.on(point, change)
+        app.hooks.on("agent:bootstrap", lambda payload: {"bootstrapFiles": [{"name": "SOUL.md", "content": "A gull."}]})
+        app.hooks.on("before_reset", lambda payload: told.append((payload["reason"], len(payload["messages"]))))
+        for text in ("a", "b", "alone", "/reset", "c", "/new"):
+            await tell(app, text)
+        await app.hooks.drain()
+    *rest, alone, new = ((r.prompt.stable, r.prompt.volatile, r.messages[-1].text) for r in model.requests)
+    assert alone == ("Only this.", "", "alone") and [text for _, _, text in (*rest, new)] == [
+        f"{n}\n\nbehind" for n in "abc"
+    ]
+    for stable, volatile, _ in (*rest, new):
+        assert stable.startswith("FIRST\n\nYou are") and "## SOUL.md\n\nA gull." in stable and volatile.endswith("LAST")
+    assert told == [("reset", 6), ("new", 2)]
+
+
+@pytest.mark.seed(158, 305, 306)
+async def test_events_of_a_tool_have_its_arguments_its_result_and_how_it_went(tmp_path: Path) -> None:
+    events = list[RunEvent]()
+    model = ScriptedModel([call_tools(("ls", {"path": "."}), ("read", {"path": "nope"}), text="So."), say("ok")])
+    async with running(tmp_path / "h", model) as app:
+        after = list[tuple[str, bool]]()
+        app.hooks.on("after_tool_call", lambda p: after.append((p["toolName"], "error" in p)))
+        await app.wait((await app.submit(mine("go"), events.append)).id)
+        await app.hooks.drain()
+    starts = [(e.name, e.args) for e in events if isinstance(e, ToolStart)]
+    ends = [(e.name, e.is_error, e.result.isError, "nope" in e.result.text) for e in events if isinstance(e, ToolEnd)]
+    assert sorted(starts) == [("ls", {"path": "."}), ("read", {"path": "nope"})]
+    assert ends == [("ls", False, False, False), ("read", True, True, True)]
+    assert sorted(after) == [("ls", False), ("read", True)]
+
+
+@pytest.mark.seed(198)
+@pytest.mark.parametrize("ref", ["openai/gpt-5", "openai/gpt-5.2", "openrouter/openai/gpt-5-mini"])
+async def test_the_overlay_is_for_the_whole_family_whoever_serves_it(tmp_path: Path, ref: str) -> None:
+    providers = {ref.partition("/")[0]: {"apiKey": "k"}}
+    model = ScriptedModel(["ok"], repeat=True)
+    async with running(
+        tmp_path / "h", model, agents={"defaults": {"model": ref}}, models={"providers": providers}
+    ) as app:
+        await tell(app, "hi")
+    assert "<persona_latch>" in model.requests[0].prompt.stable
