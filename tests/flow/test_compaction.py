@@ -77,6 +77,7 @@ async def running(
     window: int = WINDOW,
     limits: dict[str, int] | None = None,
     *,
+    own: dict[str, int] | None = None,
     channel: FakeChannel | None = None,
     **compaction: Any,
 ) -> AsyncIterator[App]:
@@ -85,7 +86,8 @@ async def running(
     config = {
         "models": {"providers": {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [model]}}},
         "agents": {
-            "defaults": {"model": {"primary": "fake/m"}, "compaction": compaction, "contextLimits": limits or {}}
+            "defaults": {"model": {"primary": "fake/m"}, "compaction": compaction, "contextLimits": limits or {}},
+            "list": [{"id": "main", "contextLimits": own or {}}],
         },
         "tools": {
             "allow": ["read", "write", "ls", "update_plan"]
@@ -463,8 +465,9 @@ async def test_sections_of_agents_md_are_said_again_after_a_compaction(tmp_path:
     (home / "workspace").mkdir(parents=True)
     (home / "workspace" / "AGENTS.md").write_text(AGENTS + "x" * 500)
     for sections in (["Rules"], []):
-        limits = {} if most is None else {"postCompactionMaxChars": most}
-        async with running(home, crew, limits=limits, postCompactionSections=sections) as app:
+        own = {} if most is None else {"postCompactionMaxChars": most}
+        shared = {"postCompactionMaxChars": 400}
+        async with running(home, crew, limits=shared, own=own, postCompactionSections=sections) as app:
             await converse(app, 3)
             await tell(app, "/compact")
             await tell(app, "and now?")

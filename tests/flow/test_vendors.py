@@ -78,7 +78,7 @@ ROWS = [
         {"max": {"think": "high"}, "low": {"think": "low"}, "off": {"think": False}}, 13, 32),
     row("google/gemini-3-pro-preview", "off low adaptive high", "adaptive",
         {"adaptive": gemini(includeThoughts=True), "low": gemini(includeThoughts=True, thinkingLevel="LOW")},
-        12, 39, 41),
+        12, 39, 41, 55),
     row("google/gemini-2.5-flash", "off minimal low medium adaptive high", "medium",
         {"adaptive": gemini(includeThoughts=True, thinkingBudget=-1), "off": gemini(thinkingBudget=0),
          "low": gemini(includeThoughts=True, thinkingBudget=2048)}, 12, 40, 41),
