@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from flow.test_app import running, settings
-from flow.test_directives import mine, tell
+from flow.test_app import running, settings, until
+from flow.test_directives import mine, shown, tell
 from flow.test_history import Leaping
 from flow.test_queue import THREE, Held, heard
 from palinurus.app import App
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 
 @pytest.mark.seed(381, 382)
@@ -66,3 +66,23 @@ async def test_a_night_ends_a_session_and_an_event_that_comes_twice_is_told_once
     assert end["reason"] == "daily" and end["sessionId"] == begun[0]["sessionId"] == begun[1]["resumedFrom"]
     assert end["nextSessionId"] == begun[1]["sessionId"] and not begun[0]["resumedFrom"]
     assert [len(request.messages) for request in model.requests] == [1, 1]
+
+
+@pytest.mark.seed(95, 102)
+@pytest.mark.parametrize("inline", ["off", "on"])
+async def test_the_later_word_counts_for_the_bubbles_of_a_run_that_began_with_one_of_its_own(
+    tmp_path: Path, inline: str
+) -> None:
+    later, gate = {"on": "off", "off": "on"}[inline], StreamGate()
+    first, second = call_tools(("ls", {"path": "."})), call_tools(("find", {"pattern": "*.md"}))
+    model, channel = ScriptedModel([first, hold_at(second, gate, 0), say("done")]), FakeChannel()
+    async with running(tmp_path / "h", model, channel) as app:
+        run = await app.submit(mine(f"look /verbose {inline} /reasoning {inline}"))
+        await gate.wait_reached()
+        await tell(app, "/fast on", push=False)  # says nothing of bubbles
+        await tell(app, f"/verbose {later}", push=False)
+        gate.open()
+        await app.wait(run.id)
+        await until(lambda: "done" in shown(channel))
+    bubbles = shown(channel, "tool")
+    assert len(bubbles) == 1 and ("*.md" in bubbles[0]) is (later == "on")
