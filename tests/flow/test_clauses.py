@@ -351,3 +351,21 @@ async def test_the_overlay_is_for_the_whole_family_whoever_serves_it(tmp_path: P
     ) as app:
         await tell(app, "hi")
     assert "<persona_latch>" in model.requests[0].prompt.stable
+
+
+@pytest.mark.seed(100, 105, 111)
+async def test_a_failure_has_its_raw_command_and_trace_brings_no_tools(tmp_path: Path) -> None:
+    model, channel = (
+        ScriptedModel([call_tools(("exec", {"command": "grep -q x /dev/null"})), say("ok")] * 2),
+        FakeChannel(),
+    )
+    agents = {"defaults": {**LOOSE["defaults"], "toolProgressDetail": "raw"}}
+    async with running(tmp_path / "h", model, channel, agents=agents, tools=FREE) as app:
+        app.hooks.on("before_tool_call", lambda payload: {"block": True, "blockReason": "not today"})
+        app.hooks.trace("agent:main:main", "active-memory", "2 notes recalled")
+        await tell(app, "go /verbose on")
+        await tell(app, "go /trace on")
+        await until(lambda: "active-memory: 2 notes recalled" in shown(channel))
+    (start, failed, quiet) = shown(channel, "tool")
+    assert start.startswith("🛠️ Exec: ") and start.endswith(", grep -q x /dev/null")
+    assert failed == quiet == f"⚠️ 🛠️ Exec failed: {start.removeprefix('🛠️ Exec: ')}"

@@ -3,6 +3,7 @@ Each was green with its clause broken."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from flow.test_app import running, settings, until
 from flow.test_directives import mine, shown, tell
 from flow.test_history import Leaping
 from flow.test_queue import THREE, Held, heard
+from nursery import run_program
 from palinurus.app import App
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
@@ -86,3 +88,31 @@ async def test_the_later_word_counts_for_the_bubbles_of_a_run_that_began_with_on
         await until(lambda: "done" in shown(channel))
     bubbles = shown(channel, "tool")
     assert len(bubbles) == 1 and ("*.md" in bubbles[0]) is (later == "on")
+
+
+@pytest.mark.seed(262, 260)
+async def test_the_main_session_works_in_the_workspace_where_the_others_are_sandboxed(tmp_path: Path) -> None:
+    box = {"mode": "non-main", "backend": "landlock", "workspaceRoot": str(tmp_path / "boxes")}
+    agents = {"defaults": {"model": "fake/m", "sandbox": box}}
+    model = ScriptedModel(["ok"], repeat=True)
+    async with running(tmp_path / "h", model, FakeChannel(), agents=agents) as app:
+        for where in ({}, {"session": "agent:main:explicit:other"}):
+            await tell(app, "hi", **where)
+    main, other = (
+        request.prompt.stable.partition("Your working directory is: ")[2].split("\n")[0] for request in model.requests
+    )
+    assert main == str(tmp_path / "h" / "workspace") and other.startswith(f"{tmp_path / 'boxes'}/")
+    assert ["## Sandbox" in request.prompt.stable for request in model.requests] == [False, True]
+
+
+@pytest.mark.seed(261, 272)
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_program_that_starts_makes_no_files_where_it_shall_not(tmp_path: Path, skip: bool) -> None:
+    home = tmp_path / "h"
+    home.mkdir(mode=0o700)
+    (home / "palinurus.json").write_text(
+        json.dumps({"agents": {"defaults": {"model": "builtin/demo", "skipBootstrap": skip}}})
+    )
+    env = {"PALINURUS_HOME": str(home), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    assert run_program("agent", "-m", "hello", env=env).returncode == 0
+    assert bool(list((home / "workspace").glob("*.md"))) is not skip
