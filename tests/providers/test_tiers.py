@@ -139,6 +139,7 @@ def test_who_is_signed_in_has_the_tiers_too(ref: str, words: list[str | None]) -
     vendor = load_row(VENDORS, provider)
     spec = ModelSpec(ModelRef(provider, name), vendor.api, vendor.base_url)
     asked = (
-        ModelRequest(spec, Prompt("p"), fast=fast, profile=f"{provider}:me@x.example") for fast in (True, False, None)
+        ModelRequest(spec, Prompt("p"), (UserMessage("hi"),), fast=fast, profile=f"{provider}:me@x.example")
+        for fast in (True, False, None)
     )
     assert [vendor.shape({"model": name}, one).get("service_tier") for one in asked] == words
