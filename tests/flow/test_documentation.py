@@ -88,7 +88,7 @@ async def test_a_sandboxed_prompt_says_whether_commands_may_leave(tmp_path: Path
         for _ in range(2):
             await app.wait((await app.submit(owner())).id)
         first, second = (request.prompt.stable for request in model.requests)
-        shown = await app.program.prompt_report(SessionKey("main", "main"))  # type: ignore[misc]
+        shown = await app.program.prompt_report(SessionKey("main", "main"), None)  # type: ignore[misc]
     words = f"Elevated exec is {'' if elevated else 'not '}available"
     assert words in first and first == second and "Working directory inside" in first and "Browser of" not in first
     assert "## Sandbox" in shown.stable and re.search(r"Working directory inside: \S+", shown.stable)

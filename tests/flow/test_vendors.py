@@ -78,7 +78,7 @@ ROWS = [
         {"max": {"think": "high"}, "low": {"think": "low"}, "off": {"think": False}}, 13, 32),
     row("google/gemini-3-pro-preview", "off low adaptive high", "adaptive",
         {"adaptive": gemini(includeThoughts=True), "low": gemini(includeThoughts=True, thinkingLevel="LOW")},
-        12, 39, 41),
+        12, 39, 41, 55),
     row("google/gemini-2.5-flash", "off minimal low medium adaptive high", "medium",
         {"adaptive": gemini(includeThoughts=True, thinkingBudget=-1), "off": gemini(thinkingBudget=0),
          "low": gemini(includeThoughts=True, thinkingBudget=2048)}, 12, 40, 41),
@@ -208,3 +208,13 @@ async def test_the_catalog_says_what_a_provider_of_ones_own_can(
             await tell(app, f"hello /think {level}")
             found = {name: bodies[-1][name] for name in (*FIELDS, "enable_thinking") if name in bodies[-1]}
             assert found == fields, level
+
+
+@pytest.mark.seed(42)
+@pytest.mark.parametrize("model", ["MiniMax-M2.7", "MiniMax-M2"])
+async def test_minimax_m2_is_quiet_unless_its_params_say_otherwise(tmp_path: Path, model: str) -> None:
+    for name, params in (("h", {}), ("i", {"params": {"thinking": {"type": "enabled", "budget_tokens": 4000}}})):
+        listed = [{"id": model, "reasoning": True, **params}]
+        async with asked(tmp_path / name, f"minimax/{model}", models=listed) as (app, bodies):
+            await tell(app, "hello")
+        assert bodies[0]["thinking"] == params.get("params", {}).get("thinking", {"type": "disabled"})

@@ -16,6 +16,7 @@ from flow.test_directives import tell
 from palinurus.core.media import read_dimensions
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import ImageBlock
+from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
@@ -194,6 +195,8 @@ async def test_only_a_trusted_turn_may_choose_the_model_by_tool(tmp_path: Path) 
         await app.wait((await app.submit(inbound("switch"))).id)  # a stranger
         for text in ("switch", "hello", "clear", "hello"):
             await tell(app, text)
+        row = await app.store.session("agent:main:main")
+        assert row is not None and SessionRecord.decode(row.data).modelOverride is None  # cleared, not set to the same
     used = [request.model.ref.model for request in model.requests]
     assert used == ["m", "m", "m", "m", "other", "other", "other", "m"]
     assert "not" in model.requests[1].messages[-1].text

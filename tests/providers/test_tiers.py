@@ -124,3 +124,22 @@ def test_nobody_else_is_sent_a_tier(provider: str) -> None:
 @pytest.mark.parametrize(("url", "name"), [("https://A.example:8/x", "a.example"), ("", ""), ("http://[", "")])
 def test_host(url: str, name: str) -> None:
     assert tiers.parse_host(url) == name
+
+
+@pytest.mark.seed(80, 82, 83)
+@pytest.mark.parametrize(
+    ("ref", "words"),
+    [
+        ("anthropic/claude-opus-4-8", ["auto", "standard_only", None]),
+        ("openai-codex/gpt-5.4", ["priority", None, None]),
+    ],
+)
+def test_who_is_signed_in_has_the_tiers_too(ref: str, words: list[str | None]) -> None:
+    provider, _, name = ref.partition("/")
+    vendor = load_row(VENDORS, provider)
+    spec = ModelSpec(ModelRef(provider, name), vendor.api, vendor.base_url)
+    asked = (
+        ModelRequest(spec, Prompt("p"), (UserMessage("hi"),), fast=fast, profile=f"{provider}:me@x.example")
+        for fast in (True, False, None)
+    )
+    assert [vendor.shape({"model": name}, one).get("service_tier") for one in asked] == words

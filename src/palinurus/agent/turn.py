@@ -19,7 +19,7 @@ from palinurus.abort import Abort
 from palinurus.agent import hookcalls
 from palinurus.agent.compaction.coordinator import CompactionCoordinator, CompactionRun
 from palinurus.agent.intents import IntentReader
-from palinurus.agent.plan.levels import resolve_show
+from palinurus.agent.plan.levels import drop_overtaken, resolve_show
 from palinurus.agent.plan.opening import find_open_calls
 from palinurus.agent.plan.prepare import PreparedRun, RunPreparer, RunRefusal
 from palinurus.agent.plan.runplan import RunPlan
@@ -221,7 +221,7 @@ class TurnRunner:
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed, price=price)
         where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
         compactor: Compactor = load_part("compactor")(s.compactions, where)
-        speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan, tape))
+        speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(prepared, tape))
         limit = plan.limits.timeout if tape is None or not tape.plays else PLAYED  # the tape says when it was stopped
         timer = asyncio.get_running_loop().call_later(limit, abort.set, "timeout")
         end: AgentEnd | None = None
@@ -291,10 +291,11 @@ class TurnRunner:
         events: AsyncGenerator[RunEvent, None] = (other or load_part("loop"))(plan, ports)
         return events
 
-    def _shown(self, plan: RunPlan, tape: RunTape | None) -> RunVisibility:
+    def _shown(self, prepared: PreparedRun, tape: RunTape | None) -> RunVisibility:
         """How much people see right now: they may switch while the run is going."""
-        record = self._s.switched.get(str(plan.route.key))
-        shown = None if record is None else resolve_show(plan.inline, record, plan.quiet)
+        plan, shown = prepared.plan, None
+        if (record := self._s.switched.get(str(plan.route.key))) is not None:
+            shown = resolve_show(drop_overtaken(plan.inline, prepared.session, record), record, plan.quiet)
         return (shown if tape is None else tape.note_switch(shown)) or plan.show
 
     async def _say(self, claim: RunClaim, replies: tuple[Reply, ...], tape: RunTape | None) -> None:

@@ -47,11 +47,11 @@ async def test_the_beginning_of_a_turn_gets_its_own_summary() -> None:
 
 
 async def test_the_last_try_is_another_models() -> None:
-    model = ScriptedModel([fail("server"), fail("server"), say(GOOD)])
+    model = ScriptedModel([fail("server"), fail("server"), fail("server"), say(GOOD)])
     made = await summarize(
         SummaryJob(HISTORY), asker(model, make_model_info(model="a"), make_model_info(model="b")), CompactionSettings()
     )
-    assert isinstance(made, HistorySummary) and [r.model.ref.model for r in model.requests] == ["a", "a", "b"]
+    assert isinstance(made, HistorySummary) and [r.model.ref.model for r in model.requests] == ["a", "a", "a", "b"]
 
 
 async def test_a_key_that_does_not_work_is_not_tried_again_but_another_model_is() -> None:

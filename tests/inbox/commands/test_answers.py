@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from palinurus import __version__
-from palinurus.core.types.inbound import Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import Prompt, PromptPart
@@ -125,7 +125,7 @@ async def test_context(office: Any) -> None:
     assert "    exec:" in await office.say("/context detail")
     assert '"cake" is no form' in await office.say("/context cake")
 
-    async def report(key: SessionKey) -> Prompt:
+    async def report(key: SessionKey, inbound: Inbound | None) -> Prompt:
         return Prompt("x", parts=(PromptPart("tooling", 400, True),))
 
     office.controller = CommandController(

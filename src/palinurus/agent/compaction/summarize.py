@@ -1,4 +1,4 @@
-"""Asks a model for a summary: chunk by chunk, up to three tries each, within one time limit. Writes nothing.
+"""Asks a model for a summary: chunk by chunk, each again up to three times, within one time limit. Writes nothing.
 
 Every way this can fail is a value: whoever asked goes on with what it had before.
 """
@@ -20,7 +20,7 @@ from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.core.types.model import Model, ModelFailure, ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed
 from palinurus.core.types.usage import TokenUsage
 
-TRIES = 3
+RETRIES = 3
 FIRST_WAIT, LONGEST_WAIT = 0.5, 5.0
 CHUNK = 0.4  # of the summariser's window is read at once
 OVERHEAD = 4_096  # tokens: our words, the record so far
@@ -93,11 +93,11 @@ async def _asked(
     """One record, however many tries it takes. The last one is another model's, where there is one."""
     why, wrong, at = "", 0, 0
     failure = ModelFailure("malformed", "no summary")
-    for attempt in range(TRIES):
+    for attempt in range(RETRIES + 1):
         if attempt:
             pause = min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT)
             await asker.abort.wait(asker.clock.sleep(pause))
-        if attempt == TRIES - 1 or failure.kind in FINAL:
+        if attempt == RETRIES or failure.kind in FINAL:
             at = min(at + 1, len(asker.models) - 1)
         words = compaction.write_summary_prompt(chunk, before=before, prefix=prefix, more=job.wishes, why=why)
         said = await ask_model_once(

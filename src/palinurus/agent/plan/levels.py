@@ -88,6 +88,12 @@ def resolve_show(inline: InlineDirectives, record: SessionRecord, base: RunVisib
     )
 
 
+def drop_overtaken(inline: InlineDirectives, before: SessionRecord, now: SessionRecord) -> InlineDirectives:
+    """Without what was switched for the session since the message came: the later word counts."""
+    names = (n for n in ("verbose", "reasoning", "trace") if getattr(before, f"{n}Level") != getattr(now, f"{n}Level"))
+    return msgspec.structs.replace(inline, **dict.fromkeys(names, ""))
+
+
 def set_posting(
     show: RunVisibility, agent: AgentSettings, inbound: Inbound, tools: Mapping[str, Tool]
 ) -> RunVisibility:

@@ -263,25 +263,29 @@ class RunPreparer:
         told = await self._parts.tell(str(route.key), claim.id) if self._parts.tell else None
         return opening if told is None else prepend_preface(opening, told.text, told.source)
 
-    async def preview(self, key: SessionKey) -> Prompt:
-        """The prompt the session's next run would get, hooks aside."""
+    async def preview(self, key: SessionKey, inbound: Inbound | None = None) -> Prompt:
+        """The prompt that such a message (None: the owner's, from where he wrote last) would get as the next of the
+        session, hooks aside."""
         base = self._bases[key.agent]
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
         sender, channel = Sender("", owner=key.kind != "group"), session.lastChannel or "terminal"
-        nobody = Inbound(Target(channel), sender, "", "", at=0, session=str(key))
+        asked = inbound or Inbound(Target(channel), sender, "", "", at=0, session=str(key))
         transcript = await self._parts.transcripts.load(session.path(key.agent), base.agent.workspace)
-        nobody = self._shared(nobody, key, session, transcript)
+        asked = self._shared(asked, key, session, transcript)
         model = find_asked_model(self._parts.catalog, base.agent, "", session)
         if isinstance(model, ModelFailure):
             model = self._parts.catalog.default(base.agent)
         choice = self._choice(model, NO_INLINE, session, base.agent)
-        tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
-        judged = resolve_exec_rules(self._parts.settings, key.agent, session, nobody, inline=NO_INLINE)
-        cell = self.sandboxes.of(base.agent, key, outsider=nobody.outsider, folder=get_folder(session, key))
-        occasion = make_occasion(nobody, key, choice, session, cell=cell.cell.kind)
+        tools = self.offers.fit_choices((choice,), key, asked, session)[0].tools
+        judged = resolve_exec_rules(self._parts.settings, key.agent, session, asked, inline=NO_INLINE)
+        folder = get_folder(session, key)
+        cell = self.sandboxes.of(base.agent, key, shared=asked.shared, outsider=asked.outsider, folder=folder)
+        levels = resolve_show(NO_INLINE, session, read_show(base.agent))
+        occasion = make_occasion(asked, key, choice, session, cell=cell.cell.kind)
         project = self._place.read_project(cell.folder, base.agent)
-        occasion = place_occasion(occasion, cell, project, describe_box(cell.box, judged, tools))
+        more = {"reasoning": levels.reasoning, "continued": is_continuation(transcript.messages(), asked)}
+        occasion = place_occasion(occasion, cell, project, describe_box(cell.box, judged, tools), **more)
         return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
 
     async def _taint(

@@ -109,7 +109,7 @@ async def _prompt(program: CommandContext, seen: SessionSnapshot, look: CacheSna
             if piece.group in ("stable", "volatile")
         ]
         return {"asOf": look.at, "sections": sections}
-    report = await program.prompt_report(seen.key) if program.prompt_report is not None else None
+    report = await program.prompt_report(seen.key, None) if program.prompt_report is not None else None
     parts = report.parts if report is not None else ()
     return {"asOf": "next", "sections": [{"name": p.name, "bytes": p.chars, "stable": p.stable} for p in parts]}
 

@@ -97,7 +97,8 @@ class CommandContext(msgspec.Struct, frozen=True):
     transcripts: Transcripts
     inbox: InboxPort
     tools: Mapping[str, Tool] = {}
-    prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
+    # the prompt that such a message would get as the next
+    prompt_report: Callable[[SessionKey, Inbound | None], Awaitable[Prompt]] | None = None
     skills: Callable[[SessionKey], Sequence[Skill]] = lambda key: ()  # those the agent can use
     files: Callable[[SessionKey], tuple[BootstrapWeight, ...]] | None = (
         None  # workspace files, on disk and in that prompt

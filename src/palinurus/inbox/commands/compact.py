@@ -57,7 +57,7 @@ async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str
         return CommandAnswer(BUSY)
     if shared.lock(key).locked():
         return CommandAnswer("The conversation is being compacted already.")
-    prompt = await program.prompt_report(call.key) if program.prompt_report is not None else Prompt("")
+    prompt = await program.prompt_report(call.key, call.inbound) if program.prompt_report is not None else Prompt("")
     specs = list_specs(program.tools.values())
     wish = CompactionRequest(
         call.key, call.record, transcript, _models(call), prompt=prompt, specs=specs, instructions=wishes,

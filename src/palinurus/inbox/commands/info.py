@@ -61,7 +61,7 @@ async def _report(call: CommandCall) -> dict[str, Any]:
     model = find_session_model(program.catalog, call.agent, call.record)
     transcript = await program.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     messages = transcript.messages()
-    prompt = await program.prompt_report(call.key) if program.prompt_report is not None else None
+    prompt = await program.prompt_report(call.key, call.inbound) if program.prompt_report is not None else None
     rules = resolve_history_rules(
         program.settings, call.agent, model, call.inbound, route=Route(call.key.agent, call.key, "")
     )
