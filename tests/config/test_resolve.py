@@ -294,3 +294,26 @@ def test_good_durations() -> None:
         "cron": {"sessionRetention": "24h"},
     }
     assert found(raw) == []
+
+
+def test_an_agents_word_goes_before_everybodys_however_it_is_spelled() -> None:
+    """The agent's `timeoutSeconds` lost to everybody's `timeoutSec`, an alias of its own took a model's parameters."""
+    made, _ = read_settings(
+        {
+            "tools": {"exec": {"timeoutSec": 1800}},
+            "agents": {
+                "defaults": {"models": {"p/m": {"params": {"temperature": 0, "top_p": 1}}}},
+                "list": [
+                    {
+                        "id": "a",
+                        "tools": {"exec": {"timeoutSeconds": 5}},
+                        "models": {"p/m": {"alias": "q", "params": {"top_p": None}}},
+                    },
+                    {"id": "b"},
+                ],
+            },
+        }
+    )
+    assert {name: one.tools.exec.timeout for name, one in made.agents.items()} == {"a": 5.0, "b": 1800.0}
+    assert made.agents["a"].aliases == {"q": "p/m"}
+    assert made.agents["a"].model_params == {"p/m": {"temperature": 0, "top_p": None}}

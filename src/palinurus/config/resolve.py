@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus.config.declare import fill_section
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free, ModelSpec, choose_model, merge_deep, read_form, reveal_references
+from palinurus.config.forms import Free, ModelSpec, choose_model, merge_deep, read_form, reveal_references, settle_names
 from palinurus.config.keypath import get_at
 from palinurus.config.schema import Config
 from palinurus.config.secrets import Secret, wrap_secrets
@@ -43,7 +43,7 @@ from palinurus.config.sections.runtimes import CODEX, RuntimeSettings, resolve_r
 from palinurus.config.sections.sandbox import resolve_sandbox
 from palinurus.config.sections.schedule import HeartbeatSettings, resolve_heartbeats, resolve_visibility
 from palinurus.config.sections.session import SessionSettings
-from palinurus.config.sections.tools import AgentToolsSection, ToolsSection, ToolsSettings
+from palinurus.config.sections.tools import EXEC_NAMES, AgentToolsSection, ToolsSection, ToolsSettings
 from palinurus.config.sections.web import PdfSettings, WebSettings
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.config.settings import LaneSettings, ReachSettings, Settings
@@ -180,7 +180,8 @@ def _tools(own: Free | None, config: Config) -> ToolsSettings:
     """Limits of the agent's tools: its own words over everybody's. What is odd about them is told where they stand."""
     nowhere = ConfigPlace("", {}, [])
     words = {name: one for name, one in (own or {}).items() if name in ("exec", "fs", "loopDetection")}
-    return fill_section(ToolsSection, merge_deep(words, config.section("tools")), nowhere).make_settings(nowhere)
+    named = ({**one, "exec": settle_names(one.get("exec"), EXEC_NAMES)} for one in (words, config.section("tools")))
+    return fill_section(ToolsSection, merge_deep(*named), nowhere).make_settings(nowhere)
 
 
 def _friendly(config: Config) -> bool:

@@ -9,6 +9,8 @@ from palinurus.core.memory.results import MemoryOptions, read_memory_options
 
 def test_nothing_configured() -> None:
     assert read_memory_options([None, {}], [None], None) == MemoryOptions()
+    off = read_memory_options([{"enabled": False}, {"enabled": None}], [], None)
+    assert not off.enabled  # null says nothing
 
 
 @pytest.mark.seed(396)

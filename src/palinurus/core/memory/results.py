@@ -96,10 +96,15 @@ def _over(sections: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
     """Tables of the same name are laid over each other, key by key."""
     made: dict[str, Any] = {}
     for section in sections:
-        for key, value in (section or {}).items():
+        for key, value in _said(section).items():
             old = made.get(key)
-            made[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+            made[key] = {**old, **_said(value)} if isinstance(old, dict) and isinstance(value, dict) else value
     return made
+
+
+def _said(section: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Without null, which says nothing."""
+    return {key: value for key, value in (section or {}).items() if value is not None}
 
 
 def _table(value: Any) -> dict[str, Any]:
