@@ -25,6 +25,7 @@ from palinurus.config.forms import (
     Text,
     Typing,
     choose_models,
+    merge_deep,
     merge_raw,
     read_form,
 )
@@ -351,12 +352,11 @@ def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -
 
 def _merge_models(own: Free | None, shared: Free | None) -> Free:
     """What is said of single models, entry by entry; null takes a parameter away."""
-    made = {ref: dict(body) for ref, body in (shared or {}).items() if body is not None}
-    for ref, body in (own or {}).items():
-        if body is not None:
-            below = made.get(ref, {})
-            params = {**(below.get("params") or {}), **(body.get("params") or {})}
-            made[ref] = {**merge_raw(body, below), "params": params}
+    made = merge_raw(shared)
+    for ref, body in merge_raw(own).items():
+        below = made.get(ref, {})
+        params = {**(below.get("params") or {}), **(body.get("params") or {})}
+        made[ref] = {**merge_raw(body, below), "params": params}
     return made
 
 
@@ -384,11 +384,10 @@ def add_prompt(agent: AgentSettings, layers: AgentLayers, root: Mapping[str, Any
         friendly=friendly,
         tool_only=_tool_only(own.get("groupChat") or {}, messages),
     )
-    searches = (shared.get("memorySearch") or {}, own.get("memorySearch") or {})
-    limits_of_results = (shared.get("contextLimits") or {}, own.get("contextLimits") or {})
-    memory = read_memory_options(searches, limits_of_results, prompt.citations)
-    excerpts = (one.get("postCompactionMaxChars") for one in reversed(limits_of_results))
-    most = next((most for most in excerpts if type(most) is int and most > 0), agent.excerpt_chars)
+    limits = layers.merge("contextLimits")
+    search = merge_deep(own.get("memorySearch"), shared.get("memorySearch"))
+    memory = read_memory_options(search, limits, prompt.citations)
+    most = limits.get("postCompactionMaxChars") or agent.excerpt_chars
     return msgspec.structs.replace(agent, prompt=prompt, memory=memory, excerpt_chars=most)
 
 
