@@ -43,6 +43,32 @@ def test_what_was_certainly_meant_is_used(written: Any, read_as: int) -> None:
     assert list(problems) == ["gateway.port"]
 
 
+@pytest.mark.parametrize(
+    ("path", "written", "find", "meant"),
+    [
+        ("agents.defaults.thinkingDefault", False, lambda s: s.agents["main"].thinking_shared, "off"),
+        ("agents.defaults.verboseDefault", True, lambda s: s.agents["main"].verbose_default, "on"),
+        ("session.learning.nightly", "true", lambda s: s.session.learning.nightly, True),
+        ("ui.terminal.bell", " False", lambda s: s.gateway.look.terminal.bell, False),
+        ("agents.defaults.compaction.notifyUser", "true", lambda s: s.compaction.notify, True),
+        ("channels.irc.historyLimit", "7", lambda s: s.account("irc", "default").history, 7),
+        ("channels.irc.accounts.a.mediaMaxMb", "3", lambda s: s.account("irc", "a").media, 3 << 20),
+        ("tools.web.fetch.maxChars", "500", lambda s: s.web.fetch.chars, 500),
+        ("mcp.sessionIdleTtlMs", " 2000 ", lambda s: s.mcp.idle, 2.0),
+        # "on" for true is no certain thing, and what guards something is not opened by a guess
+        ("session.learning.nightly", "on", lambda s: s.session.learning.nightly, False),
+        ("tools.exec.ask", False, lambda s: s.approvals["main"].exec.ask, "always"),
+        ("agents.defaults.sandbox.mode", False, lambda s: s.agents["main"].sandbox.mode, "all"),
+    ],
+)
+def test_what_was_meant_is_used_wherever_it_stands(path: str, written: Any, find: Any, meant: Any) -> None:
+    key = parse_path(path)
+    raw = put_value({"channels": {"irc": {"host": "h"}}}, key, written)
+    found = judge_config(json.dumps(raw), "f", "/h", {})
+    assert found.settings is not None and find(found.settings) == meant
+    assert path in {problem.path for problem in found.problems}
+
+
 def test_one_name_where_a_list_belongs() -> None:
     settings, problems = read({"tools": {"deny": "exec"}})
     assert settings.policy.shared.own.deny == ("exec",)
@@ -98,6 +124,10 @@ POLICY = {
     "gateway.tls": (True, lambda s: s.gateway.tls.enabled, True),
     "gateway.controlUi": (False, lambda s: s.gateway.page, False),
     "gateway.http.endpoints.responses.enabled": ("no", lambda s: s.gateway.responses, False),
+    "mcp.servers.a.trustHints": ("never", lambda s: s.mcp.servers["a"].hints, False),
+    "browser.enabled": ("never", lambda s: s.browser.enabled, False),
+    "canvasHost.enabled": (0, lambda s: s.canvas.enabled, False),
+    "diagnostics.cacheTrace.includeSystem": ("n", lambda s: s.diagnostics.cache_trace.system, False),
     "mcp.servers.a.disabled": ("yes", lambda s: s.mcp.servers["a"].enabled, False),
     "mcp.servers.a.toolFilter.exclude": ("x", lambda s: s.mcp.servers["a"].offers("x"), False),
     "plugins.entries.a.enabled": ("no", lambda s: s.plugins.entries["a"].enabled, False),

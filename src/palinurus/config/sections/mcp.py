@@ -95,7 +95,7 @@ class McpServerSettings(Section, frozen=True):
     contained: bool = option(True, at="sandbox.enabled")  # it runs in a sandbox of its own, where this machine has one
     read: Words = option((), at="sandbox.read")  # paths the sandbox shows besides the usual ones
     write: Words = option((), at="sandbox.write")
-    hints: bool = option(True, at="trustHints")  # what it calls read-only counts as such
+    hints: bool = option(True, at="trustHints", closed=False)  # what it calls read-only counts as such
     verify: bool = option(True, "false: its certificate is not checked.", "sslVerify")
     cert: Line = option("", "A certificate that the server knows us by (PEM).", "clientCert")
     cert_key: Line = option("", "The key of clientCert.", "clientKey")
