@@ -69,6 +69,23 @@ def test_what_was_meant_is_used_wherever_it_stands(path: str, written: Any, find
     assert path in {problem.path for problem in found.problems}
 
 
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("agents.defaults.compaction.maxActiveTranscriptBytes", "lots"),
+        ("agents.defaults.promptOverlays.gpt5.personality", "frendly"),
+        ("tools.media.audio.timeoutSeconds", -1),
+        ("tools.media.audio.models[0].timeoutSeconds", 10**6),
+        ("mcp.servers.a.timeout", -1),
+        ("channels.irc.groups.#a.systemPrompt", {"text": "x"}),
+    ],
+)
+def test_what_says_nothing_is_told(path: str, written: Any) -> None:
+    beside = {"mcp": {"servers": {"a": {"url": "https://a.example"}}}} if path.startswith("mcp") else {}
+    found = judge_config(json.dumps(put_value(beside, parse_path(path), written)), "f", "/h", {})
+    assert path in {problem.path for problem in found.problems}
+
+
 def test_one_name_where_a_list_belongs() -> None:
     settings, problems = read({"tools": {"deny": "exec"}})
     assert settings.policy.shared.own.deny == ("exec",)

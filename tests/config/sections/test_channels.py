@@ -107,6 +107,22 @@ def test_one_switch_of_an_account_leaves_the_channels_others_as_they_are() -> No
     assert found.groups.keys() == {"-2"}  # chats are a list: the account's own
 
 
+def test_the_default_account_is_the_one_that_is_used_where_none_is_named() -> None:
+    raw: Any = {"defaultAccount": "b", "accounts": {"a": {"textChunkLimit": 7}, "b": {"textChunkLimit": 9}}}
+    settings, findings = read_settings({"channels": {"telegram": raw}})
+    assert list(settings.accounts["telegram"]) == ["b", "a"] and findings == []
+    assert settings.account("telegram", "default").limit == 9 and settings.account("telegram", "a").limit == 7
+    told = read({**raw, "defaultAccount": "bb"})[1]
+    assert [(one.path, one.fatal) for one in told] == [(("channels", "telegram", "defaultAccount"), False)]
+
+
+@pytest.mark.parametrize(
+    "slip", [{"chunkMode": "newlines"}, {"allowBots": "mention"}, {"ackReaction": ["x"]}, {"streaming": "ful"}]
+)
+def test_words_that_are_none_are_told(slip: dict[str, Any]) -> None:
+    assert [one.path[-1] for one in read(slip)[1]] == list(slip)
+
+
 def test_what_channels_share_says_nothing_of_accounts() -> None:
     raw: Any = {"defaults": {"accounts": {"a": {}}, "enabled": True}, "telegram": {}}
     findings = read_settings({"channels": raw})[1]

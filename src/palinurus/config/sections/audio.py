@@ -37,10 +37,7 @@ from palinurus.config.sections.web import VisionSettings
 # What a provider is asked for when the config names no model.
 MODELS = {"openai": "gpt-4o-mini-transcribe", "groq": "whisper-large-v3-turbo", "mistral": "voxtral-mini-latest"}
 MEDIA = "{{MediaPath}}"
-
-
-def _seconds(value: Any) -> Any:
-    return float(value) if 0 < value <= 3600 else msgspec.UNSET
+Wait: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=3600)]  # seconds; 0: as usual
 
 
 class TranscriptionMethod(Section, frozen=True):
@@ -56,7 +53,9 @@ class TranscriptionMethod(Section, frozen=True):
     provider: Lower = ""
     model: Text = ""
     argv: tuple[str, ...] = option((), at=None)
-    timeout: Annotated[float, Written(float, _seconds)] = option(60.0, at="timeoutSeconds")
+    timeout: Annotated[float, Written(Wait, lambda seconds: float(seconds) or msgspec.UNSET)] = option(
+        60.0, at="timeoutSeconds"
+    )
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {"command": str, "args": list[str]}
@@ -92,7 +91,7 @@ class AudioSettings(Section, frozen=True):
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {
-        "enabled": Annotated[bool, option(closed=False)], "timeoutSeconds": float, "models": list[TranscriptionMethod],
+        "enabled": Annotated[bool, option(closed=False)], "timeoutSeconds": Wait, "models": list[TranscriptionMethod],
     }  # fmt: skip
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from palinurus.config.declare import Section, fill_section, option, same_form
-from palinurus.config.findings import ConfigPlace
+from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.forms import Count, LooseMillis, Names, Ratio, Size, ToldWord, list_ids, merge_deep, merge_raw
 from palinurus.config.inert import ACTION_WORDS
 from palinurus.config.keypath import Path
@@ -30,11 +30,8 @@ Visibility: TypeAlias = Literal["all", "allowlist", "allowlist_quote"]
 SHUT = option(closed=False)  # of KNOWN: what cannot be read counts as false
 NOBODY = option(closed=[])
 NOWHERE = option(closed={EVERYBODY: False})
+BOTS: dict[Any, Bots] = {True: "on", False: "off", "mentions": "mentions"}
 _CHATS = frozenset("groups channels rooms guilds direct dms".split())
-
-
-def _bots(value: Any) -> Bots:
-    return "mentions" if value == "mentions" else "on" if value is True else "off"
 
 
 class GroupSettings(Section, frozen=True):
@@ -53,7 +50,7 @@ class GroupSettings(Section, frozen=True):
     enabled: bool = option(True, closed=False)
     require_mention: bool = option(True, closed=True)
     allow_from: tuple[str, ...] | None = option(None, at=None)  # None: the account's groupAllowFrom
-    prompt: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="systemPrompt")
+    prompt: str = option("", at="systemPrompt")
     roles: tuple[str, ...] = option((), at=None)  # by id; who has one of them is as good as listed
     policy: GroupPolicy | None = option(None, at="groupPolicy", closed="disabled")  # None: the account's
 
@@ -233,14 +230,14 @@ class AccountSettings(Section, frozen=True):
     coalesce: CoalesceSection = option(CoalesceSection(), at="blockStreamingCoalesce")
     limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
     lines: Size = option(0, "How many lines one message has at most; 0: as many as fit.", "maxLinesPerMessage")
-    newline: Annotated[bool, Written(Any, lambda word: word == "newline")] = option(
+    newline: Annotated[bool, Written(Literal["length", "newline"], lambda word: word == "newline")] = option(
         False, at="chunkMode"
     )  # by paragraph
     media: Annotated[int, Written(Size, lambda mb: mb << 20)] = option(20 << 20, at="mediaMaxMb")  # bytes
     history: Size = option(50, at="historyLimit")  # unmentioned messages of a group kept as context
     reply_to: Annotated[ReplyTo, ToldWord("off", "first", "all", batched="first")] = option("first", at="replyToMode")
-    ack: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="ackReaction")
-    bots: Annotated[Bots, Written(Any, _bots)] = option("off", at="allowBots")
+    ack: Annotated[str, Written(str | bool, lambda text: text or "")] = option("", at="ackReaction")
+    bots: Annotated[Bots, Written(bool | Literal["mentions"], BOTS.get)] = option("off", at="allowBots")
     loop: BotLoopSettings = option(BotLoopSettings(), at="botLoopProtection")
     visibility: Visibility = option("all", at="contextVisibility", closed="allowlist")
     rate: Count = option(20, at="messagesPerMinute")  # messages a minute of somebody whom only "*" lets in
@@ -311,7 +308,7 @@ def resolve_accounts(
     return {
         name: {
             account: _account(name, account, body, teams, here=here.below(*path))
-            for account, body, path in _sections(name, section, _settle_direct(usual))
+            for account, body, path in _sections(name, section, _settle_direct(usual), here)
         }
         for name, section in channels.items()
     }
@@ -331,17 +328,18 @@ def _lay(own: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sections(
-    name: str, section: Mapping[str, Any], usual: Mapping[str, Any]
+    name: str, section: Mapping[str, Any], usual: Mapping[str, Any], here: ConfigPlace
 ) -> list[tuple[str, dict[str, Any], Path]]:
     shared = _lay({key: value for key, value in section.items() if key != "accounts"}, usual)
-    written = section.get("accounts")
-    if not isinstance(written, dict) or not written:
-        return [("default", shared, ("channels", name))]
-    found: list[tuple[str, dict[str, Any], Path]] = []
-    for account, body in written.items():
-        if isinstance(body, dict) and body.get("enabled") is not False:
-            found.append((str(account), _lay(body, shared), ("channels", name, "accounts", str(account))))
-    return found
+    written, first = section.get("accounts"), section.get("defaultAccount")
+    found: list[tuple[str, dict[str, Any], Path]] = [("default", shared, ("channels", name))]
+    if isinstance(written, dict) and written:
+        on = {key: body for key, body in written.items() if isinstance(body, dict) and body.get("enabled") is not False}
+        found = [(key, _lay(body, shared), ("channels", name, "accounts", key)) for key, body in on.items()]
+    names = [key for key, _, _ in found]
+    if isinstance(first, str) and first not in ("", *names):
+        here.below("channels", name).odd("defaultAccount", "is no account", suggest_nearest(first, names))
+    return sorted(found, key=lambda one: one[0] != first)  # the first is used where none is named
 
 
 def _account(name: str, account: str, body: dict[str, Any], teams: AccessGroups, here: ConfigPlace) -> AccountSettings:

@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free, LooseMillis, OptionalSecret, Size, reveal_references
+from palinurus.config.forms import Amount, Free, LooseMillis, OptionalSecret, Size, reveal_references
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 
@@ -112,8 +112,8 @@ class McpServerSettings(Section, frozen=True):
         "transport": str,
         "type": str,
         "disabled": Annotated[bool, option(closed=True)],
-        "connectTimeout": Annotated[float, "Seconds until it must have said which tools it has."],
-        "timeout": Annotated[float, "Seconds a call may take without a sign of life."],
+        "connectTimeout": Annotated[Amount, "Seconds until it must have said which tools it has."],
+        "timeout": Annotated[Amount, "Seconds a call may take without a sign of life."],
     }
 
     @property

@@ -4,13 +4,13 @@ From agents.defaults.cliBackends, acp, plugins.entries.codex.config.appServer, a
 All but acp are free-form: what is not of the right kind counts as not written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from palinurus.config.declare import Section, option
-from palinurus.config.findings import ConfigPlace
+from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.forms import Free, Names, Size, Text
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.agents import AgentLayers
@@ -126,6 +126,7 @@ def resolve_runtimes(
     for key, layers in agents.items():  # an agent's own word for a model goes before everybody's
         entries |= {f"{key}:{name}": entry for name, entry in (layers.own.get("models") or {}).items()}
     models = {name: _read_id(_part(entry, "agentRuntime")) for name, entry in entries.items()}
+    _tell_unknown([*models.values(), *chosen.values()], bodies, here)
     for ident, provider in providers.items():
         told = {ident: provider.runtime} | {f"{ident}/{model.id}": model.runtime for model in provider.models}
         models |= {name: word for name, word in told.items() if word}
@@ -136,6 +137,15 @@ def resolve_runtimes(
         acp=acp,
         places={key: _place(layers, here) for key, layers in agents.items()},
     )
+
+
+def _tell_unknown(names: Iterable[str], bodies: Collection[str], here: ConfigPlace) -> None:
+    for name in sorted({*names} - OWN - {*bodies}):
+        here.odd(
+            "agents",
+            f"no program {name[:40]!r} does runs here; our own loop does them",
+            suggest_nearest(name, bodies) or "name one of agents.defaults.cliBackends",
+        )
 
 
 def _place(layers: AgentLayers, here: ConfigPlace) -> AcpPlace:
