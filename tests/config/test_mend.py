@@ -170,6 +170,14 @@ def test_what_guards_something_is_closed(path: str) -> None:
     assert path in problems
 
 
+@pytest.mark.parametrize("price", ["maybe", {}, [1]])
+def test_an_unknown_price_of_a_model_stops_nothing(price: Any) -> None:
+    """The key was told, and then read."""
+    model = {"id": "m", "cost": {"inputs": price, "output": 2}}
+    settings, _ = read({"models": {"providers": {"p": {"baseUrl": "https://a.example/v1", "models": [model]}}}})
+    assert settings.providers["p"].models[0].cost == {"output": 2.0}
+
+
 def test_a_section_that_was_right_once_may_be_wrong_now() -> None:
     settings, problems = read({"channels": []}, good={"channels": {"irc": {"host": "h"}}})
     assert set(settings.channels) == {"irc"} and list(problems) == ["channels"]
