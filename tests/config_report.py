@@ -196,7 +196,7 @@ def judge_declared() -> dict[str, str]:
         pattern = tuple(str(part) for part in path)
         leaf = not any(isinstance(option, MapKind | SectionKind) or option.list_keys() for option in kind.options)
         reference = pattern[-1] in ("source", "id", "provider") and is_secret(pattern[:-1])
-        again = pattern[:2] == ("agents", "entries") or pattern[:3] == ("channels", "defaults", "accounts")
+        again = pattern[:2] == ("agents", "entries")
         if leaf and len(pattern) > 1 and not reference and not again:
             fates[".".join(pattern)] = judge(pattern, documented.get(pattern, "o"))
     for key in [key for key, fate in fates.items() if fate == "unknown"]:

@@ -22,6 +22,7 @@ KNOWN: dict[str, Any] = {
     "dmPolicy": "pairing", "groupPolicy": "open", "streaming": "partial", "mode": "off", "replyToMode": "batched",
     "bind": "loopback", "policy": "pairing", "url": "https://a.example",
     "presets": ["gmail"], "input": ["text"], "highWaterBytes": "1gb", "maxDiskBytes": "2gb", "maxBytes": "2mb",
+    "maxActiveTranscriptBytes": "3mb",
     "criticalThreshold": 9, "alsoAllow": [],
     "broadcast": ["main"],
 }  # fmt: skip

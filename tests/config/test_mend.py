@@ -43,6 +43,49 @@ def test_what_was_certainly_meant_is_used(written: Any, read_as: int) -> None:
     assert list(problems) == ["gateway.port"]
 
 
+@pytest.mark.parametrize(
+    ("path", "written", "find", "meant"),
+    [
+        ("agents.defaults.thinkingDefault", False, lambda s: s.agents["main"].thinking_shared, "off"),
+        ("agents.defaults.verboseDefault", True, lambda s: s.agents["main"].verbose_default, "on"),
+        ("session.learning.nightly", "true", lambda s: s.session.learning.nightly, True),
+        ("ui.terminal.bell", " False", lambda s: s.gateway.look.terminal.bell, False),
+        ("agents.defaults.compaction.notifyUser", "true", lambda s: s.compaction.notify, True),
+        ("channels.irc.historyLimit", "7", lambda s: s.account("irc", "default").history, 7),
+        ("channels.irc.accounts.a.mediaMaxMb", "3", lambda s: s.account("irc", "a").media, 3 << 20),
+        ("tools.web.fetch.maxChars", "500", lambda s: s.web.fetch.chars, 500),
+        ("mcp.sessionIdleTtlMs", " 2000 ", lambda s: s.mcp.idle, 2.0),
+        # "on" for true is no certain thing, and what guards something is not opened by a guess
+        ("session.learning.nightly", "on", lambda s: s.session.learning.nightly, False),
+        ("tools.exec.ask", False, lambda s: s.approvals["main"].exec.ask, "always"),
+        ("agents.defaults.sandbox.mode", False, lambda s: s.agents["main"].sandbox.mode, "all"),
+    ],
+)
+def test_what_was_meant_is_used_wherever_it_stands(path: str, written: Any, find: Any, meant: Any) -> None:
+    key = parse_path(path)
+    raw = put_value({"channels": {"irc": {"host": "h"}}}, key, written)
+    found = judge_config(json.dumps(raw), "f", "/h", {})
+    assert found.settings is not None and find(found.settings) == meant
+    assert path in {problem.path for problem in found.problems}
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("agents.defaults.compaction.maxActiveTranscriptBytes", "lots"),
+        ("agents.defaults.promptOverlays.gpt5.personality", "frendly"),
+        ("tools.media.audio.timeoutSeconds", -1),
+        ("tools.media.audio.models[0].timeoutSeconds", 10**6),
+        ("mcp.servers.a.timeout", -1),
+        ("channels.irc.groups.#a.systemPrompt", {"text": "x"}),
+    ],
+)
+def test_what_says_nothing_is_told(path: str, written: Any) -> None:
+    beside = {"mcp": {"servers": {"a": {"url": "https://a.example"}}}} if path.startswith("mcp") else {}
+    found = judge_config(json.dumps(put_value(beside, parse_path(path), written)), "f", "/h", {})
+    assert path in {problem.path for problem in found.problems}
+
+
 def test_one_name_where_a_list_belongs() -> None:
     settings, problems = read({"tools": {"deny": "exec"}})
     assert settings.policy.shared.own.deny == ("exec",)
@@ -98,6 +141,10 @@ POLICY = {
     "gateway.tls": (True, lambda s: s.gateway.tls.enabled, True),
     "gateway.controlUi": (False, lambda s: s.gateway.page, False),
     "gateway.http.endpoints.responses.enabled": ("no", lambda s: s.gateway.responses, False),
+    "mcp.servers.a.trustHints": ("never", lambda s: s.mcp.servers["a"].hints, False),
+    "browser.enabled": ("never", lambda s: s.browser.enabled, False),
+    "canvasHost.enabled": (0, lambda s: s.canvas.enabled, False),
+    "diagnostics.cacheTrace.includeSystem": ("n", lambda s: s.diagnostics.cache_trace.system, False),
     "mcp.servers.a.disabled": ("yes", lambda s: s.mcp.servers["a"].enabled, False),
     "mcp.servers.a.toolFilter.exclude": ("x", lambda s: s.mcp.servers["a"].offers("x"), False),
     "plugins.entries.a.enabled": ("no", lambda s: s.plugins.entries["a"].enabled, False),
@@ -121,6 +168,14 @@ def test_what_guards_something_is_closed(path: str) -> None:
     settings, problems = read(put_value(beside, parse_path(path), value))
     assert find(settings) == closed
     assert path in problems
+
+
+@pytest.mark.parametrize("price", ["maybe", {}, [1]])
+def test_an_unknown_price_of_a_model_stops_nothing(price: Any) -> None:
+    """The key was told, and then read."""
+    model = {"id": "m", "cost": {"inputs": price, "output": 2}}
+    settings, _ = read({"models": {"providers": {"p": {"baseUrl": "https://a.example/v1", "models": [model]}}}})
+    assert settings.providers["p"].models[0].cost == {"output": 2.0}
 
 
 def test_a_section_that_was_right_once_may_be_wrong_now() -> None:

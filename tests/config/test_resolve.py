@@ -294,3 +294,41 @@ def test_good_durations() -> None:
         "cron": {"sessionRetention": "24h"},
     }
     assert found(raw) == []
+
+
+def test_an_agents_word_goes_before_everybodys_however_it_is_spelled() -> None:
+    """The agent's `timeoutSeconds` lost to everybody's `timeoutSec`, an alias of its own took a model's parameters."""
+    found = made(
+        {
+            "tools": {"exec": {"timeoutSec": 1800}},
+            "agents": {
+                "defaults": {"models": {"p/m": {"params": {"temperature": 0, "top_p": 1}}}},
+                "list": [
+                    {
+                        "id": "a",
+                        "tools": {"exec": {"timeoutSeconds": 5}},
+                        "models": {"p/m": {"alias": "q", "params": {"top_p": None}}},
+                    },
+                    {"id": "b"},
+                ],
+            },
+        }
+    )
+    assert {name: one.tools.exec.timeout for name, one in found.agents.items()} == {"a": 5.0, "b": 1800.0}
+    assert found.agents["a"].aliases == {"q": "p/m"}
+    assert found.agents["a"].model_params == {"p/m": {"temperature": 0, "top_p": None}}
+
+
+@pytest.mark.seed(396)
+def test_an_agents_memory_is_searched_as_it_says_and_else_as_all_say() -> None:
+    shared = {"memorySearch": {"enabled": False, "query": {"maxResults": 3, "minScore": 0.1}, "extraPaths": ["~/n"]}}
+    limits = {"contextLimits": {"memoryGetMaxChars": 500, "memoryGetDefaultLines": 10, "postCompactionMaxChars": 7}}
+    own = {
+        "id": "a",
+        "memorySearch": {"enabled": None, "query": {"minScore": 0.2}},  # null says nothing
+        "contextLimits": {"memoryGetMaxChars": 900},
+    }
+    agent = made({"agents": {"defaults": {**shared, **limits}, "list": [own]}}).agents["a"]
+    memory = agent.memory
+    assert (memory.enabled, memory.max_results, memory.min_score, memory.extra) == (False, 3, 0.2, ("~/n",))
+    assert (memory.get_chars, memory.get_lines, agent.excerpt_chars) == (900, 10, 7)

@@ -36,7 +36,8 @@ def collect_variables(raw: Any, environ: Mapping[str, str]) -> dict[str, str]:
 def expand_variables(value: Any, env: Mapping[str, str], findings: list[ConfigFinding], path: Path = ()) -> Any:
     """A copy of `value` with variables filled in and `1e3` read as 1000. What cannot be is added to `findings`."""
     if isinstance(value, dict):
-        said = [] if value.get("enabled") is False else findings  # what is switched off needs no variables
+        off = value.get("enabled") is False or value.get("disabled") is True
+        said = [] if off else findings  # what is switched off needs no variables
         return {k: expand_variables(v, env, said, (*path, k)) for k, v in value.items()}
     if isinstance(value, list):
         return [expand_variables(v, env, findings, (*path, i)) for i, v in enumerate(value)]

@@ -232,6 +232,14 @@ def choose_model(spec: ModelSpec | None) -> ModelChoiceSection:
     return ModelChoiceSection(spec) if isinstance(spec, str) else spec or ModelChoiceSection()
 
 
+def choose_models(own: ModelSpec | None, shared: ModelSpec | None) -> tuple[str, Names]:
+    """Primary and fallbacks of two layers. A model of the first one's is strict: only the fallbacks beside it count."""
+    first, second = choose_model(own), choose_model(shared)
+    inherited = None if first.primary else second.fallbacks
+    fallbacks = first.fallbacks if first.fallbacks is not None else inherited
+    return (first.primary or second.primary or "").strip(), tuple(fallbacks or ())
+
+
 class IdentitySection(Section, frozen=True):
     ABOUT: ClassVar = """
         name What the agent calls itself.
@@ -266,6 +274,15 @@ def lay_over(base: T, *sections: Any) -> T:
 def read_form(form: Any, value: Any, here: ConfigPlace) -> Any:
     """A value that has been checked, as the program uses it."""
     return None if value is None else make_kind(form).read(value, here)
+
+
+def settle_names(layer: Mapping[str, Any] | None, names: Mapping[str, str]) -> dict[str, Any]:
+    """One of several layers, each key under the first of its names: under another one a layer below would go before."""
+    made = dict(layer or {})
+    for first, others in names.items():
+        told = (made.get(name) for name in (first, *others.split()))
+        made[first] = next((value for value in told if value not in (None, "")), None)
+    return made
 
 
 def merge_deep(own: Mapping[str, Any] | None, shared: Mapping[str, Any] | None) -> dict[str, Any]:

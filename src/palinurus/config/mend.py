@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.check import check_config, describe_key, find_note
+from palinurus.config.check import check_config, describe_key, find_note, guards
 from palinurus.config.declare import SectionKind
 from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path, get_at, has_at, show_path
-from palinurus.config.kinds import Kind, KindReport
+from palinurus.config.kinds import Kind, KindReport, WordKind
 from palinurus.patterns import compile_late
 
 _NUMBER = compile_late(r"[+-]?\d{1,15}(\.\d{1,15})?", re.ASCII)
@@ -37,6 +37,8 @@ def mend_config(value: dict[str, Any], good: Any, known: Sequence[ConfigFinding]
         for at, finding in enumerate(report.wrong):
             place, spare, hint = finding.path, msgspec.UNSET, ""
             if not finding.fatal:  # who reads it leaves it out
+                if (meant := _read_meant(value, place)) is not None:
+                    get_at(value, place[:-1])[place[-1]] = meant
                 continue
             if has_at(value, place):
                 place, spare, hint = _choose(value, place, good) if number < ROUNDS - 1 else (place[:1], spare, hint)
@@ -60,7 +62,7 @@ def mend_config(value: dict[str, Any], good: Any, known: Sequence[ConfigFinding]
 def _choose(value: Any, path: Path, good: Any) -> tuple[Path, Any, str]:
     """Where something else is to stand, and what (UNSET: nothing); and what to say of it."""
     written, kind = get_at(value, path), describe_key(path)
-    if kind is not None and (meant := _read_meant(kind, written)) is not None:
+    if (meant := _read_meant(value, path)) is not None:
         return path, meant, ""
     older = get_at(good, path, msgspec.UNSET)
     if kind is not None and older is not msgspec.UNSET and older != written and kind.fits(older):
@@ -73,14 +75,21 @@ def _choose(value: Any, path: Path, good: Any) -> tuple[Path, Any, str]:
     return path, msgspec.UNSET, ""
 
 
-def _read_meant(kind: Kind, value: Any) -> Any:
-    """What was certainly meant by a value of another kind; None if nothing is certain."""
+def _read_meant(config: Any, path: Path) -> Any:
+    """What was certainly meant by the value there; None if nothing is certain, or it might open what is closed."""
+    kind, value = describe_key(path), get_at(config, path)
+    if kind is None or type(kind) is Kind or value is None:
+        return None
+    if isinstance(value, bool):
+        word = "on" if value else "off"
+        fits = all(isinstance(one, WordKind) for one in kind.options) and kind.fits(word) and not guards(path)
+        return word if fits else None
     found = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    plain = isinstance(value, int | float)
     tries: dict[type, Any] = {
         bool: {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else None,
         int: (float(found[0]) if found[1] else int(found[0])) if found else None,
-        str: str(value) if plain else None,
+        str: str(value) if isinstance(value, int) else None,
         list: [value] if plain or (isinstance(value, str) and value) else None,
     }
     return next((made for made in tries.values() if made is not None and kind.fits(made)), None)

@@ -13,9 +13,18 @@ import msgspec
 
 from palinurus.config.declare import fill_section
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free, ModelSpec, choose_model, merge_deep, read_form, reveal_references
+from palinurus.config.forms import (
+    Free,
+    ModelSpec,
+    choose_model,
+    merge_deep,
+    merge_raw,
+    read_form,
+    reveal_references,
+    settle_names,
+)
 from palinurus.config.keypath import get_at
-from palinurus.config.schema import Config
+from palinurus.config.schema import DEFAULTS_WITHOUT, Config
 from palinurus.config.secrets import Secret, wrap_secrets
 from palinurus.config.sections.agents import AgentLayers, AgentSettings, add_prompt, fill_agent
 from palinurus.config.sections.approvals import resolve_approvals
@@ -43,7 +52,7 @@ from palinurus.config.sections.runtimes import CODEX, RuntimeSettings, resolve_r
 from palinurus.config.sections.sandbox import resolve_sandbox
 from palinurus.config.sections.schedule import HeartbeatSettings, resolve_heartbeats, resolve_visibility
 from palinurus.config.sections.session import SessionSettings
-from palinurus.config.sections.tools import AgentToolsSection, ToolsSection, ToolsSettings
+from palinurus.config.sections.tools import EXEC_NAMES, AgentToolsSection, ToolsSection, ToolsSettings
 from palinurus.config.sections.web import PdfSettings, WebSettings
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.config.settings import LaneSettings, ReachSettings, Settings
@@ -140,11 +149,11 @@ def _channels(config: Config, astray: Container[str], here: ConfigPlace) -> tupl
     on = {name: body for name, body in config.channels.items() if body.get("enabled") is not False and name not in off}
     told = {name: _reveal_channel(body, here.below("channels", name)) for name, body in on.items()}
     wrapped = {name: wrap_secrets(body, ("channels", name)) for name, body in told.items()}
-    for key in {"enabled", "defaultAccount"} & set(config.channels.get("defaults", {})):
+    for key in DEFAULTS_WITHOUT & set(config.channels.get("defaults", {})):
         here.below("channels", "defaults").odd(key, "says nothing here", "write it in the section of a channel")
     limit, most = config.messages.group_chat.history_limit, config.agents.defaults.get("mediaMaxMb")
     usual = {**({"historyLimit": limit} if limit else {}), **({"mediaMaxMb": most} if most else {})}
-    usual |= wrapped.pop("defaults", {})
+    usual = merge_raw(wrapped.pop("defaults", {}), usual)
     wrapped = {name: body for name, body in wrapped.items() if name.lower() not in astray}
     return wrapped, {**usual, "native": config.commands.native is not False}
 
@@ -180,7 +189,8 @@ def _tools(own: Free | None, config: Config) -> ToolsSettings:
     """Limits of the agent's tools: its own words over everybody's. What is odd about them is told where they stand."""
     nowhere = ConfigPlace("", {}, [])
     words = {name: one for name, one in (own or {}).items() if name in ("exec", "fs", "loopDetection")}
-    return fill_section(ToolsSection, merge_deep(words, config.section("tools")), nowhere).make_settings(nowhere)
+    named = ({**one, "exec": settle_names(one.get("exec"), EXEC_NAMES)} for one in (words, config.section("tools")))
+    return fill_section(ToolsSection, merge_deep(*named), nowhere).make_settings(nowhere)
 
 
 def _friendly(config: Config) -> bool:
@@ -236,7 +246,8 @@ def _context(config: Config, agents: Mapping[str, AgentLayers]) -> ContextSettin
     shared, nowhere = config.agents.defaults, ConfigPlace("", {}, [])
     sizes = {name: (one.own.get("contextLimits") or {}).get(_RESULT) for name, one in agents.items()}
     sizes[""] = (shared.get("contextLimits") or {}).get(_RESULT)
-    turns = {name: body for name, body in config.channels.items() if name != "defaults"}
+    usual = config.channels.get("defaults")
+    turns = {name: merge_raw(body, usual) for name, body in config.channels.items() if name != "defaults"}
     return ContextSettings(
         pruning=fill_section(PruningSection, shared.get("contextPruning") or {}, nowhere).make_rules(),
         turns={name.lower(): fill_section(TurnSection, body, nowhere).make_limits() for name, body in turns.items()},

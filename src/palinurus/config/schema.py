@@ -11,7 +11,7 @@ from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_neares
 from palinurus.config.forms import Amount, Free
 from palinurus.config.inert import ACTION_WORDS
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import KindReport, MapKind, NotedMap
+from palinurus.config.kinds import Kind, KindReport, MapKind, NotedMap
 from palinurus.config.sections.agents import AgentsSection
 from palinurus.config.sections.audio import SpeechSettings, TalkSettings
 from palinurus.config.sections.browser import BrowserSettings, CanvasSettings
@@ -43,6 +43,9 @@ DEFAULTS = "What applies to every channel unless its own section says otherwise.
 INSIDERS = "Who else may have what is in MEMORY.md, USER.md and memory/: telegram:123, telegram:group:-100."
 
 
+DEFAULTS_WITHOUT = frozenset({"accounts", "defaultAccount", "enabled"})
+
+
 class ChannelsKind(NotedMap):
     """`channels`: by platform, with what that one can say."""
 
@@ -51,10 +54,12 @@ class ChannelsKind(NotedMap):
         for name, section in value.items():
             if (name in OWN_KEYS or name == "defaults") and isinstance(section, dict):
                 shared, own = list_declared(AccountSettings).keys, " ".join(OWN_KEYS.get(name, {}).values()).split()
-                all_of = shared if name == "defaults" else list_declared(ChannelSection).keys
-                self._tell({*all_of, *own}, section, (*path, name), report)
+                self._tell({*list_declared(ChannelSection).keys, *own}, section, (*path, name), report)
                 for account, body in list_maps(section.get("accounts")):
                     self._tell({*shared, *own}, body, (*path, name, "accounts", account), report)
+
+    def step(self, part: str | int) -> Kind | None:
+        return Unfilled(ChannelSection, DEFAULTS_WITHOUT) if part == "defaults" else super().step(part)
 
     @staticmethod
     def _tell(known: set[str], section: Mapping[str, Any], path: Path, report: KindReport) -> None:

@@ -114,4 +114,6 @@ class Settings(msgspec.Struct, frozen=True):
 
     def account(self, channel: str, name: str) -> AccountSettings:
         """What is configured for an account; the usual where nothing is."""
-        return self.accounts.get(channel, {}).get(name) or AccountSettings(channel, name)
+        found = self.accounts.get(channel, {})
+        first = next(iter(found.values()), None) if name == "default" else None  # where none is named
+        return found.get(name) or first or AccountSettings(channel, name)

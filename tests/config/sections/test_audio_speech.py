@@ -74,3 +74,34 @@ def test_who_makes_pictures() -> None:
 def test_what_cannot_be_is_told() -> None:
     found = judge_config("{tts: {auto: 'loudly', provider: 7}}", "f", "/h", {})
     assert [problem.path for problem in found.problems] == ["tts.auto", "tts.provider"]
+
+
+def test_an_older_word_of_a_layer_goes_before_a_newer_one_below() -> None:
+    """`enabled`, `voice` and `tts.openai` of an agent lost to `auto`, `speakerVoice` and `tts.providers` of all."""
+    agents = [
+        {"id": "quiet", "tts": {"enabled": False}},
+        {"id": "loud", "tts": {"enabled": True, "providers": {"OpenAI": {"voice": "b"}}}},
+        {"id": "old", "tts": {"openai": {"voiceId": "c"}}},
+        {"id": "off", "tts": {"auto": "off", "enabled": True}},
+    ]
+    shared = {"auto": "tagged", "providers": {"openai": {"speakerVoice": "a", "model": "m"}}}
+    made = {name: one.speech for name, one in read({"tts": shared, "agents": {"list": agents}}).agents.items()}
+    assert {name: one.auto for name, one in made.items()} == {
+        "quiet": "off", "loud": "always", "old": "tagged", "off": "off",
+    }  # fmt: skip
+    assert {(one.voices["openai"].voice, one.voices["openai"].model) for one in made.values()} == {
+        ("a", "m"), ("b", "m"), ("c", "m"),
+    }  # fmt: skip
+
+
+def test_an_agents_time_for_pictures_leaves_it_the_models_of_all() -> None:
+    shared = {"primary": "openai/a", "fallbacks": ["x/b"], "timeoutMs": 9000}
+    agents = [
+        {"id": "t", "imageGenerationModel": {"timeoutMs": 5}},
+        {"id": "f", "imageGenerationModel": {"fallbacks": []}},
+        {"id": "own", "imageGenerationModel": "y/c"},
+    ]
+    made = read({"agents": {"defaults": {"imageGenerationModel": shared}, "list": agents}}).agents
+    assert {name: (one.pictures.models, one.pictures.timeout) for name, one in made.items()} == {
+        "t": (("openai/a", "x/b"), 0.005), "f": (("openai/a",), 9.0), "own": (("y/c",), 9.0),
+    }  # fmt: skip

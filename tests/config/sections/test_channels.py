@@ -12,6 +12,8 @@ from configs import read_settings
 from palinurus.config.findings import ConfigFinding, ConfigPlace
 from palinurus.config.sections.channels import AccountSettings, BotLoopSettings, resolve_accounts
 
+OPEN: dict[str, Any] = {"dmPolicy": "open", "allowFrom": ["*"]}
+
 
 def read(
     section: dict[str, Any], name: str = "telegram", **rest: Any
@@ -77,6 +79,54 @@ def test_an_accounts_keys_go_before_its_channels_and_those_before_the_defaults()
     found = resolve_accounts({"telegram": section}, usual, {}, ConfigPlace("", {}, findings))["telegram"]
     assert {name: own.dm for name, own in found.items()} == {"a": "disabled", "b": "allowlist"}
     assert all(own.group == "disabled" for own in found.values())
+
+
+@pytest.mark.parametrize(
+    ("usual", "section", "own", "dm", "allow"),
+    [
+        (OPEN, {}, {"dm": {"policy": "allowlist", "allowFrom": ["1"]}}, "allowlist", ("1",)),
+        ({}, OPEN, {"dm": {"enabled": False}}, "disabled", ("*",)),
+        ({}, {"dm": {"enabled": False}}, {"dmPolicy": "allowlist", "allowFrom": ["1"]}, "allowlist", ("1",)),
+        ({}, {"dm": {"enabled": False}}, {"dm": {"enabled": True}}, "pairing", ()),
+        ({}, {"dm": {"enabled": False, "policy": "allowlist"}}, {}, "disabled", ()),
+        ({"dmPolicy": "disabled"}, {"dmPolicy": None}, {"dmPolicy": None}, "disabled", ()),
+    ],
+)  # fmt: skip
+def test_the_nearer_word_counts_however_it_is_spelled(usual: Any, section: Any, own: Any, dm: str, allow: Any) -> None:
+    """The older words under `dm` lost to the newer ones of a layer below, and null took them away."""
+    made = resolve_accounts({"discord": {**section, "accounts": {"a": own}}}, usual, {}, ConfigPlace("", {}, []))
+    assert (made["discord"]["a"].dm, made["discord"]["a"].allow_from) == (dm, allow)
+
+
+def test_one_switch_of_an_account_leaves_the_channels_others_as_they_are() -> None:
+    section = {"actions": {"reactions": False}, "execApprovals": {"enabled": False}, "groups": {"-1": {}}}
+    own = {"actions": {"pins": False}, "execApprovals": {"approvers": ["1"]}, "groups": {"-2": {}}}
+    found = read({**section, "accounts": {"a": own}})[0]["a"]
+    assert found.actions == {"reactions": False, "pins": False}
+    assert (found.approvals.enabled, found.approvals.approvers) == (False, ("1",))
+    assert found.groups.keys() == {"-2"}  # chats are a list: the account's own
+
+
+def test_the_default_account_is_the_one_that_is_used_where_none_is_named() -> None:
+    raw: Any = {"defaultAccount": "b", "accounts": {"a": {"textChunkLimit": 7}, "b": {"textChunkLimit": 9}}}
+    settings, findings = read_settings({"channels": {"telegram": raw}})
+    assert list(settings.accounts["telegram"]) == ["b", "a"] and findings == []
+    assert settings.account("telegram", "default").limit == 9 and settings.account("telegram", "a").limit == 7
+    told = read({**raw, "defaultAccount": "bb"})[1]
+    assert [(one.path, one.fatal) for one in told] == [(("channels", "telegram", "defaultAccount"), False)]
+
+
+@pytest.mark.parametrize(
+    "slip", [{"chunkMode": "newlines"}, {"allowBots": "mention"}, {"ackReaction": ["x"]}, {"streaming": "ful"}]
+)
+def test_words_that_are_none_are_told(slip: dict[str, Any]) -> None:
+    assert [one.path[-1] for one in read(slip)[1]] == list(slip)
+
+
+def test_what_channels_share_says_nothing_of_accounts() -> None:
+    raw: Any = {"defaults": {"accounts": {"a": {}}, "enabled": True}, "telegram": {}}
+    findings = read_settings({"channels": raw})[1]
+    assert {one.path for one in findings} == {("channels", "defaults", word) for word in ("accounts", "enabled")}
 
 
 def test_older_ways_to_write_it() -> None:

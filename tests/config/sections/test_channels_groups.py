@@ -26,6 +26,18 @@ def test_groups_and_their_topics() -> None:
     }
 
 
+def test_the_older_word_of_a_topic_goes_before_its_groups_newer_one() -> None:
+    found, _ = made("telegram", {"groups": {"-1": {"allowFrom": [7], "topics": {"5": {"users": [8]}, "6": {}}}}})
+    assert {key: row.allow_from for key, row in found.items()} == {
+        "-1": ("7",), "-1:topic:5": ("8",), "-1:topic:6": ("7",),
+    }  # fmt: skip
+
+
+def test_a_channel_that_is_only_named_is_as_its_server_is() -> None:
+    found, _ = made("discord", {"guilds": {"9": {"enabled": False, "channels": {"1": True, "2": {"enabled": True}}}}})
+    assert {key: row.enabled for key, row in found.items()} == {"1": False, "2": True, "guild:9": False}
+
+
 def test_a_listed_room_is_open_to_who_is_in_it_unless_it_names_people() -> None:
     found, _ = made("slack", {"requireMention": False, "channels": {"C1": {}, "C2": {"users": ["U1"]}, "C3": False}})
     assert found["C1"] == GroupSettings(True, False, EVERY) and found["C2"].allow_from == ("U1",)

@@ -32,6 +32,8 @@ def test_history_limits_of_channels_and_people() -> None:
     found = resolved(channels={"telegram": body, "slack": {"dmHistoryLimit": "many"}}).turns
     assert found["telegram"] == TurnLimits(30, 50, {"123": 5, "abc": 0})
     assert found["slack"] == TurnLimits()
+    shared = resolved(channels={"defaults": {"dmHistoryLimit": 3}, "irc": {}, "slack": {"dmHistoryLimit": 4}}).turns
+    assert (shared["irc"].direct, shared["slack"].direct) == (3, 4)
 
 
 @pytest.mark.seed(327)

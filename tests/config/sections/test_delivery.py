@@ -67,6 +67,8 @@ def test_a_human_pace() -> None:
         agents={"list": [{"id": "slow", "humanDelay": {"mode": "natural"}, "typingMode": "never"}, {"id": "b"}]}
     )
     assert made.humans == {"slow": HumanDelay("natural")} and made.typing == {"slow": "never"}
+    shared, own = {"humanDelay": {"mode": "custom", "minMs": 900}}, {"id": "a", "humanDelay": {"maxMs": 1000}}
+    assert read(agents={"defaults": shared, "list": [own]}).humans == {"a": HumanDelay("custom", 900, 1000)}
 
 
 def test_signs_of_life() -> None:

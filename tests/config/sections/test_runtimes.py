@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from configs import read_settings
 from palinurus.config.load import load_config
 from palinurus.config.sections.runtimes import RuntimeSettings
 
@@ -55,6 +56,24 @@ def test_an_agents_own_word_for_a_model_goes_before_everybodys(tmp_path: Path) -
     ann = {"id": "ann", "models": {"openai/x": {"agentRuntime": {"id": "codex"}}}}
     found = settings(tmp_path, agents={"list": [ann, {"id": "bob"}]})
     assert [found.choose_program(who, "openai", "x") for who in ("ann", "bob")] == ["codex", ""]
+
+
+def test_a_list_of_models_without_a_word_takes_none_away_and_our_own_loop_is_a_word(tmp_path: Path) -> None:
+    codex = {"agentRuntime": {"id": "codex"}}
+    ann = {"id": "ann", "models": {"openai/x": {"agentRuntime": {"id": "palinurus"}}}}
+    found = settings(
+        tmp_path,
+        agents={"defaults": {"models": {"openai/x": codex, "openai": codex}}, "list": [ann, {"id": "bob"}]},
+        models={"providers": {"openai": {"baseUrl": "http://x/v1", "models": [{"id": "x"}]}}},
+    )
+    assert [found.choose_program(who, "openai", "x") for who in ("ann", "bob")] == ["", "codex"]
+    assert found.choose_program("ann", "openai", "y") == "codex"
+
+
+def test_a_program_that_there_is_not_is_told() -> None:
+    models = {"openai/x": {"agentRuntime": {"id": "codx"}}, "openai/y": {"agentRuntime": {"id": "auto"}}}
+    findings = read_settings({"agents": {"defaults": {"models": models}}})[1]
+    assert [(one.path, one.hint, one.fatal) for one in findings] == [(("agents",), "did you mean 'codex'?", False)]
 
 
 def test_a_backend_is_configured_and_words_it_does_not_know_count_as_not_written(tmp_path: Path) -> None:

@@ -43,6 +43,17 @@ def test_the_agents_own_words_go_first_field_by_field() -> None:
 
 def test_the_old_word_for_the_scope() -> None:
     assert made({"perSession": True}).scope == "session" and made({"perSession": False}).scope == "shared"
+    assert made({"scope": "shared", "perSession": True}).scope == "shared"
+    assert (
+        made({"scope": "shared"}, {"perSession": True}).scope == "session"
+    )  # the agent's own word, however it is said
+
+
+def test_one_limit_of_an_agent_takes_no_other_away() -> None:
+    shared = {"limits": {"processes": 10, "memoryMb": 100}, "docker": {"env": {"A": "1"}, "ulimits": {"nofile": 5}}}
+    found = made(shared, {"limits": {"memoryMb": 50}, "docker": {"env": {"B": "2"}, "ulimits": {"nproc": 7}}})
+    assert (found.limits.processes, found.limits.memory_bytes) == (10, 50 << 20)
+    assert (dict(found.box.env), set(found.box.ulimits)) == ({"A": "1", "B": "2"}, {"nofile=5", "nproc=7"})
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,19 @@ from palinurus.core.memory.results import MemoryOptions, read_memory_options
 
 
 def test_nothing_configured() -> None:
-    assert read_memory_options([None, {}], [None], None) == MemoryOptions()
+    assert read_memory_options({}, {}, None) == MemoryOptions()
 
 
 @pytest.mark.seed(396)
-def test_an_agents_own_limits_go_over_the_shared_ones() -> None:
-    made = read_memory_options(
-        [], [{"memoryGetMaxChars": 500, "memoryGetDefaultLines": 10}, {"memoryGetMaxChars": 900}], "on"
-    )
+def test_limits() -> None:
+    made = read_memory_options({}, {"memoryGetMaxChars": 900, "memoryGetDefaultLines": 10}, "on")
     assert (made.get_chars, made.get_lines, made.citations) == (900, 10, "on")
 
 
-def test_search_sections_are_laid_over_each_other() -> None:
-    shared = {"query": {"maxResults": 3, "minScore": 0.1}, "extraPaths": ["~/notes"], "chunking": {"tokens": 100}}
-    made = read_memory_options([shared, {"query": {"minScore": 0.2}, "enabled": False}], [], "auto")
+def test_search() -> None:
+    query = {"maxResults": 3, "minScore": 0.2}
+    told = {"query": query, "extraPaths": ["~/notes"], "chunking": {"tokens": 100}, "enabled": False}
+    made = read_memory_options(told, {}, "auto")
     assert (made.max_results, made.min_score, made.extra, made.chunk, made.enabled) == (
         3,
         0.2,
@@ -34,4 +33,4 @@ def test_search_sections_are_laid_over_each_other() -> None:
 
 def test_what_makes_no_sense_is_the_default() -> None:
     wrong = {"query": {"maxResults": -1, "minScore": 7}, "extraPaths": "x", "chunking": []}
-    assert read_memory_options([wrong], [{"memoryGetMaxChars": True}], "loud") == MemoryOptions()
+    assert read_memory_options(wrong, {"memoryGetMaxChars": True}, "loud") == MemoryOptions()

@@ -24,7 +24,8 @@ from palinurus.config.forms import (
     Switch,
     Text,
     Typing,
-    choose_model,
+    choose_models,
+    merge_deep,
     merge_raw,
     read_form,
 )
@@ -321,10 +322,8 @@ class AgentsSection(Section, frozen=True):
 def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -> AgentSettings:
     """One agent; its prompt, memory and sandbox come from elsewhere."""
     own, shared, _ = layers
-    models = read_form(dict[str, AgentModelSection], layers.merge("models"), here)
-    model, fallbacks = _choose(
-        read_form(ModelSpec, own.get("model"), here), read_form(ModelSpec, shared.get("model"), here)
-    )
+    models = read_form(dict[str, AgentModelSection], _merge_models(own.get("models"), shared.get("models")), here)
+    model, fallbacks = choose_models(*(read_form(ModelSpec, one.get("model"), here) for one in (own, shared)))
     params = {**(shared.get("params") or {}), **(own.get("params") or {})}  # null takes a parameter away
     first, second = merge_raw(own.get("thinking")), merge_raw(shared.get("thinking"))
     if budgets := merge_raw(first.get("budget"), second.get("budget")):
@@ -351,12 +350,14 @@ def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -
     )
 
 
-def _choose(own: ModelSpec | None, shared: ModelSpec | None) -> tuple[str, Names]:
-    """Primary and fallbacks. A model of the agent's own is strict: it has only the fallbacks it names itself."""
-    first, second = choose_model(own), choose_model(shared)
-    inherited = None if first.primary else second.fallbacks
-    fallbacks = first.fallbacks if first.fallbacks is not None else inherited
-    return (first.primary or second.primary or "").strip(), tuple(fallbacks or ())
+def _merge_models(own: Free | None, shared: Free | None) -> Free:
+    """What is said of single models, entry by entry; null takes a parameter away."""
+    made = merge_raw(shared)
+    for ref, body in merge_raw(own).items():
+        below = made.get(ref, {})
+        params = {**(below.get("params") or {}), **(body.get("params") or {})}
+        made[ref] = {**merge_raw(body, below), "params": params}
+    return made
 
 
 def _workspace(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -> str:
@@ -383,11 +384,10 @@ def add_prompt(agent: AgentSettings, layers: AgentLayers, root: Mapping[str, Any
         friendly=friendly,
         tool_only=_tool_only(own.get("groupChat") or {}, messages),
     )
-    searches = (shared.get("memorySearch") or {}, own.get("memorySearch") or {})
-    limits_of_results = (shared.get("contextLimits") or {}, own.get("contextLimits") or {})
-    memory = read_memory_options(searches, limits_of_results, prompt.citations)
-    excerpts = (one.get("postCompactionMaxChars") for one in reversed(limits_of_results))
-    most = next((most for most in excerpts if type(most) is int and most > 0), agent.excerpt_chars)
+    limits = layers.merge("contextLimits")
+    search = merge_deep(own.get("memorySearch"), shared.get("memorySearch"))
+    memory = read_memory_options(search, limits, prompt.citations)
+    most = limits.get("postCompactionMaxChars") or agent.excerpt_chars
     return msgspec.structs.replace(agent, prompt=prompt, memory=memory, excerpt_chars=most)
 
 

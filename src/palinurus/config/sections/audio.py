@@ -23,8 +23,10 @@ from palinurus.config.forms import (
     ModelChoiceSection,
     Names,
     Text,
+    choose_models,
     merge_deep,
     read_form,
+    settle_names,
 )
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
@@ -35,10 +37,7 @@ from palinurus.config.sections.web import VisionSettings
 # What a provider is asked for when the config names no model.
 MODELS = {"openai": "gpt-4o-mini-transcribe", "groq": "whisper-large-v3-turbo", "mistral": "voxtral-mini-latest"}
 MEDIA = "{{MediaPath}}"
-
-
-def _seconds(value: Any) -> Any:
-    return float(value) if 0 < value <= 3600 else msgspec.UNSET
+Wait: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=3600)]  # seconds; 0: as usual
 
 
 class TranscriptionMethod(Section, frozen=True):
@@ -54,7 +53,9 @@ class TranscriptionMethod(Section, frozen=True):
     provider: Lower = ""
     model: Text = ""
     argv: tuple[str, ...] = option((), at=None)
-    timeout: Annotated[float, Written(float, _seconds)] = option(60.0, at="timeoutSeconds")
+    timeout: Annotated[float, Written(Wait, lambda seconds: float(seconds) or msgspec.UNSET)] = option(
+        60.0, at="timeoutSeconds"
+    )
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {"command": str, "args": list[str]}
@@ -90,7 +91,7 @@ class AudioSettings(Section, frozen=True):
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {
-        "enabled": Annotated[bool, option(closed=False)], "timeoutSeconds": float, "models": list[TranscriptionMethod],
+        "enabled": Annotated[bool, option(closed=False)], "timeoutSeconds": Wait, "models": list[TranscriptionMethod],
     }  # fmt: skip
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
@@ -247,17 +248,9 @@ class SpeechSettings(Section, frozen=True):
     }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
-        older = {name: raw.get(name) for name in OLDER}
-        told = merge_layers(
-            raw.get("providers"), {name: body for name, body in older.items() if isinstance(body, dict)}
-        )
-        auto = "always" if self.auto == "off" and raw.get("enabled") is True else self.auto
-        voices = {
-            name.strip().lower(): read_voice(name, body, here.below("providers", name))
-            for name, body in told.items()
-            if isinstance(body, dict)
-        }
-        return msgspec.structs.replace(self, auto=auto, voices=voices, written=bool(raw))
+        place, told = here.below("providers"), raw.get("providers") or {}
+        voices = {name: read_voice(name, body, place.below(name)) for name, body in told.items()}
+        return msgspec.structs.replace(self, voices=voices, written=bool(raw))
 
 
 class TalkSettings(Section, frozen=True):
@@ -293,11 +286,7 @@ class ImageGenerationSettings(msgspec.Struct, frozen=True):
 
 def read_voice(name: str, raw: Mapping[str, Any], here: ConfigPlace) -> VoiceSettings:
     """A voice; keys under one of their other names count where the first is not written."""
-    told = dict(raw)
-    for first, others in ALIASES.items():
-        found = (raw.get(other) for other in (first, *others.split()))
-        told[first] = next((value for value in found if value not in (None, "")), None)
-    return fill_section(VoiceSettings, told, here, id=name.strip().lower())
+    return fill_section(VoiceSettings, settle_names(raw, ALIASES), here, id=name.strip().lower())
 
 
 def merge_layers(*layers: Any) -> Free:
@@ -308,11 +297,29 @@ def merge_layers(*layers: Any) -> Free:
     return made
 
 
+def merge_speech(*layers: Any) -> Free:
+    """As `merge_layers`, of what stands under tts: each layer first says the older words as the newer ones."""
+    return merge_layers(*(_settle_speech(layer) for layer in layers if isinstance(layer, dict)))
+
+
+def _settle_speech(layer: Free) -> Free:
+    made = {name: value for name, value in layer.items() if name not in (*OLDER, "providers", "enabled")}
+    switch: Any = layer.get("enabled")
+    if made.get("auto") is None and isinstance(switch, bool):
+        made["auto"] = "always" if switch else "off"
+    older = {name: layer[name] for name in OLDER if isinstance(layer.get(name), dict)}
+    if voices := merge_layers(layer.get("providers"), older):
+        made["providers"] = {
+            name.strip().lower(): settle_names(body, ALIASES) for name, body in voices.items() if isinstance(body, dict)
+        }
+    return made
+
+
 def resolve_speech(own: Mapping[str, Any], shared: Mapping[str, Any], root: Free, here: ConfigPlace) -> SpeechSettings:
     """An agent's: its own word over agents.defaults, messages.tts and tts."""
     messages = root.get("messages") or {}
     return fill_section(
-        SpeechSettings, merge_layers(own.get("tts"), shared.get("tts"), messages.get("tts"), root.get("tts")), here
+        SpeechSettings, merge_speech(own.get("tts"), shared.get("tts"), messages.get("tts"), root.get("tts")), here
     )
 
 
@@ -321,7 +328,7 @@ def resolve_talk(root: Free, here: ConfigPlace) -> TalkSettings:
     talk, messages = root.get("talk") or {}, root.get("messages") or {}
     made = fill_section(TalkSettings, talk, here)
     over = {"providers": talk.get("providers"), **({"provider": made.provider} if made.provider else {})}
-    told = merge_layers(over, messages.get("tts"), root.get("tts"))
+    told = merge_speech(over, messages.get("tts"), root.get("tts"))
     speech = fill_section(SpeechSettings, told if talk or messages.get("tts") or root.get("tts") else {}, here)
     bodies = [body.get("voiceAliases") for body in (talk.get("providers") or {}).values() if isinstance(body, dict)]
     named = [pair for body in bodies if isinstance(body, dict) for pair in body.items()]
@@ -331,8 +338,8 @@ def resolve_talk(root: Free, here: ConfigPlace) -> TalkSettings:
 
 def resolve_image_generation(own: Any, shared: Any, here: ConfigPlace) -> ImageGenerationSettings:
     """Who makes an agent's pictures: its own word, else what is said for all."""
-    spec = own if own is not None else shared
-    chosen = read_form(ImageModelSpec, spec, here) or ImageModelSection()
-    chosen = ImageModelSection(chosen) if isinstance(chosen, str) else chosen
-    models = tuple(text.strip() for text in (chosen.primary or "", *(chosen.fallbacks or ())) if text.strip())
-    return ImageGenerationSettings(models, chosen.timeout_ms / 1000 if chosen.timeout_ms else 180.0)
+    layers = [read_form(ImageModelSpec, spec, here) for spec in (own, shared)]
+    primary, fallbacks = choose_models(*layers)
+    models = tuple(text.strip() for text in (primary, *fallbacks) if text.strip())
+    times = (layer.timeout_ms for layer in layers if isinstance(layer, ImageModelSection))
+    return ImageGenerationSettings(models, next((ms / 1000 for ms in times if ms), 180.0))

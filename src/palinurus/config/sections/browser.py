@@ -32,7 +32,7 @@ class BrowserProfile(Section, frozen=True):
 class BrowserSettings(Section, frozen=True):
     """browser"""
 
-    enabled: bool = option(True, "Whether agents have the browser tool, where a Chromium is installed.")
+    enabled: bool = option(True, "Whether agents have the browser tool, where a Chromium is installed.", closed=False)
     evaluate: bool = option(True, "Whether they may run JavaScript in pages.", at="evaluateEnabled", closed=False)
     headless: bool = option(True, "Without a window; false needs a screen.")
     executable: Text = option("", "The Chromium to use; else the first that is found.", at="executablePath")
@@ -66,7 +66,7 @@ class BrowserSettings(Section, frozen=True):
 class CanvasSettings(Section, frozen=True):
     """canvasHost"""
 
-    enabled: bool = option(True, "Whether agents have the canvas tool, where the web page is built.")
+    enabled: bool = option(True, "Whether agents have the canvas tool, where the web page is built.", closed=False)
     root: Text = option(
         "", "The folder whose files pages on a canvas may use; relative: of the agent's workspace. Usually canvas."
     )

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from palinurus.config.declare import Section, fill_section, option, same_form
-from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Count, LooseMillis, Names, Ratio, Size, ToldWord, list_ids
+from palinurus.config.findings import ConfigPlace, suggest_nearest
+from palinurus.config.forms import Count, LooseMillis, Names, Ratio, Size, ToldWord, list_ids, merge_deep, merge_raw
 from palinurus.config.inert import ACTION_WORDS
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import GuardMap, Written
@@ -30,10 +30,8 @@ Visibility: TypeAlias = Literal["all", "allowlist", "allowlist_quote"]
 SHUT = option(closed=False)  # of KNOWN: what cannot be read counts as false
 NOBODY = option(closed=[])
 NOWHERE = option(closed={EVERYBODY: False})
-
-
-def _bots(value: Any) -> Bots:
-    return "mentions" if value == "mentions" else "on" if value is True else "off"
+BOTS: dict[Any, Bots] = {True: "on", False: "off", "mentions": "mentions"}
+_CHATS = frozenset("groups channels rooms guilds direct dms".split())
 
 
 class GroupSettings(Section, frozen=True):
@@ -52,7 +50,7 @@ class GroupSettings(Section, frozen=True):
     enabled: bool = option(True, closed=False)
     require_mention: bool = option(True, closed=True)
     allow_from: tuple[str, ...] | None = option(None, at=None)  # None: the account's groupAllowFrom
-    prompt: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="systemPrompt")
+    prompt: str = option("", at="systemPrompt")
     roles: tuple[str, ...] = option((), at=None)  # by id; who has one of them is as good as listed
     policy: GroupPolicy | None = option(None, at="groupPolicy", closed="disabled")  # None: the account's
 
@@ -188,7 +186,7 @@ class AccountSettings(Section, frozen=True):
         textChunkLimit How long one message is at most; 0: as long as the platform allows.
         chunkMode newline: long answers are cut at paragraphs.
         mediaMaxMb How large files may be that people send.
-        historyLimit How many unmentioned messages of a group come along as context.
+        historyLimit How many unmentioned messages of a group come along as context, and how many turns of it are sent.
         replyToMode Which messages of an answer are replies to the question: off, first or all.
         ackReaction An emoji on messages that were taken.
         allowBots Whether other programs are heard: false, true, or "mentions".
@@ -232,14 +230,14 @@ class AccountSettings(Section, frozen=True):
     coalesce: CoalesceSection = option(CoalesceSection(), at="blockStreamingCoalesce")
     limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
     lines: Size = option(0, "How many lines one message has at most; 0: as many as fit.", "maxLinesPerMessage")
-    newline: Annotated[bool, Written(Any, lambda word: word == "newline")] = option(
+    newline: Annotated[bool, Written(Literal["length", "newline"], lambda word: word == "newline")] = option(
         False, at="chunkMode"
     )  # by paragraph
     media: Annotated[int, Written(Size, lambda mb: mb << 20)] = option(20 << 20, at="mediaMaxMb")  # bytes
     history: Size = option(50, at="historyLimit")  # unmentioned messages of a group kept as context
     reply_to: Annotated[ReplyTo, ToldWord("off", "first", "all", batched="first")] = option("first", at="replyToMode")
-    ack: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="ackReaction")
-    bots: Annotated[Bots, Written(Any, _bots)] = option("off", at="allowBots")
+    ack: Annotated[str, Written(str | bool, lambda text: text or "")] = option("", at="ackReaction")
+    bots: Annotated[Bots, Written(bool | Literal["mentions"], BOTS.get)] = option("off", at="allowBots")
     loop: BotLoopSettings = option(BotLoopSettings(), at="botLoopProtection")
     visibility: Visibility = option("all", at="contextVisibility", closed="allowlist")
     rate: Count = option(20, at="messagesPerMinute")  # messages a minute of somebody whom only "*" lets in
@@ -289,7 +287,7 @@ class ChannelSection(AccountSettings, frozen=True):
     ABOUT: ClassVar = """
         accounts Several accounts of the platform, by name; each may say what the section says.
         defaultAccount The account that is used where none is named.
-        dmHistoryLimit How many messages of a direct chat the model is shown.
+        dmHistoryLimit How many turns of a direct chat are sent to the model; 0: all.
         dms How many with single people: {id: {historyLimit}}.
     """
     KNOWN: ClassVar = {
@@ -309,23 +307,39 @@ def resolve_accounts(
     teams = AccessGroups(groups, here.findings)
     return {
         name: {
-            account: _account(name, account, {**usual, **body}, teams, here=here.below(*path))
-            for account, body, path in _sections(name, section)
+            account: _account(name, account, body, teams, here=here.below(*path))
+            for account, body, path in _sections(name, section, _settle_direct(usual), here)
         }
         for name, section in channels.items()
     }
 
 
-def _sections(name: str, section: dict[str, Any]) -> list[tuple[str, dict[str, Any], Path]]:
-    shared = {key: value for key, value in section.items() if key != "accounts"}
-    written = section.get("accounts")
-    if not isinstance(written, dict) or not written:
-        return [("default", shared, ("channels", name))]
-    found: list[tuple[str, dict[str, Any], Path]] = []
-    for account, body in written.items():
-        if isinstance(body, dict) and body.get("enabled") is not False:
-            found.append((str(account), {**shared, **body}, ("channels", name, "accounts", str(account))))
-    return found
+def _settle_direct(layer: Mapping[str, Any]) -> dict[str, Any]:
+    """One of several layers, with the older words of `dm` as the newer ones: else those of a layer below go before."""
+    older = layer["dm"] if isinstance(layer.get("dm"), dict) else {}
+    made = merge_raw(layer, {"dmPolicy": older.get("policy"), "allowFrom": older.get("allowFrom")})
+    return {**made, "dm": {"enabled": True, **merge_raw(older)}} if made.get("dmPolicy") else made
+
+
+def _lay(own: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
+    """One layer over another: what is said of chats as a whole, as lists are, all else key by key."""
+    told = _settle_direct(own)
+    return merge_deep(told, {key: value for key, value in below.items() if key not in _CHATS or key not in told})
+
+
+def _sections(
+    name: str, section: Mapping[str, Any], usual: Mapping[str, Any], here: ConfigPlace
+) -> list[tuple[str, dict[str, Any], Path]]:
+    shared = _lay({key: value for key, value in section.items() if key != "accounts"}, usual)
+    written, first = section.get("accounts"), section.get("defaultAccount")
+    found: list[tuple[str, dict[str, Any], Path]] = [("default", shared, ("channels", name))]
+    if isinstance(written, dict) and written:
+        on = {key: body for key, body in written.items() if isinstance(body, dict) and body.get("enabled") is not False}
+        found = [(key, _lay(body, shared), ("channels", name, "accounts", key)) for key, body in on.items()]
+    names = [key for key, _, _ in found]
+    if isinstance(first, str) and first not in ("", *names):
+        here.below("channels", name).odd("defaultAccount", "is no account", suggest_nearest(first, names))
+    return sorted(found, key=lambda one: one[0] != first)  # the first is used where none is named
 
 
 def _account(name: str, account: str, body: dict[str, Any], teams: AccessGroups, here: ConfigPlace) -> AccountSettings:
@@ -334,12 +348,8 @@ def _account(name: str, account: str, body: dict[str, Any], teams: AccessGroups,
     streaming = streaming.get("mode") if isinstance(streaming, dict) else streaming
     native, menu = body.pop("native", True), body.get("commands")
     said = menu.get("native") if isinstance(menu, dict) else None
-    told = {
-        **body,
-        "dmPolicy": body.get("dmPolicy") or older.get("policy"),
-        "streaming": ("partial" if streaming else "off") if isinstance(streaming, bool) else streaming,
-    }
-    allow = teams.ids(body.get("allowFrom", older.get("allowFrom")), name, (*here.path, "allowFrom"))
+    told = {**body, "streaming": ("partial" if streaming else "off") if isinstance(streaming, bool) else streaming}
+    allow = teams.ids(body.get("allowFrom"), name, (*here.path, "allowFrom"))
     made = fill_section(
         AccountSettings,
         told,
@@ -368,8 +378,7 @@ def _groups(name: str, body: dict[str, Any], teams: AccessGroups, here: ConfigPl
         place, own = here.below(*row.path), row.body
         if str(row.path[-1])[:1] in NAMES.get(name, "\0"):
             place.odd("", "is a name, and names change hands; it fits no chat", "write the chat's id")
-        people = own.get("allowFrom", own.get("users"))
-        mention = own.get("requireMention")
+        people, mention = own.get("allowFrom"), own.get("requireMention")
         told = {**own, "enabled": row.on and own.get("enabled") is not False and own.get("allow") is not False}
         made[row.key] = fill_section(
             GroupSettings,

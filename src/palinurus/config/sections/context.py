@@ -9,6 +9,7 @@ import msgspec
 from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import (
+    SIZE,
     Count,
     Filled,
     Free,
@@ -81,6 +82,13 @@ def _enabled(value: Any) -> bool:
     return value is not False and not (isinstance(value, Mapping) and value.get("enabled") is False)
 
 
+def _parse_room(text: str | int) -> int:
+    found = parse_size(text or 0)
+    if found is None:
+        raise ValueError
+    return found
+
+
 class CompactionSettings(Section, frozen=True):
     """When a conversation is shortened, by how much, and by whom. Tokens; times in seconds."""
 
@@ -117,9 +125,7 @@ class CompactionSettings(Section, frozen=True):
     timeout: Seconds = option(180.0, at="timeoutSeconds")
     notify: bool = option(False, at="notifyUser")
     # of the messages the model sees; 0 = no limit
-    max_bytes: Annotated[int, Written(str | Size, lambda text: parse_size(text) or 0)] = option(
-        0, at="maxActiveTranscriptBytes"
-    )
+    max_bytes: Annotated[int, Written(str | Size, _parse_room, *SIZE)] = option(0, at="maxActiveTranscriptBytes")
     mid_turn: Annotated[bool, Written(Free | bool, _enabled)] = option(True, at="midTurnPrecheck")
     flush: MemoryFlushSettings = option(MemoryFlushSettings(), at="memoryFlush")
     sections: Names = option((), "Sections of AGENTS.md that are said again after it.", "postCompactionSections")
@@ -184,7 +190,9 @@ class SilenceSection(Section, frozen=True):
 
 class OverlaySection(Section, frozen=True):
     KNOWN: ClassVar = {
-        "gpt5.personality": Annotated[str | bool, "off: no words about how to speak for models of that family."]
+        "gpt5.personality": Annotated[
+            Literal["friendly", "on", "off"] | bool, "off: no words about how to speak for models of that family."
+        ]
     }
 
 

@@ -95,7 +95,7 @@ def resolve_delivery(
         msgspec.structs.replace(blocks, at=shared.get("blockStreamingBreak") or blocks.at),
         _read(CoalesceSection, shared.get("blockStreamingCoalesce")),
         _human(shared.get("humanDelay")),
-        humans={name: _human(one.own["humanDelay"]) for name, one in agents.items() if one.own.get("humanDelay")},
+        humans={name: _human(one.merge("humanDelay")) for name, one in agents.items() if one.own.get("humanDelay")},
         presence=presence,
         typing={name: one.own["typingMode"] for name, one in agents.items() if one.own.get("typingMode")},
         intervals={n: float(s) for n, one in agents.items() if (s := one.own.get("typingIntervalSeconds"))},

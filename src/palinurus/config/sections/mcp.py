@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free, LooseMillis, OptionalSecret, Size, reveal_references
+from palinurus.config.forms import Amount, Free, LooseMillis, OptionalSecret, Size, reveal_references
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 
@@ -95,7 +95,7 @@ class McpServerSettings(Section, frozen=True):
     contained: bool = option(True, at="sandbox.enabled")  # it runs in a sandbox of its own, where this machine has one
     read: Words = option((), at="sandbox.read")  # paths the sandbox shows besides the usual ones
     write: Words = option((), at="sandbox.write")
-    hints: bool = option(True, at="trustHints")  # what it calls read-only counts as such
+    hints: bool = option(True, at="trustHints", closed=False)  # what it calls read-only counts as such
     verify: bool = option(True, "false: its certificate is not checked.", "sslVerify")
     cert: Line = option("", "A certificate that the server knows us by (PEM).", "clientCert")
     cert_key: Line = option("", "The key of clientCert.", "clientKey")
@@ -112,8 +112,8 @@ class McpServerSettings(Section, frozen=True):
         "transport": str,
         "type": str,
         "disabled": Annotated[bool, option(closed=True)],
-        "connectTimeout": Annotated[float, "Seconds until it must have said which tools it has."],
-        "timeout": Annotated[float, "Seconds a call may take without a sign of life."],
+        "connectTimeout": Annotated[Amount, "Seconds until it must have said which tools it has."],
+        "timeout": Annotated[Amount, "Seconds a call may take without a sign of life."],
     }
 
     @property

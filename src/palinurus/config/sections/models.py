@@ -92,10 +92,8 @@ class ModelSettings(VeiledSection, frozen=True):
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         if self.cost is None:
             return self
-        told = {
-            name: float(price) for name, price in self.cost.items() if name != "tieredPricing" and price is not None
-        }
-        return msgspec.structs.replace(self, cost=told)
+        told = {name: self.cost.get(name) for name in ModelCostSection.KNOWN}
+        return msgspec.structs.replace(self, cost={name: float(one) for name, one in told.items() if one is not None})
 
 
 class ProviderSignInSettings(Section, frozen=True):

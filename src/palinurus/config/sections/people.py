@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
-from palinurus.config.forms import Free, list_ids
+from palinurus.config.forms import Free, list_ids, merge_raw
 from palinurus.config.keypath import Path
 from palinurus.config.sections.agents import AgentLayers
 from palinurus.core.policy import admission
@@ -145,7 +145,7 @@ def list_group_rows(section: Mapping[str, Any]) -> Iterator[GroupRow]:
     for ident, body in list_maps(section.get("groups")):
         yield GroupRow(ident, body, ("groups", ident))
         for topic, below in list_maps(body.get("topics")):
-            yield GroupRow(f"{ident}:topic:{topic}", {**body, **below}, ("groups", ident, "topics", topic))
+            yield GroupRow(f"{ident}:topic:{topic}", merge_raw(below, body), ("groups", ident, "topics", topic))
     for word in ("channels", "rooms"):
         for ident, body in list_maps(section.get(word)):
             yield GroupRow(ident, body, (word, ident), all=True)
@@ -154,11 +154,11 @@ def list_group_rows(section: Mapping[str, Any]) -> Iterator[GroupRow]:
         inside = dict(list_maps(body.get("channels")))
         for ident, below in inside.items():
             if ident != "*":
-                yield GroupRow(ident, {**body, **below}, (*path, "channels", ident), all=True)
+                yield GroupRow(ident, merge_raw(below, body), (*path, "channels", ident), all=True)
         # A server that lists channels means those only; its row then is there to say no.
         listed = not inside or "*" in inside
         key = "*" if guild == "*" else f"guild:{guild}"
-        yield GroupRow(key, {**body, **inside.get("*", {})}, path, all=True, on=listed)
+        yield GroupRow(key, merge_raw(inside.get("*"), body), path, all=True, on=listed)
 
 
 class AccessGroups:
@@ -195,6 +195,8 @@ class AccessGroups:
 
 
 def list_maps(section: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The entries; one that is no object (`"C1": true`) says nothing more than that it is there."""
+    """The entries; one that is no object (`"C1": true`) says nothing more than that it is there. `users` is the older
+    word for allowFrom."""
     for key, body in section.items() if isinstance(section, dict) else ():
-        yield str(key), body if isinstance(body, dict) else {"enabled": body is not False}
+        told = body if isinstance(body, dict) else {"enabled": False} if body is False else {}
+        yield str(key), merge_raw(told, {"allowFrom": told.get("users")})

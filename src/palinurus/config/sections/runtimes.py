@@ -4,13 +4,13 @@ From agents.defaults.cliBackends, acp, plugins.entries.codex.config.appServer, a
 All but acp are free-form: what is not of the right kind counts as not written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from palinurus.config.declare import Section, option
-from palinurus.config.findings import ConfigPlace
+from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.forms import Free, Names, Size, Text
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.agents import AgentLayers
@@ -78,8 +78,8 @@ class RuntimeProgram(msgspec.Struct, frozen=True):
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True):
-    """`agents` and `models` (provider/model, with agent: before it or not, or a provider) name a program; a model goes
-    before its agent."""
+    """`agents` and `models` (provider/model, with agent: before it or not, or a provider) name a program, "" is our own
+    loop; a model goes before its agent."""
 
     programs: dict[str, RuntimeProgram] = {}
     agents: dict[str, str] = {}
@@ -122,20 +122,30 @@ def resolve_runtimes(
         name: body for name, body in backends.items() if name not in COMMANDS and _speaks(body) and acp.allows(name)
     }
     chosen = {key: _chosen(layers, acp.default) for key, layers in agents.items()}
-    models = {name: _named(_part(entry, "agentRuntime")) for name, entry in (shared.get("models") or {}).items()}
+    entries = dict(shared.get("models") or {})
     for key, layers in agents.items():  # an agent's own word for a model goes before everybody's
-        for name, entry in (layers.own.get("models") or {}).items():
-            models[f"{key}:{name}"] = _named(_part(entry, "agentRuntime"))
+        entries |= {f"{key}:{name}": entry for name, entry in (layers.own.get("models") or {}).items()}
+    models = {name: _read_id(_part(entry, "agentRuntime")) for name, entry in entries.items()}
+    _tell_unknown([*models.values(), *chosen.values()], bodies, here)
     for ident, provider in providers.items():
-        models[ident] = provider.runtime
-        models |= {f"{ident}/{model.id}": model.runtime for model in provider.models}
+        told = {ident: provider.runtime} | {f"{ident}/{model.id}": model.runtime for model in provider.models}
+        models |= {name: word for name, word in told.items() if word}
     return RuntimeSettings(
         {name: _program(name, body) for name, body in bodies.items()},
         {key: name for key, name in chosen.items() if name in bodies},
-        {key: name for key, name in models.items() if name in bodies},
+        {key: "" if name in OWN else name for key, name in models.items() if name and (name in OWN or name in bodies)},
         acp=acp,
         places={key: _place(layers, here) for key, layers in agents.items()},
     )
+
+
+def _tell_unknown(names: Iterable[str], bodies: Collection[str], here: ConfigPlace) -> None:
+    for name in sorted({*names} - OWN - {*bodies}):
+        here.odd(
+            "agents",
+            f"no program {name[:40]!r} does runs here; our own loop does them",
+            suggest_nearest(name, bodies) or "name one of agents.defaults.cliBackends",
+        )
 
 
 def _place(layers: AgentLayers, here: ConfigPlace) -> AcpPlace:
@@ -161,10 +171,15 @@ def _program(name: str, body: Mapping[str, Any]) -> RuntimeProgram:
     )
 
 
+def _read_id(runtime: Any) -> str:
+    found = runtime.get("id") if isinstance(runtime, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
 def _named(runtime: Any) -> str:
     """The id in an `agentRuntime`; "" for our own."""
-    found = runtime.get("id") if isinstance(runtime, Mapping) else None
-    return found if isinstance(found, str) and found not in OWN else ""
+    found = _read_id(runtime)
+    return "" if found in OWN else found
 
 
 def _chosen(layers: AgentLayers, usual: str) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from palinurus.config import paths
 from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Amount, Count, Filled, Free, Names, Size, lay_over, merge_raw
+from palinurus.config.forms import Amount, Count, Filled, Free, Names, Size, lay_over, merge_deep, merge_raw
 from palinurus.config.kinds import Written
 from palinurus.core.types.sandbox import (
     ANY_PORT,
@@ -153,7 +153,6 @@ class SandboxSection(Section, frozen=True):
     scope: Literal["session", "agent", "shared"] | None = option(
         None, "Who shares one: session (nobody), agent, or shared.", closed="session"
     )
-    per_session: bool | None = None  # the older way to say a scope
     access: Literal["none", "ro", "rw"] | None = option(
         None, "What a sandbox sees of the agent's workspace: none, ro or rw.", "workspaceAccess", closed="none"
     )
@@ -177,18 +176,16 @@ class SandboxSection(Section, frozen=True):
         "limits",
     )
 
+    KNOWN: ClassVar = {"perSession": bool}
+
     def make_settings(self, here: ConfigPlace) -> SandboxSettings:
         """The settings; what is wrong goes to the findings."""
         made = lay_over(SandboxSettings(), self)
         if made.backend not in _BACKENDS:
             here.bad("backend", f"there is no sandbox {made.backend!r} here", f"one of {', '.join(_BACKENDS)}")
             made = msgspec.structs.replace(made, backend=SandboxSettings().backend)
-        scope = made.scope
-        if self.scope is None and self.per_session is not None:
-            scope = "session" if self.per_session else "shared"
         return msgspec.structs.replace(
             made,
-            scope=scope,
             root=here.folder(self.workspace_root or "sandboxes"),
             read=_declared("read", self.paths_read, here),
             write=_declared("write", self.paths_written, here),
@@ -200,9 +197,14 @@ class SandboxSection(Section, frozen=True):
 
 def resolve_sandbox(own: Free | None, shared: Free | None, here: ConfigPlace) -> SandboxSettings:
     """The settings of one agent. Findings name the defaults' place also for what its own entry says."""
-    told = merge_raw(own, shared)
-    told["docker"] = merge_raw((own or {}).get("docker"), (shared or {}).get("docker"))
+    told = merge_deep(_settle_scope(own), _settle_scope(shared))
     return fill_section(SandboxSection, told, here).make_settings(here.below("agents", "defaults", "sandbox"))
+
+
+def _settle_scope(layer: Free | None) -> Free:
+    """With the older way to say a scope as the newer one."""
+    told, older = layer or {}, {True: "session", False: "shared"}
+    return merge_raw(told, {"scope": older.get(told.get("perSession", ""))})
 
 
 def _declared(key: str, written: Iterable[str], here: ConfigPlace) -> tuple[str, ...]:

@@ -331,9 +331,9 @@ class CacheTraceSettings(Section, frozen=True):
 
     enabled: bool = option(False, "Write a line for every request to a model.")
     file: Text = option("", "The file; by default logs/cache-trace.jsonl in the state directory.", "filePath")
-    messages: bool = option(True, "With the conversation.", "includeMessages")
-    prompt: bool = option(True, "With the newest message.", "includePrompt")
-    system: bool = option(True, "With the system prompt.", "includeSystem")
+    messages: bool = option(True, "With the conversation.", "includeMessages", closed=False)
+    prompt: bool = option(True, "With the newest message.", "includePrompt", closed=False)
+    system: bool = option(True, "With the system prompt.", "includeSystem", closed=False)
 
     LOOSE: ClassVar = True
 

@@ -19,6 +19,7 @@ from palinurus.patterns import compile_late
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
 YIELD_RANGE = (10, 120_000)  # milliseconds: the range of backgroundMs and of a call's yieldMs
 CLEANUP = (60_000, 10_800_000)
+EXEC_NAMES = {"timeoutSec": "timeoutSeconds"}
 PROCESS_KEYS = ("backgroundMs", "cleanupMs", "notifyOnExit", "notifyOnExitEmptySuccess")  # of all agents together
 Visibility: TypeAlias = Literal["self", "tree", "agent", "all"]
 _HOST = compile_late(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")

@@ -123,7 +123,9 @@ class MailSettings(Section, frozen=True):
     topic: Text = option("", "The Pub/Sub topic that Gmail tells of new mail, projects/NAME/topics/NAME.")
     push_token: BareSecret = option(Secret(), "What Pub/Sub proves itself with to gog.")
     hook_url: Text = option("", "Where gog posts to; by default this gateway's hook `gmail`.")
-    include_body: bool = option(True, "false: only the sender, the subject and the first words of a mail.")
+    include_body: bool = option(
+        True, "false: only the sender, the subject and the first words of a mail.", closed=False
+    )
     size: Count = option(20_000, "How many bytes of a mail are handed on.", "maxBytes")
     renew: MinutesNumber = option(
         43_200.0, "How often the watch is renewed; Gmail ends it after 7 days.", "renewEveryMinutes"

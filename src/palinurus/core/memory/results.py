@@ -71,11 +71,9 @@ class MemoryRefusal(msgspec.Struct, frozen=True):
     reason: str
 
 
-def read_memory_options(
-    search: Iterable[Mapping[str, Any] | None], limits: Iterable[Mapping[str, Any] | None], cite: Any
-) -> MemoryOptions:
-    """From sections of the config, the general before the particular. What makes no sense is the default."""
-    base, found, room = MemoryOptions(), _over(search), _over(limits)
+def read_memory_options(found: Mapping[str, Any], room: Mapping[str, Any], cite: Any) -> MemoryOptions:
+    """From memorySearch and contextLimits. What makes no sense is the default."""
+    base = MemoryOptions()
     query, chunking = _table(found.get("query")), _table(found.get("chunking"))
     chunk = _count(chunking.get("tokens"), base.chunk)
     extra = found.get("extraPaths")
@@ -90,16 +88,6 @@ def read_memory_options(
         get_chars=_count(room.get("memoryGetMaxChars"), base.get_chars),
         citations=cite if cite in CITATIONS else base.citations,
     )
-
-
-def _over(sections: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """Tables of the same name are laid over each other, key by key."""
-    made: dict[str, Any] = {}
-    for section in sections:
-        for key, value in (section or {}).items():
-            old = made.get(key)
-            made[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
-    return made
 
 
 def _table(value: Any) -> dict[str, Any]:
