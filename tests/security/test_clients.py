@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gateway.test_attachments import PIXEL
 from palinurus.core.policy.spoken import list_own_words
 from palinurus.core.types.inbound import EarlierMessage, Sender, TurnOptions
-from palinurus.core.types.messages import UserMessage
-from palinurus.testing.model import ScriptedModel, say
-from security.kit import OWNER, running, turn
+from palinurus.core.types.messages import ImageBlock, UserMessage
+from palinurus.testing.model import ScriptedModel, call_tools, say
+from security.kit import OWNER, Desk, running, turn
 
 PHONE = Sender("phone", allowed=True, scopes=("operator.read", "operator.write"))
 
@@ -26,3 +27,15 @@ async def test_earlier_messages_of_a_request_are_whose_it_is(tmp_path: Path, sen
     assert isinstance(first, UserMessage) and "evil" in first.text
     assert first.source == ("" if sender is OWNER else "client phone")
     assert bool(list_own_words(model.requests[0].messages)) is (sender is OWNER)
+
+
+@pytest.mark.parametrize("picture", [False, True])
+async def test_words_in_a_picture_are_pasted_ones(tmp_path: Path, picture: bool) -> None:
+    """Who sends the photo of a letter did not write the letter; text that is pasted has always tainted."""
+    model = ScriptedModel([call_tools(("cron", {"action": "wake", "text": "look"})), say("ok")])
+    images = (ImageBlock(PIXEL, "image/png"),) if picture else ()
+    async with running(tmp_path / "h", model) as app:
+        desk = Desk(app)
+        await turn(app, "what does it say?", images=images)
+        assert [row.ask.tool for row in desk.rows] == (["cron"] if picture else [])
+        assert not picture or "pasted" in desk.rows[0].ask.taint

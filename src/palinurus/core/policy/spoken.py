@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from palinurus.core.types.messages import Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.messages import ImageBlock, Message, TextBlock, ToolResult, UserMessage
 from palinurus.core.untrusted import ADDED_HEADING, MARK
 from palinurus.patterns import compile_late
 
@@ -69,9 +69,9 @@ def _cut_forwarded(text: str) -> str:
 
 
 def has_pasted(message: UserMessage) -> bool:
-    """Is there such a block in it?"""
+    """Is there such a block in it, or a picture, in which somebody else's words may stand?"""
     text = get_typed(message)
-    return strip_pasted(text) != text
+    return strip_pasted(text) != text or any(isinstance(block, ImageBlock) for block in message.blocks)
 
 
 def get_typed(message: UserMessage) -> str:
