@@ -6,14 +6,46 @@ from pathlib import Path
 
 import pytest
 
+from flow.test_app import settings
 from gateway.test_attachments import PIXEL
+from palinurus.app import App
+from palinurus.clock import SystemClock
 from palinurus.core.policy.spoken import list_own_words
 from palinurus.core.types.inbound import EarlierMessage, Sender, TurnOptions
-from palinurus.core.types.messages import ImageBlock, UserMessage
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import ImageBlock, ToolResult, UserMessage
+from palinurus.core.types.tool import Tool, ToolOutput, make_output
+from palinurus.plugins.api import PluginContributions
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from security.kit import OWNER, Desk, running, turn
 
 PHONE = Sender("phone", allowed=True, scopes=("operator.read", "operator.write"))
+
+
+@pytest.mark.parametrize("sender", [PHONE, OWNER])
+@pytest.mark.parametrize("effect", ["pure", "effect"])
+async def test_a_tool_with_effects_is_called_in_a_run_of_its_own_name(
+    tmp_path: Path, sender: Sender, effect: str
+) -> None:
+    """By `tools.invoke` nobody was asked, where the same client's message would have been."""
+    done: list[str] = []
+
+    async def work(ctx: object, to: str) -> ToolOutput:
+        done.append(to)
+        return make_output("sent")
+
+    parameters = {"type": "object", "properties": {"to": {"type": "string"}}}
+    one = Tool("mail_send", "Sends.", parameters, work, effect=effect, origin="mail")  # type: ignore[arg-type]
+    home = tmp_path / "h"
+    app = App(settings(home), {}, SystemClock(), model=ScriptedModel([]), given=PluginContributions({"mail_send": one}))
+    await app.start()
+    try:
+        key = SessionKey("main", "main")
+        told = await app.invoke(key, "mail_send", {"to": "evil"}, sender)
+    finally:
+        await app.stop()
+    assert isinstance(told, ToolResult)
+    assert bool(done) is (effect == "pure" or sender is OWNER), told.text
 
 
 @pytest.mark.parametrize("sender", [PHONE, OWNER])
