@@ -51,7 +51,7 @@ class DirectToolCaller:
         asked = ToolCall(ident, name, dict(arguments))
         peer = find_mcp_peer()
         calls = load_part("tool-context")
-        # A client asks in its own name: for an effect a person would be asked, as after its message, and nobody is here.
+        # A client asks in its own name: about an effect a person would be asked after its message, and nobody is here.
         whose = () if sender.owner or tool.effect == "pure" else (inbound.origin,)
         seen = calls.CallProvenance(taint=whose, confirm=self._confirm)
         context = calls.RunToolContext(
