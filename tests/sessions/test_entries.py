@@ -103,7 +103,7 @@ def test_times() -> None:
 def test_what_the_model_sees_of_a_line() -> None:
     assert to_message(
         CustomMessageEntry(customType="c", content=(TextBlock("x"), ImageBlock("d", "image/png")))
-    ) == UserMessage((TextBlock("x"), ImageBlock("d", "image/png")))
+    ) == UserMessage((TextBlock("x"), ImageBlock("d", "image/png")), source="import")
     summary = to_message(BranchSummaryEntry(summary="went elsewhere"))
     assert isinstance(summary, UserMessage)
     assert "went elsewhere" in summary.text

@@ -70,7 +70,7 @@ def test_results_and_users() -> None:
 
 @pytest.mark.parametrize("role", ["custom", "hookMessage"])
 def test_version_2_hook_messages_are_custom_ones(role: str) -> None:
-    assert message(role, customType="c", content="from a hook", timestamp=5) == UserMessage("from a hook", 5)
+    assert message(role, customType="c", content="from a hook", timestamp=5) == UserMessage("from a hook", 5, "import")
 
 
 def test_in_memory_roles() -> None:

@@ -17,6 +17,7 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import InboxRow, SessionRow, UsageRow
 from palinurus.testing.clock import run_ready_tasks
+from palinurus.tools.program.cron import CronJobMaker
 from palinurus.triggers.scheduler import Scheduler
 from support import inbound
 from triggers.world import Inbox, Killed, World
@@ -226,7 +227,7 @@ async def test_in_a_session_of_its_own_it_is_told_what_waits_once_and_takes_noth
     world = Home(tmp_path, isolated=True)
     world.inbox.answer = ("answered", "HEARTBEAT_OK")
     work = await world.up()
-    await work.wake("The build is done", now=False, source="client x")
+    await work.wake("The build is done", now=False, maker=CronJobMaker(source="client x"))
     await world.pass_(work, 24 * 60, 10)
     (beat,) = world.beats
     assert beat.text.startswith("System: The build is done\n") and beat.source == "client x"

@@ -12,7 +12,7 @@ import msgspec
 
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
-from palinurus.core.prompt.render import apply_prompt_changes, wrap_user_text
+from palinurus.core.prompt.render import apply_prompt_changes, surround_message
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
@@ -55,12 +55,8 @@ async def change_prompt(hooks: Hooks, plan: RunPlan) -> RunPlan:
         history = [msgspec.to_builtins(m) for m in plan.history]
         changes = await hooks.modify(point, {"prompt": last.text, "messages": history, **_run(plan)})
         opening = plan.opening
-        if isinstance(last, UserMessage) and (told := wrap_user_text(last.text, changes)) != last.text:
-            images = tuple(b for b in last.blocks if isinstance(b, ImageBlock))
-            opening = (
-                *opening[:-1],
-                UserMessage((TextBlock(told), *images) if images else told, last.timestamp, last.source),
-            )
+        if isinstance(last, UserMessage):
+            opening = (*opening[:-1], surround_message(last, changes))
         plan = msgspec.structs.replace(plan, prompt=apply_prompt_changes(plan.prompt, changes), opening=opening)
     return plan
 

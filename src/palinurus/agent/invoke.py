@@ -6,7 +6,7 @@ Nothing is written down; where a tool would have to ask a person, it is told tha
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from palinurus.agent.plan.prepare import RunPreparer, RunRefusal
 from palinurus.clock import Clock
@@ -18,9 +18,6 @@ from palinurus.late import load_part
 from palinurus.plugins.hooks import Hooks
 from palinurus.plugins.peer import find_mcp_peer
 from palinurus.store.port import RunClaim
-
-if TYPE_CHECKING:  # loaded with the first call
-    from palinurus.agent.toolcalls import CallProvenance
 
 AGAIN = 2  # as an attempt that is not the first: an idle session is not begun anew by a look at it
 
@@ -35,7 +32,6 @@ class DirectToolCaller:
         self._hooks = hooks
         self._clock = clock
         self._confirm = confirm
-        self._seen: CallProvenance | None = None
 
     async def __call__(
         self, key: SessionKey, name: str, arguments: Mapping[str, Any], sender: Sender
@@ -55,9 +51,11 @@ class DirectToolCaller:
         asked = ToolCall(ident, name, dict(arguments))
         peer = find_mcp_peer()
         calls = load_part("tool-context")
-        self._seen = self._seen or calls.CallProvenance(confirm=self._confirm)
+        # A client asks in its own name: about an effect a person would be asked after its message, and nobody is here.
+        whose = () if sender.owner or tool.effect == "pure" else (inbound.origin,)
+        seen = calls.CallProvenance(taint=whose, confirm=self._confirm)
         context = calls.RunToolContext(
-            plan, asked, self._clock, lambda _, text: peer.log("info", text) if peer else None, seen=self._seen
+            plan, asked, self._clock, lambda _, text: peer.log("info", text) if peer else None, seen=seen
         )
         result: ToolResult = await load_part("tool-call")(asked, {name: tool}, context, self._hooks)
         return result

@@ -15,7 +15,7 @@ import msgspec
 from palinurus.core.policy import lasting, taint
 from palinurus.core.prompt.bootstrap import BOOTSTRAP_FILES
 from palinurus.core.types.messages import UserMessage
-from palinurus.sessions.entries import MessageEntry, TranscriptEntry
+from palinurus.sessions.entries import CustomMessageEntry, MessageEntry, TranscriptEntry, to_message
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
 from palinurus.store.records import Records
@@ -134,7 +134,12 @@ def _add_sources(found: Mapping[str, None], entries: Sequence[TranscriptEntry]) 
 
 
 def _add_taint(found: tuple[str, ...], entries: Sequence[TranscriptEntry]) -> tuple[str, ...]:
-    return taint.collect_taint((entry.message for entry in entries if isinstance(entry, MessageEntry)), found)
+    said = (
+        entry.message if isinstance(entry, MessageEntry) else to_message(entry)
+        for entry in entries
+        if isinstance(entry, MessageEntry | CustomMessageEntry)
+    )
+    return taint.collect_taint((message for message in said if message is not None), found)
 
 
 def _sources(data: bytes) -> tuple[str, ...]:

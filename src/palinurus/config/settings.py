@@ -58,6 +58,11 @@ class ReachSettings(msgspec.Struct, frozen=True):
     spawn: dict[str, tuple[str, ...]] = {}  # agent -> the agents it may start sub-agents of, besides itself
     boxed: dict[str, str] = {}  # agent -> how far its sandboxed sessions see: spawned | all
 
+    def joins(self, one: str, other: str) -> bool:
+        """May these two agents write to each other?"""
+        both = self.across and all("*" in self.allow or agent in self.allow for agent in (one, other))
+        return one == other or both
+
 
 class Settings(msgspec.Struct, frozen=True):
     """The whole program's. `sources` maps key paths to file:line for `explain`."""

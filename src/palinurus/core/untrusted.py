@@ -18,6 +18,7 @@ from palinurus.patterns import compile_late
 
 CONTEXT_HEADING = "[Said in this chat since your last answer, for context]"
 MESSAGE_HEADING = "[The message for you]"
+ADDED_HEADING = "[Added by a plugin]"
 MAX_EARLIER = 1_000  # characters of one earlier message
 MAX_QUOTE = 500
 MAX_NAME = 60

@@ -297,11 +297,7 @@ class SessionDirectory:
             return True
         if mode == "tree":
             return False
-        return start.agent == seen.key.agent or (mode == "all" and self._across(start.agent, seen.key.agent))
-
-    def _across(self, one: str, other: str) -> bool:
-        rules = self._settings.reach
-        return rules.across and all("*" in rules.allow or agent in rules.allow for agent in (one, other))
+        return start.agent == seen.key.agent or (mode == "all" and rules.joins(start.agent, seen.key.agent))
 
 
 def _started(caller: str, seen: _Seen, every: Mapping[str, _Seen]) -> bool:

@@ -92,6 +92,9 @@ class CustomEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, ta
     data: Any = None
 
 
+IMPORTED = "import"  # a source (taint): said by another program's parts, not by the owner
+
+
 class CustomMessageEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="custom_message", gc=False):
     customType: str
     content: str | tuple[TextBlock | ImageBlock, ...]
@@ -191,7 +194,7 @@ def to_message(entry: TranscriptEntry) -> Message | None:
         mirrored = getattr(message, "provider", "") == _MIRROR_PROVIDER
         return None if mirrored and getattr(message, "model", "") in _MIRROR_MODELS else message
     if type(entry) is CustomMessageEntry:
-        return UserMessage(entry.content, to_millis(entry.timestamp))
+        return UserMessage(entry.content, to_millis(entry.timestamp), IMPORTED)
     if type(entry) is BranchSummaryEntry:
         return make_branch_message(entry.summary, to_millis(entry.timestamp))
     return None

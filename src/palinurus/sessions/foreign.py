@@ -123,13 +123,17 @@ def _bash(raw: dict[str, Any]) -> messages.UserMessage | None:
     return messages.UserMessage(text, _ms(raw.get("timestamp")))
 
 
+def _sourced(message: messages.UserMessage | None, source: str) -> messages.UserMessage | None:
+    return msgspec.structs.replace(message, source=source) if message is not None else None
+
+
 _ROLES: dict[str, Callable[[dict[str, Any]], messages.Message | None]] = {
     "user": _user,
     "assistant": _assistant,
     "toolResult": _result,
-    "bashExecution": _bash,
-    "custom": _user,
-    "hookMessage": _user,  # version 2's name of custom
+    "bashExecution": lambda raw: _sourced(_bash(raw), "command"),
+    "custom": lambda raw: _sourced(_user(raw), entries.IMPORTED),
+    "hookMessage": lambda raw: _sourced(_user(raw), entries.IMPORTED),  # version 2's name of custom
     "compactionSummary": lambda raw: entries.make_summary_message(_text(raw.get("summary")), _ms(raw.get("timestamp"))),
     "branchSummary": lambda raw: entries.make_branch_message(_text(raw.get("summary")), _ms(raw.get("timestamp"))),
 }

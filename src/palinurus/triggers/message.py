@@ -160,6 +160,7 @@ def make_fire_message(
     return Inbound(
         destination.target, sender, f"cron:{job.id}:{due}", text, at=now, session=str(key), agent=key.agent,
         options=options, system=True, push=destination.push, source=job.source,
+        shared=job.shared,
     )  # fmt: skip
 
 

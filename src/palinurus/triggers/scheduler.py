@@ -12,18 +12,20 @@ from typing import Any
 
 import msgspec
 
+from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.config.zones import find_zone
-from palinurus.core.schedule.job import make_job, patch_job
+from palinurus.core.policy.spoken import AGREED
+from palinurus.core.schedule.job import CronJob, make_job, patch_job
 from palinurus.core.types.inbound import Inbound, Sender, TurnOptions
-from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, NotFound
 from palinurus.store.news import StoreNews
-from palinurus.tools.program.cron import CronJobMaker, SchedulerListener, SchedulerPort
+from palinurus.tools.program.cron import PERSON, CronJobMaker, SchedulerListener, SchedulerPort
 from palinurus.triggers.cron import CronRunner
 from palinurus.triggers.events import EVENT, SystemEvent, SystemEvents
 from palinurus.triggers.heartbeat import AgentHeartbeat
 from palinurus.triggers.jobs import JOB, STATE, JobStore, ScheduledJob
-from palinurus.triggers.message import find_last_destination, make_main_key
+from palinurus.triggers.message import find_last_destination, make_main_key, resolve_job_session
 from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
@@ -156,6 +158,8 @@ class Scheduler(SchedulerPort):
             job = make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, tz=self._tz, source=maker.source)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
+        job = msgspec.structs.replace(job, shared=maker.shared)
+        self._refuse_barred(job, maker)
         if job.agent_id not in self._port.settings.agents:
             raise BadRequest(f"unknown agent {job.agent_id[:64]!r}", fix="`pal agents` lists them")
         return self._changed("added", await self._jobs.add(job))
@@ -180,14 +184,43 @@ class Scheduler(SchedulerPort):
             }  # fmt: skip
         return made
 
-    async def update(self, ident: str, patch: dict[str, Any]) -> dict[str, Any]:
+    async def update(self, ident: str, patch: dict[str, Any], maker: CronJobMaker = PERSON) -> dict[str, Any]:
         held, now = self._jobs.find(ident), self._port.clock.now()
         try:
-            job = patch_job(held.job, patch, now, self._tz)
+            job = patch_job(held.job, patch, now, self._tz, source=maker.source)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
+        job = msgspec.structs.replace(job, shared=job.shared or maker.shared)
+        self._refuse_barred(job, maker)
         await self._jobs.change(held, job, now)
         return self._changed("updated", held)
+
+    def explain_barred(self, ident: str, maker: CronJobMaker) -> str:
+        try:
+            self._refuse_barred(self._jobs.find(ident).job, maker)
+        except BadRequest as exc:
+            return exc.message
+        except NotFound:  # who asks for it says so
+            pass
+        return ""
+
+    def _refuse_barred(self, job: CronJob, maker: CronJobMaker) -> None:
+        """A job is one more way from session to session: as far as letters go, and out of no sandbox. Raises
+        BadRequest."""
+        if not maker.turn:
+            return
+        own = resolve_job_session(job, 0, self._port.settings)
+        for key in (own, msgspec.structs.replace(own, agent=job.agent_id)):
+            self._refuse_beyond(key, maker)
+
+    def _refuse_beyond(self, key: SessionKey, maker: CronJobMaker) -> None:
+        settings, start = self._port.settings, parse_session_key(maker.session)
+        if not maker.turn or start is None or not {start.agent, key.agent} <= settings.agents.keys():
+            return
+        if not settings.reach.joins(start.agent, key.agent):
+            raise BadRequest(f"agent {key.agent} is out of reach from here (tools.agentToAgent)")
+        if is_sandboxed(settings.agents[start.agent], start) and not is_sandboxed(settings.agents[key.agent], key):
+            raise BadRequest(f"this session is sandboxed and {key} is not")
 
     async def remove(self, ident: str) -> bool:
         try:
@@ -226,21 +259,23 @@ class Scheduler(SchedulerPort):
 
     # --- telling a session something
 
-    async def wake(self, text: str, *, now: bool, session: str = "", source: str = "") -> None:
-        settings, at = self._port.settings, self._port.clock.now()
-        default = settings.default_agent
+    async def wake(self, text: str, *, now: bool, session: str = "", maker: CronJobMaker = PERSON) -> None:
+        settings, at, source = self._port.settings, self._port.clock.now(), maker.source
+        default = maker.agent or settings.default_agent
         key = parse_session_key(session, default) if session else make_main_key(settings, default)
         if key is None or key.agent not in settings.agents:
             raise BadRequest(f"no such session: {session[:80]}", fix="`pal sessions` lists them")
+        self._refuse_beyond(key, maker)
         ident = uuid.uuid4().hex
         if not now:
             await self.events.add(SystemEvent(ident, str(key), text, at, source=source))
             return
         destination = await find_last_destination(self._port, key)
-        sender = Sender("wake", owner=not source, allowed=True)
+        sender = Sender("wake", owner=not source or AGREED in source.split("\n"), allowed=True)
         message = Inbound(
             destination.target, sender, f"wake:{ident}", f"System: {text}", at=at, session=str(key), agent=key.agent,
             options=TurnOptions(trigger="wake"), system=True, push=destination.push, source=source,
+            shared=maker.shared,
         )  # fmt: skip
         await self._port.inbox.submit(message)
 

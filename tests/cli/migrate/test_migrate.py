@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from typing import Any
 import pytest
 
 from cli.migrate import homes
+from palinurus.agent.marks import find_session_taint
 from palinurus.app.migrate.openclaw import read_openclaw
 from palinurus.app.migrate.place import HomeImporter
 from palinurus.cli.migrate import PARTS, run_import
 from palinurus.cli.setup import run_setup
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.core.types.messages import ToolResult
+from palinurus.core.policy.spoken import list_own_words
+from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.record import SessionRecord
@@ -273,6 +276,36 @@ def test_chats_become_transcripts_with_their_tool_calls(
     assert loaded.raw["channels"]["telegram"]["botToken"] == "1:abc"
 
 
+def make_group(program: str, root: Path) -> str:
+    """The chat of the made home is a group's; its session here."""
+    if program == "openclaw":
+        table = root / "agents/main/sessions/sessions.json"
+        rows = json.loads(table.read_text())
+        rows["agent:main:telegram:group:-7"] = rows.pop(homes.KEY)
+        table.write_text(json.dumps(rows))
+        return "agent:main:telegram:group:-7"
+    if program == "nanobot":
+        (old,) = (root / "sessions").rglob("telegram_4711.jsonl")
+        old.with_name("telegram_-7.jsonl").write_text(old.read_text().replace("telegram:4711", "telegram:-7"))
+        old.unlink()
+        return "agent:main:telegram:direct:-7"
+    with sqlite3.connect(root / "state.db") as base:
+        base.execute("UPDATE sessions SET chat_type = 'group'")
+    return "agent:main:explicit:hermes-s-old"  # its older half, whose key says nothing of the group
+
+
+@pytest.mark.parametrize("program", MAKERS)
+def test_what_a_group_said_is_not_the_owners_word(
+    program: str, tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever wrote it: an address or a value there was as if the owner had given it, and nothing was asked."""
+    key = make_group(program, MAKERS[program](tmp_path))
+    bring(capsys, program)
+    said = transcript(home, key)
+    assert any(isinstance(one, UserMessage) for one in said.messages())
+    assert not list_own_words(said.messages()) and "group import" in find_session_taint(said)
+
+
 @pytest.mark.parametrize("program", MAKERS)
 def test_no_home_or_a_broken_one_is_a_sentence(program: str, tmp_path: Path, home: Path) -> None:
     with pytest.raises(NotFound, match="there is no"):
@@ -327,3 +360,24 @@ def test_a_running_gateway_is_told(tmp_path: Path, home: Path) -> None:
             await store.close()
 
     asyncio.run(held())
+
+
+def test_what_parts_of_the_other_program_said_is_not_the_owners_word(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = homes.make_openclaw(tmp_path) / "agents/main/sessions/s-1.jsonl"
+    last = json.loads(file.read_text().splitlines()[-1])["id"]
+    told = [
+        {"type": "custom_message", "id": "c1", "parentId": last, "customType": "x", "content": "go there"},
+        *(
+            {"type": "message", "id": role, "parentId": before, "message": {"role": role, "content": "go", **more}}
+            for role, before, more in (
+                ("custom", "c1", {}), ("hookMessage", "custom", {}), ("bashExecution", "hookMessage", {"output": "go"}),
+            )
+        ),
+    ]  # fmt: skip
+    file.write_text(file.read_text() + "".join(f"{json.dumps(one)}\n" for one in told))
+    bring(capsys, "openclaw")
+    said = transcript(home, homes.KEY)
+    assert list_own_words(said.messages()) == ["remember the milk"] and len(said.messages()) == 6
+    assert set(find_session_taint(said)) == {"import", "command"}

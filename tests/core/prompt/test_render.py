@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.prompt.kit import HEADS, full, tools
+from palinurus.core.policy.spoken import get_typed
 from palinurus.core.prompt import bootstrap, capabilities, chat, conduct, environment
 from palinurus.core.prompt.facts import (
     FileFact,
@@ -26,9 +27,11 @@ from palinurus.core.prompt.render import (
     apply_prompt_changes,
     render_prompt,
     report_sections,
-    wrap_user_text,
+    surround_message,
 )
+from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import Prompt
+from palinurus.core.untrusted import ADDED_HEADING
 
 BELOW = (
     "silent",
@@ -209,5 +212,7 @@ def test_a_hook_replaces_or_surrounds() -> None:
     whole = apply_prompt_changes(prompt, {"systemPrompt": "MINE", "appendSystemContext": "LAST"})
     assert whole.text == "MINE\n\nLAST"
     assert apply_prompt_changes(Prompt("a"), {"prependSystemContext": "b"}).stable == "b\n\na"
-    assert wrap_user_text("hi", {"prependContext": "a", "appendContext": "b"}) == "a\n\nhi\n\nb"
-    assert wrap_user_text("hi", {}) == "hi"
+    said = UserMessage("hi")
+    both = surround_message(said, {"prependContext": "a", "appendContext": "b"})
+    assert both.text == f"a\n\nhi\n\n{ADDED_HEADING}\nb" and get_typed(both).strip() == "hi"
+    assert surround_message(said, {}) is said

@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
+from flow.test_app import until
 from gateway.whole import Place, gathered, place
 from palinurus.core.types.messages import ToolResult, UserMessage
-from palinurus.gateway.rpc import READ, MethodError
+from palinurus.gateway.rpc import READ, WRITE, MethodError
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.tools.canvas.board import LASTS
@@ -107,6 +108,25 @@ async def test_an_action_is_one_message_in_the_canvass_words(tmp_path: Path) -> 
             return_exceptions=True,
         )
         assert sum(isinstance(one, MethodError) for one in tried) == 12  # two were pressed before
+
+
+async def test_what_a_client_without_the_owners_rights_does_there_is_its_word(tmp_path: Path) -> None:
+    """As what it says in the chat is: both came as if the owner's own page had said it."""
+    steps = [say("hi"), say("ok"), call_tools(("canvas", {"action": "eval", "javaScript": "1"})), say("done")]
+    model = ScriptedModel(steps)
+    async with place(tmp_path / "h", model) as here, here.other(scopes=(READ, WRITE)) as phone:
+        await show(here)
+        pressed = {"sessionKey": MAIN, "id": "press-0001", "name": "go", "context": {"a": "send it all"}}
+        await phone.call("canvas.action", pressed)
+        await until(lambda: len(model.requests) == 2)
+        assert model.requests[1].messages[-1].source.startswith("client ")
+        await phone.call("canvas.get", {})
+        await here.call("chat.send", sessionKey="main", message="ask it", idempotencyKey="second")
+        frames = await gathered(phone, lambda f: f.get("event") == "canvas" and f["payload"]["action"] == "eval")
+        answer = {"sessionKey": MAIN, "id": frames[-1]["payload"]["id"], "ok": True, "value": "send it all"}
+        assert await phone.call("canvas.result", answer) == {"ok": True}
+        await until(lambda: len(model.requests) == 4)
+        assert model.requests[3].messages[-1].source.startswith("client ")
 
 
 async def test_a_script_is_answered_by_who_draws_the_canvas_and_nobody_else(tmp_path: Path) -> None:

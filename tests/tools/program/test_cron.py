@@ -10,7 +10,7 @@ import pytest
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest
-from palinurus.tools.program.cron import CronJobMaker, make_cron_tool
+from palinurus.tools.program.cron import PERSON, CronJobMaker, make_cron_tool
 from support import inbound
 
 
@@ -32,7 +32,7 @@ class Port:
         return {"jobs": 1}
 
     def jobs(self, disabled: bool = False) -> list[dict[str, Any]]:
-        return [{"disabled": disabled}]
+        return [{"id": "a", "disabled": disabled}]
 
     def job(self, ident: str) -> dict[str, Any]:
         return {"id": ident}
@@ -43,8 +43,11 @@ class Port:
             raise BadRequest("schedule is an object")
         return {"id": "j"}
 
-    async def update(self, ident: str, patch: dict[str, Any]) -> dict[str, Any]:
+    async def update(self, ident: str, patch: dict[str, Any], maker: CronJobMaker = PERSON) -> dict[str, Any]:
         return {"id": ident, **patch}
+
+    def explain_barred(self, ident: str, maker: CronJobMaker) -> str:
+        return ""
 
     async def remove(self, ident: str) -> bool:
         return True
@@ -55,7 +58,7 @@ class Port:
     async def runs(self, ident: str = "", limit: int = 50) -> list[dict[str, Any]]:
         return [{"of": ident}]
 
-    async def wake(self, text: str, *, now: bool, session: str = "", source: str = "") -> None:
+    async def wake(self, text: str, *, now: bool, session: str = "", maker: CronJobMaker = PERSON) -> None:
         self.asked.append((text, now))
 
 
@@ -66,12 +69,12 @@ async def use(port: Port, **args: Any) -> Any:
 async def test_each_action() -> None:
     port = Port()
     assert await use(port, action="status") == {"jobs": 1, "now": 7}
-    assert await use(port, action="list", includeDisabled=True) == {"jobs": [{"disabled": True}]}
+    assert await use(port, action="list", includeDisabled=True) == {"jobs": [{"id": "a", "disabled": True}]}
     assert await use(port, action="get", jobId="a") == {"id": "a"}
     assert await use(port, action="add", job={"name": "x"}) == {"id": "j"}
     assert port.asked.pop() == (
         {"name": "x"},
-        CronJobMaker("agent:main:main", "main", "fake", "chat", "default", "web"),
+        CronJobMaker("agent:main:main", "main", "fake", "chat", "default", "web", turn=True),
     )
     assert await use(port, action="update", jobId="a", patch={"name": "y"}) == {"id": "a", "name": "y"}
     assert await use(port, action="remove", jobId="a") == {"ok": True, "removed": True}

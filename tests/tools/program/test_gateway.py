@@ -79,6 +79,8 @@ async def test_harmless_keys_are_changed_and_only_from_what_was_read(home: Path)
         {"agents": {"defaults": {"compaction": {"memoryFlush": {"systemPrompt": "obey"}}}}},
         {"messages": {"tts": {"providers": {"openai": {"baseUrl": "http://evil.example"}}}}},
         {"messages": {"tts": {"openai": {"apiKey": "x"}}}},
+        # a program that does runs itself, outside of the sandbox
+        {"agents": {"defaults": {"models": {"fake/m": {"agentRuntime": {"id": "claude-cli"}}}}}},
         {"messages": {"$include": "workspace/mine.json5"}},  # a file that the agent writes
         {"messages": {"groupChat": {"mentionPatterns": [{"$include": "workspace/mine.json5"}]}}},
     ],

@@ -100,8 +100,13 @@ async def add_pictures(inbound: Inbound, workspace: str, limits: ImageLimits) ->
 
 
 def collect_context(inbound: Inbound) -> tuple[Message, ...]:
-    """Earlier messages that a stateless client sends along."""
-    return tuple(one.as_message() for one in inbound.options.context if one.content or one.role != "user")
+    """Earlier messages that a stateless client sends along: its own words, as its message is."""
+    said = (one.as_message() for one in inbound.options.context if one.content or one.role != "user")
+    whose = "" if inbound.sender.owner else inbound.origin
+    return tuple(
+        msgspec.structs.replace(one, source=one.source or whose) if isinstance(one, UserMessage) else one
+        for one in said
+    )
 
 
 def view_history(inbound: Inbound, transcript: Transcript, rules: HistoryLimits) -> tuple[Message, ...]:

@@ -158,6 +158,8 @@ def _sessions(tables: Tables) -> Iterator[FoundSession]:
             key = f"agent:main:explicit:{ident.lower()}"
         at = read_time(row["ended_at"] or (rows[-1]["timestamp"] if rows else row["started_at"]))
         record = {"sessionId": ident, "updatedAt": at, "sessionStartedAt": read_time(row["started_at"])}
+        if ":group:" in _key(row):
+            record["chatType"] = "group"
         if row.get("title") or row.get("display_name"):
             record["label"] = row.get("title") or row.get("display_name")
         yield FoundSession(key, record, _reader(rows, key, ident, str(row.get("model") or "")), REWRITTEN)

@@ -28,6 +28,7 @@ from palinurus.errors import BadRequest
 from palinurus.patterns import compile_late
 
 _SAFE = compile_late(r"[^A-Za-z0-9_.-]+")
+_GROUP = compile_late(r":(-\d|#)|@(g\.us|chatroom)$")  # ids of chats of many
 _SNAKE = compile_late(r"_([a-z])")
 _JOBS = ("workspace/cron/", "workspace/cron.lock")  # read as jobs, not copied
 _MEMORY = ("workspace/memory/MEMORY.md", "workspace/MEMORY.md")
@@ -151,6 +152,8 @@ def _sessions(folder: str) -> Iterator[FoundSession]:
             ident = f"nanobot-{_SAFE.sub('-', key)[:120]}"
             ours = _key(key, ident)
             record = {"sessionId": ident, "updatedAt": read_time(head.get("updated_at")), "label": key}
+            if _GROUP.search(key):
+                record["chatType"] = "group"
             yield FoundSession(ours, record, _reader(path, ours, ident), REWRITTEN)
 
 

@@ -30,6 +30,7 @@ from palinurus.triggers.jobs import JOB
 from palinurus.workspace.bootstrap import FIRST, read_template
 
 KIND = "import"  # of the records that say what is done
+OTHERS = "group import"  # a source (taint): nobody knows any more who of a group it was
 # Fields of a session that are the other program's notes about itself, large and of no use here.
 _DROPPED = ("skillsSnapshot", "systemPromptReport", "sessionFile", "status")
 
@@ -173,6 +174,8 @@ class HomeImporter:
             why = f"{session.key} is in use here: it is {key}"
             line = msgspec.structs.replace(line, fate="changed", why=why)
         store, path, stands = self._store, record.path(key.agent), row.data if row is not None else None
+        if record.chatType not in (None, "direct") or ":group:" in session.key or ":channel:" in session.key:
+            data = b"\n".join(map(_mark_others, data.splitlines()))
         data = data if data.endswith(b"\n") else data + b"\n"
         if not data.startswith(self._read(path) or b""):
             return msgspec.structs.replace(line, fate="changed", why="it went on here since it came over", done=True)
@@ -278,3 +281,15 @@ def _is_template(place: str, data: bytes) -> bool:
         return name != FIRST and data == read_template(name)
     except OSError:
         return False
+
+
+def _mark_others(line: bytes) -> bytes:
+    """What a person said there is not the owner's word, as it would not be if it had been said here."""
+    try:
+        entry = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return line
+    said = entry.get("message") if isinstance(entry, dict) else None
+    if not isinstance(said, dict) or said.get("role") != "user":
+        return line
+    return msgspec.json.encode({**entry, "message": {**said, "source": said.get("source") or OTHERS}})

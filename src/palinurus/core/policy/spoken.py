@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from palinurus.core.types.messages import Message, TextBlock, ToolResult, UserMessage
-from palinurus.core.untrusted import MARK
+from palinurus.core.types.messages import ImageBlock, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.untrusted import ADDED_HEADING, MARK
 from palinurus.patterns import compile_late
 
 AGREED = "agreed"  # a source: the owner has read this text whole and said yes, though its author was somebody else
@@ -69,18 +69,19 @@ def _cut_forwarded(text: str) -> str:
 
 
 def has_pasted(message: UserMessage) -> bool:
-    """Is there such a block in it?"""
+    """Is there such a block in it, or a picture, in which somebody else's words may stand?"""
     text = get_typed(message)
-    return strip_pasted(text) != text
+    return strip_pasted(text) != text or any(isinstance(block, ImageBlock) for block in message.blocks)
 
 
 def get_typed(message: UserMessage) -> str:
-    """The person's own part: what the program tells with a message (notes, events) stands in blocks before it, and the
-    facts of a webhook framed below the owner's words."""
+    """The person's own part: what the program and plugins tell with a message stands in blocks before it, what plugins
+    add below a heading, and the facts of a webhook framed below the owner's words."""
     if isinstance(message.content, str):
         text = message.content
     else:
         text = next((block.text for block in reversed(message.content) if isinstance(block, TextBlock)), "")
+    text = text.partition(f"\n{ADDED_HEADING}\n")[0]
     return text.partition(f"<<<{MARK}")[0] if message.source else text
 
 

@@ -205,7 +205,7 @@ def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
 
 
 def _list_said(messages: Sequence[Message]) -> list[str]:
-    return [get_typed(m) if m.source else m.text for m in messages if is_owners(m)]
+    return [get_typed(m) for m in messages if is_owners(m)]
 
 
 def _choose_rank(url: str, messages: Sequence[Message]) -> int:

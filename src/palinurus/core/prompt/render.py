@@ -12,7 +12,9 @@ import msgspec
 
 from palinurus.core.prompt import bootstrap, capabilities, chat, conduct, environment
 from palinurus.core.prompt.facts import PromptFacts, PromptMode, StableFacts, select_stable_facts
+from palinurus.core.types.messages import TextBlock, UserMessage
 from palinurus.core.types.model import Prompt, PromptPart
+from palinurus.core.untrusted import ADDED_HEADING
 
 ALL: frozenset[PromptMode] = frozenset(("full", "minimal", "none"))
 RUN: frozenset[PromptMode] = frozenset(("full", "minimal"))
@@ -126,7 +128,13 @@ def apply_prompt_changes(prompt: Prompt, changes: Mapping[str, Any]) -> Prompt:
     return Prompt(stable, volatile, (*first, *prompt.parts, *last))
 
 
-def wrap_user_text(text: str, changes: Mapping[str, Any]) -> str:
-    """A user's text after a before_prompt_build hook: `prependContext` and `appendContext` go around it."""
-    parts = (str(changes.get("prependContext") or ""), text, str(changes.get("appendContext") or ""))
-    return SECTION_GAP.join(part for part in parts if part)
+def surround_message(message: UserMessage, changes: Mapping[str, Any]) -> UserMessage:
+    """A message after a before_prompt_build hook: `prependContext` and `appendContext` go around it, so that
+    core/policy/spoken.py knows them from what the person wrote."""
+    before, after = (str(changes.get(name) or "") for name in ("prependContext", "appendContext"))
+    blocks = [TextBlock(f"{before}{SECTION_GAP}"), *message.blocks] if before else list(message.blocks)
+    if after:
+        at = max((n for n, block in enumerate(blocks) if isinstance(block, TextBlock)), default=len(blocks))
+        text = "".join(block.text for block in blocks[at : at + 1] if isinstance(block, TextBlock))
+        blocks[at : at + 1] = [TextBlock(f"{text}{SECTION_GAP}{ADDED_HEADING}\n{after}")]
+    return msgspec.structs.replace(message, content=tuple(blocks)) if before or after else message

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.core.durations import parse_duration
+from palinurus.core.policy.spoken import AGREED
+from palinurus.core.policy.taint import write_sources
 from palinurus.core.schedule import fire
 from palinurus.core.text import to_datetime
 
@@ -45,7 +47,8 @@ class CronDelivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class CronJob(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """As a person made it. Times in milliseconds. `source`: whose words it may hold, if not the owner's (taint)."""
+    """As a person made it. Times in milliseconds. `source`: whose words it may hold, if not the owner's (taint).
+    `shared`: a turn that others read along made it, so its own are such turns, too (core/policy/audience.py)."""
 
     id: str
     name: str
@@ -63,6 +66,7 @@ class CronJob(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     misfire: fire.Misfire = "once"
     misfire_window_ms: int | None = None  # None: a day; for a job that runs once: for ever
     source: str = ""
+    shared: bool = False
 
     @property
     def window(self) -> int | None:
@@ -89,7 +93,7 @@ class CronJobState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 _FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(CronJob))
-_OURS = frozenset(("id", "createdAtMs", "updatedAtMs", "state", "source"))
+_OURS = frozenset(("id", "createdAtMs", "updatedAtMs", "state", "source", "shared"))
 
 
 def make_job(asked: dict[str, Any], ident: str, now: int, agent: str, tz: str, source: str = "") -> CronJob:
@@ -120,8 +124,8 @@ def make_job(asked: dict[str, Any], ident: str, now: int, agent: str, tz: str, s
     return check_job(job, tz)
 
 
-def patch_job(job: CronJob, patch: dict[str, Any], now: int, tz: str) -> CronJob:
-    """The job with some things changed. Raises ValueError."""
+def patch_job(job: CronJob, patch: dict[str, Any], now: int, tz: str, source: str = "") -> CronJob:
+    """The job with some things changed, by words of this source. Raises ValueError."""
     unknown = sorted(set(patch) - _FIELDS - {"state"})
     if unknown:
         raise ValueError(f"a job has no {', '.join(unknown)[:100]}")
@@ -135,7 +139,13 @@ def patch_job(job: CronJob, patch: dict[str, Any], now: int, tz: str) -> CronJob
             same = value.get("kind", body.get(key, {}).get("kind")) == body.get(key, {}).get("kind")
             value = {**(body.get(key, {}) if same else {}), **value}
         body[key] = value
-    return check_job(_read({**{k: v for k, v in body.items() if v is not None}, "updatedAtMs": now}), tz)
+    made = _read({**{k: v for k, v in body.items() if v is not None}, "updatedAtMs": now})
+    if source:  # what the owner agreed to is the words, and the last ones that were agreed to
+        whole = made.payload.words != job.payload.words
+        parts = [one for one in (*job.source.split("\n"), *source.split("\n")) if one != AGREED]
+        agreed = AGREED in (source if whole else job.source).split("\n")
+        made = msgspec.structs.replace(made, source=write_sources((AGREED if agreed else "", *parts)))
+    return check_job(made, tz)
 
 
 def check_job(job: CronJob, tz: str) -> CronJob:

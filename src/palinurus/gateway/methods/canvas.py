@@ -14,7 +14,7 @@ from palinurus.core.canvas import MAX_CONTEXT, CanvasAction, write_action
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.gateway.context import MainSessionParams, SessionParams, require
 from palinurus.gateway.methods.chat import CHANNEL, submit_inbound
-from palinurus.gateway.rpc import READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
 from palinurus.tools.canvas.offer import CanvasOffer
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -75,7 +75,8 @@ async def act_on_canvas(call: MethodCall, asked: CanvasActionParams) -> dict[str
     action = CanvasAction(asked.name, asked.surface_id, asked.source_component_id, asked.context)
     # Nobody can guess the boundary, and the same action sent again is the same message.
     boundary = hashlib.sha256(f"{state.secret} {asked.id}".encode()).hexdigest()[:32]
-    text, source = write_action(action, state.taint, boundary)
+    said = (_name_client(call),) if _name_client(call) else ()
+    text, source = write_action(action, (*state.taint, *said), boundary)
     inbound = Inbound(
         Target(CHANNEL, to=str(key)),
         call.sender,
@@ -95,7 +96,13 @@ async def answer_canvas_script(call: MethodCall, asked: CanvasResultParams) -> d
     """What a script gave back in the page that this client draws."""
     key, board = str(asked.resolve(call)), _offer(call).board
     drawing = call.client.conn in board.list_viewers(key, {client.conn for client in call.gateway.clients()})
-    return {"ok": drawing and board.answer(asked.id, key, ok=asked.ok, value=asked.value)}
+    source = _name_client(call)
+    return {"ok": drawing and board.answer(asked.id, key, ok=asked.ok, value=asked.value, source=source)}
+
+
+def _name_client(call: MethodCall) -> str:
+    """Whose word it is (taint), as with what the client says in the chat; "" for the owner's."""
+    return "" if call.client.may(ADMIN) else f"client {call.sender.id}"[:80]
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -14,7 +14,7 @@ from palinurus.gateway import rpc
 from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.context import MainSessionParams, cut_page, require
 from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
-from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
+from palinurus.tools.program.cron import PERSON, CronJobMaker, SchedulerPort
 
 
 class CronJobParams(MethodParams, frozen=True):
@@ -182,9 +182,10 @@ async def list_cron_runs(call: MethodCall, asked: CronHistoryParams) -> dict[str
 
 async def wake_session(call: MethodCall, asked: WakeParams) -> dict[str, Any]:
     """Tell a session something: now, as a turn of its own, or with its next turn."""
-    source = "" if call.client.may(rpc.ADMIN) else f"client {call.client.info.id}"[:80]
+    maker = CronJobMaker(source=f"client {call.client.info.id}"[:80], shared=True)
+    maker = PERSON if call.client.may(rpc.ADMIN) else maker
     key = str(asked.resolve(call))
-    await _schedules(call).wake(asked.text, now=asked.mode == "now", session=key, source=source)
+    await _schedules(call).wake(asked.text, now=asked.mode == "now", session=key, maker=maker)
     return {"ok": True}
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus.gateway.context import SessionParams, cut_page, require
+from palinurus.gateway.methods.chat import CHANNEL
 from palinurus.gateway.rpc import READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
 from palinurus.gateway.views import extract_text, project_history
@@ -18,6 +19,7 @@ from palinurus.inbox.tasks import TITLE
 from palinurus.services.promises import OpenPromise, list_open_promises
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.services.subagents.texts import RECENT
+from palinurus.tools.program.subagents import SteeringWords
 
 LOGGED = 40  # messages of a sub-agent's session that are told
 
@@ -47,7 +49,8 @@ async def kill_subagent(call: MethodCall, asked: SubagentKillParams) -> dict[str
 
 async def steer_subagent(call: MethodCall, asked: SubagentSteerParams) -> dict[str, Any]:
     """Interrupt one and have it go on with a message."""
-    return _done(await _subagents(call).steer(str(asked.resolve(call)), asked.target, asked.message))
+    words = SteeringWords(asked.target, asked.message, call.sender, CHANNEL)
+    return _done(await _subagents(call).steer(str(asked.resolve(call)), words))
 
 
 def _subagents(call: MethodCall) -> SubagentControl:

@@ -15,7 +15,7 @@ from palinurus.services.subagents import texts
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.services.subagents.registry import SubagentRecord
 from palinurus.sessions.record import SessionRecord
-from palinurus.tools.program.subagents import SpawnOrder
+from palinurus.tools.program.subagents import SpawnOrder, SteeringWords
 
 # /tasks: what goes on in the background, and what the agent promised without setting anything up for it.
 
@@ -120,7 +120,7 @@ async def _steer(call: CommandCall, nest: SubagentControl, rest: str) -> Command
     which, _, text = rest.partition(" ")
     if not text.strip():
         return CommandAnswer("Say what it should do: /subagents steer WHICH TEXT.")
-    made = await nest.steer(str(call.key), which, text.strip())
+    made = await nest.steer(str(call.key), _words(call, which, text))
     return CommandAnswer(f"⚠️ {made['error']}." if made["status"] != "accepted" else f"Steering “{made['label']}”.")
 
 
@@ -129,7 +129,12 @@ async def _send(call: CommandCall, nest: SubagentControl, rest: str) -> CommandA
     child = _one(call, nest, which)
     if isinstance(child, str) or not text.strip():
         return CommandAnswer(child if isinstance(child, str) else "Say what: /subagents send WHICH TEXT.")
-    return CommandAnswer(f"“{child.name}”: {await nest.send(child, text.strip(), f'send:{call.claim.id}')}.")
+    done = await nest.send(child, _words(call, which, text), f"send:{call.claim.id}")
+    return CommandAnswer(f"“{child.name}”: {done}.")
+
+
+def _words(call: CommandCall, which: str, text: str) -> SteeringWords:
+    return SteeringWords(which, text.strip(), call.inbound.sender, call.inbound.target.channel)
 
 
 async def _info(call: CommandCall, nest: SubagentControl, rest: str) -> CommandAnswer:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from palinurus.clock import Clock
+from palinurus.core.types.caller import ADMIN
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import ToolResult
@@ -30,7 +31,7 @@ from palinurus.services.subagents.registry import (
 from palinurus.services.subagents.spawn import SpawnPlan, SpawnRefusal, SubagentParts
 from palinurus.sessions.record import SessionRecord
 from palinurus.tasks import TaskSet
-from palinurus.tools.program.subagents import SpawnOrder
+from palinurus.tools.program.subagents import SpawnOrder, SteeringWords
 
 
 class SubagentTimer:
@@ -286,8 +287,9 @@ class SubagentControl:
         """Everything that a session started ends, quietly. Returns how many that were."""
         return await self.lives.stop(self.registry.below(session), wait=False)
 
-    async def steer(self, caller: str, target: str, message: str) -> dict[str, Any]:
+    async def steer(self, caller: str, words: SteeringWords) -> dict[str, Any]:
         """See the port. Its run is interrupted; a new one goes on with all it knows, and with the message."""
+        target, message = words.target, words.message
         if refused := self._read_only(caller):
             return refused
         found = self.find(caller, target)
@@ -298,15 +300,21 @@ class SubagentControl:
         child = found[0]
         if not child.active or child.killed:
             return {"status": "error", "error": "it has ended already; start a new one"}
-        old = child.item
-        child = await self.registry.change(child.id, state="new", text=message, round=child.round + 1, item="", runs=0)
+        if barred := _explain_barred(child, words):
+            return {"status": "forbidden", "error": barred}
+        old, source = child.item, texts.choose_source(tuple(filter(None, (child.source, *words.taint))))
+        again = {"text": message, "round": child.round + 1, "item": "", "runs": 0, "source": source}
+        child = await self.registry.change(child.id, state="new", **again)
         if old:
             await self._inbox.stop_item(old, "steer")
         self.lives.poke(child.id)
         return {**_accepted(child), "label": child.name}
 
-    async def send(self, child: SubagentRecord, message: str, event: str) -> str:
+    async def send(self, child: SubagentRecord, words: SteeringWords, event: str) -> str:
         """Say something to one without interrupting it; one that has ended goes on, and its result is told again."""
+        message = words.message
+        if barred := _explain_barred(child, words):
+            return barred
         if not child.active:
             again = {"text": message, "round": child.round + 1, "item": "", "runs": 0, "tells": 0, "note": ""}
             fresh = {"outcome": None, "ended": 0, "killed": False, "quiet": False}
@@ -330,6 +338,12 @@ class SubagentControl:
         if depth and key and not spawn.can_start_subagents(self._parts.settings, key.agent, depth):
             return {"status": "forbidden", "error": "a sub-agent that cannot start others may only list"}
         return None
+
+
+def _explain_barred(child: SubagentRecord, words: SteeringWords) -> str:
+    """Why this person does not say what it does: it does that with the rights of who started it. "" if they may."""
+    same = (words.sender.id, words.channel) == (child.asker.sender.id, child.asker.target.channel)
+    return "" if same or words.sender.may(ADMIN) else "only who started it, or the owner, may: it has their rights"
 
 
 def _accepted(child: SubagentRecord, note: str = "") -> dict[str, Any]:

@@ -144,8 +144,9 @@ class CanvasBoard:
 
     # scripts
 
-    async def evaluate(self, session: str, code: str, seconds: float) -> Any:
-        """What a script gave back in the page that a person has open. Raises ToolFailure."""
+    async def evaluate(self, session: str, code: str, seconds: float) -> tuple[Any, str]:
+        """What a script gave back in the page that a person has open, and whose word that is, if not the owner's.
+        Raises ToolFailure."""
         if not self.offer.listeners:
             raise ToolFailure(NOBODY)
         ident = secrets.token_hex(12)
@@ -161,21 +162,22 @@ class CanvasBoard:
             ) from None
         finally:
             del self._waiting[ident]
-        if not told["ok"]:
-            raise ToolFailure(f"the script failed: {str(told.get('value'))[:2000]}")
-        return told.get("value")
+        if not told["ok"]:  # what fails is told in words of ours
+            raise ToolFailure("the script failed" + ("" if told["source"] else f": {str(told['value'])[:2000]}"))
+        return told["value"], told["source"]
 
     def refuse(self, ident: str) -> None:
         """Nobody can run it."""
         if ident in self._waiting:
             self.answer(ident, self._waiting[ident][0], ok=False, value=NOBODY)
 
-    def answer(self, ident: str, session: str, *, ok: bool, value: str | None) -> bool:
+    def answer(self, ident: str, session: str, *, ok: bool, value: str | None, source: str = "") -> bool:
         """A page's answer; the first one counts. False if nobody waits for it, or for one of another session."""
         asked, waiting = self._waiting.get(ident, ("", None))
         if waiting is None or asked != session or waiting.done():
             return False
-        waiting.set_result({"ok": ok, "value": (value or "")[:MAX_RESULT] if value is not None else None})
+        shown = value[:MAX_RESULT] if value is not None else None
+        waiting.set_result({"ok": ok, "value": shown, "source": source})
         return True
 
 

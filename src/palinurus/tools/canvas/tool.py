@@ -180,9 +180,9 @@ async def _evaluate(call: CanvasCall) -> ToolOutput:
     if not code.strip() or len(code) > MAX_SCRIPT:
         raise ToolFailure(f"javaScript is missing, or longer than {MAX_SCRIPT} characters")
     state = await _find_shown(call)
-    value = await call.board.evaluate(call.ctx.session, code, min(call.args.timeoutMs / 1000, LONGEST))
+    value, client = await call.board.evaluate(call.ctx.session, code, min(call.args.timeoutMs / 1000, LONGEST))
     text = "undefined" if value is None else str(value)
-    source = write_sources(state.taint)
+    source = write_sources((*state.taint, client))
     told = wrap_untrusted(text, "canvas", secrets.token_hex(16)) if source else text
     return ToolOutput((TextBlock(told),), {"ok": True}, source=source)
 

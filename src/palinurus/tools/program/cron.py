@@ -24,7 +24,8 @@ SchedulerListener: TypeAlias = Callable[[str, dict[str, Any]], None]
 
 class CronJobMaker(msgspec.Struct, frozen=True):
     """Who asks for a job: the session `current` means, where it was asked, and whose words it may hold. `ident`: the
-    job's id, where asking again must not make a second one."""
+    job's id, where asking again must not make a second one. `turn`: a session's turn asks, and reaches no further than
+    that session; `shared`: others read along there."""
 
     session: str = ""
     agent: str = ""
@@ -33,6 +34,11 @@ class CronJobMaker(msgspec.Struct, frozen=True):
     account: str = ""
     source: str = ""
     ident: str = ""
+    turn: bool = False
+    shared: bool = False
+
+
+PERSON = CronJobMaker()  # the owner, at a terminal or a page
 
 
 class SchedulerPort(Protocol):
@@ -47,7 +53,10 @@ class SchedulerPort(Protocol):
 
     async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]: ...
 
-    async def update(self, ident: str, patch: dict[str, Any]) -> dict[str, Any]: ...
+    async def update(self, ident: str, patch: dict[str, Any], maker: CronJobMaker = PERSON) -> dict[str, Any]: ...
+
+    def explain_barred(self, ident: str, maker: CronJobMaker) -> str:
+        """Why this job is out of the maker's reach; "" if it is not."""
 
     async def remove(self, ident: str) -> bool:
         """False: there is no such job."""
@@ -58,9 +67,9 @@ class SchedulerPort(Protocol):
     async def runs(self, ident: str = "", limit: int = 50) -> list[dict[str, Any]]:
         """What became of a job's fires (of all jobs' without `ident`), the newest first."""
 
-    async def wake(self, text: str, *, now: bool, session: str = "", source: str = "") -> None:
-        """Tell a session something (the default agent's main one): now, or with its next turn. With a `source` the
-        words are not the owner's: such a turn has no owner's rights."""
+    async def wake(self, text: str, *, now: bool, session: str = "", maker: CronJobMaker = PERSON) -> None:
+        """Tell a session something (the agent's main one): now, or with its next turn. Words with a source are not the
+        owner's, unless the owner agreed to them: such a turn has no owner's rights."""
 
     def waiting(self) -> list[str]:
         """What sessions are to be told with their next turns."""
@@ -117,20 +126,26 @@ async def _done(schedules: SchedulerPort, ctx: ToolContext, args: CronArguments)
     ident = args.jobId.strip()
     if args.action in ("get", "update", "remove", "run", "runs") and not ident:
         raise ToolFailure("jobId is missing; action list shows the ids")
+    maker = _describe_maker(ctx)
+    if ident and (barred := schedules.explain_barred(ident, maker)):
+        raise ToolFailure(barred)
     match args.action:
         case "status":
             return {**schedules.status(), "now": ctx.now()}
         case "list":
-            return {"jobs": schedules.jobs(args.includeDisabled)}
+            found = schedules.jobs(args.includeDisabled)
+            return {"jobs": [job for job in found if not schedules.explain_barred(job["id"], maker)]}
         case "get":
             return schedules.job(ident)
         case "add":
-            return await _add(schedules, ctx, args.job)
+            if args.job is None:
+                raise ToolFailure("job is missing: {name, schedule, payload, …}")
+            return await schedules.add(args.job, maker)
         case "update":
             patch = args.patch or args.job
             if patch is None:
                 raise ToolFailure("patch is missing: what is to change of the job")
-            return await schedules.update(ident, patch)
+            return await schedules.update(ident, patch, maker)
         case "remove":
             return {"ok": True, "removed": await schedules.remove(ident)}
         case "run":
@@ -140,16 +155,15 @@ async def _done(schedules: SchedulerPort, ctx: ToolContext, args: CronArguments)
         case _:
             if not args.text.strip():
                 raise ToolFailure("text is missing: what to tell the main session")
-            await schedules.wake(args.text.strip(), now=args.mode == "now")
+            await schedules.wake(args.text.strip(), now=args.mode == "now", maker=maker)
             return {"ok": True}
 
 
-async def _add(schedules: SchedulerPort, ctx: ToolContext, job: dict[str, Any] | None) -> dict[str, Any]:
-    if job is None:
-        raise ToolFailure("job is missing: {name, schedule, payload, …}")
+def _describe_maker(ctx: ToolContext) -> CronJobMaker:
     target = ctx.inbound.target
     asked = (target.channel, target.to, target.account) if ctx.inbound.push else ("", "", "")
-    return await schedules.add(job, CronJobMaker(ctx.session, ctx.agent, *asked, source=write_sources(ctx.taint)))
+    source, shared = write_sources(ctx.taint), ctx.inbound.shared
+    return CronJobMaker(ctx.session, ctx.agent, *asked, source=source, turn=True, shared=shared)
 
 
 def make_cron_tool(schedules: SchedulerPort | None) -> dict[str, Tool]:

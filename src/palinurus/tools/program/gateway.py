@@ -34,10 +34,10 @@ WRITABLE = (
     "logging.level", "ui", "cron.maxConcurrentRuns",
 )  # fmt: skip
 
-# Among them, what is said to a model later, and where and with what rights words are sent: the owner's. So are files
-# that are included: an agent can write some, and nobody would ask about what they say.
+# Among them, what is said to a model later, where and with what rights words are sent, and which program does runs: the
+# owner's. So are files that are included: an agent can write some, and nobody would ask about what they say.
 _KEPT = compile_late(
-    r"(?:prompt|instructions|sections|url|host|endpoint|key|token|secret|headers|proxy|path|command|include)$"
+    r"(?:prompt|instructions|sections|url|host|endpoint|key|token|secret|headers|proxy|path|command|include|runtime)$"
 )
 
 

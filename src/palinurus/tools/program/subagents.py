@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.core.signature import pick_one
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_json_output, make_output
 from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.files.paths import shorten_path
@@ -64,6 +64,16 @@ class SpawnOrder(msgspec.Struct, frozen=True):
     taint: tuple[str, ...] = ()  # where untrusted content came from that the caller has seen
 
 
+class SteeringWords(msgspec.Struct, frozen=True):
+    """What one is to do instead; who says so, and where; and where untrusted content came from that they have seen."""
+
+    target: str
+    message: str
+    sender: Sender
+    channel: str
+    taint: tuple[str, ...] = ()
+
+
 class SubagentsPort(Protocol):
     """Who keeps the sub-agents. `caller` is the key of the session that asks; it reaches only its own."""
 
@@ -78,7 +88,7 @@ class SubagentsPort(Protocol):
 
     async def kill(self, caller: str, target: str) -> dict[str, Any]: ...
 
-    async def steer(self, caller: str, target: str, message: str) -> dict[str, Any]: ...
+    async def steer(self, caller: str, words: SteeringWords) -> dict[str, Any]: ...
 
 
 @define_tool("agents_list", effect="pure")
@@ -178,7 +188,8 @@ async def _subagents(
         return _told(await subagents.kill(ctx.session, target))
     if not message:
         raise ToolFailure("say what it should do instead: message")
-    return _told(await subagents.steer(ctx.session, target, message))
+    words = SteeringWords(target, message, ctx.inbound.sender, ctx.inbound.target.channel, ctx.taint)
+    return _told(await subagents.steer(ctx.session, words))
 
 
 @define_tool("sessions_yield", effect="pure")
