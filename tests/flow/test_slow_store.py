@@ -95,3 +95,22 @@ async def test_many_sessions_at_once_are_all_answered_once_and_in_order(tmp_path
                 await asyncio.sleep(0.02)
     assert not channel.duplicate_ids
     assert check_home(str(home)) == []
+
+
+async def test_what_waited_before_a_restart_waits_once_after_it(tmp_path: Path) -> None:
+    """The first of those that waited began while the others were still read; whoever began so stood in line for ever:
+    its conversation counted as busy, and what came there was not read by its run."""
+    home, gate, sent = tmp_path / "h", StreamGate(), []
+    async with slow(home, ScriptedModel([hold_at(say("held"), gate, 0)], repeat=True)) as app:
+        for session in ("one", "one", "one", "two", "three"):
+            options = TurnOptions(queue="followup")
+            sent.append(await app.submit(inbound("m", session=f"agent:main:{session}", options=options)))
+    async with slow(home, ScriptedModel([say("ok")], repeat=True), seed=1) as app:
+        for one in sent:
+            assert (await app.wait(one.id)).outcome == "answered"
+        for session in ("one", "two", "three"):
+            async with asyncio.timeout(60):
+                while app.dispatcher.running(f"agent:main:{session}"):
+                    await asyncio.sleep(0.01)
+            async with app.dispatcher.waiting.reserve(f"agent:main:{session}") as free:
+                assert free, session

@@ -192,8 +192,8 @@ class Dispatcher:
         return await self._restore(rows)
 
     async def _restore(self, rows: list[InboxRow], *, first: bool = False) -> int:
-        for row in rows:
-            message, rules = await self._rules.reread(row)
+        read = [(row, *await self._rules.reread(row)) for row in rows]  # all of them before the first one may begin
+        for row, message, rules in read:
             made = running.make_row(row.id, message.inbound, rules, asyncio.get_running_loop().time())
             self._step(row.session, row.lane, queue.RestoreEvent(made, first))
         return len(rows)

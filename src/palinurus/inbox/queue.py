@@ -251,7 +251,8 @@ def _moved(queue: SessionQueue, event: MoveEvent) -> Stepped:
 
 
 def _restored(queue: SessionQueue, event: RestoreEvent) -> Stepped:
-    queue = replace(queue, rows=(event.row, *queue.rows) if event.first else (*queue.rows, event.row))
+    if event.row.id != queue.run:  # else it has begun since
+        queue = replace(queue, rows=(event.row, *queue.rows) if event.first else (*queue.rows, event.row))
     return queue, _ready(queue)
 
 
