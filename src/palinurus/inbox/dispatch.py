@@ -251,7 +251,7 @@ class Dispatcher:
         started = queue.ClaimEvent(claim.id, running.get_place(inbound), alone=claim.attempts > 1)
         (effect,) = self._step(session, lane, started)
         if isinstance(effect, queue.SettleEffect):
-            self._tasks.start(self._unrun(claim, inbound, effect.verdict))
+            self._tasks.start(self._unrun(claim, message, effect.verdict))
             return
         assert isinstance(effect, queue.BeginEffect)
         self.feeds.report_started(claim.id, session, inbound)
@@ -267,12 +267,13 @@ class Dispatcher:
         run.task = asyncio.ensure_future(self._run(run))
         running.keep_deadline(run, agent.timeout if agent else DEADLINE, self.grace, self._abandon)
 
-    async def _unrun(self, claim: RunClaim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
-        """It was doomed while it was being claimed."""
+    async def _unrun(self, claim: RunClaim, message: InboxMessage, verdict: queue.QueueVerdict) -> None:
+        """It was doomed while it was being claimed. Before a crash it may have begun, and left tool calls open."""
         try:
-            end = await self._finisher.end(claim, inbound, verdict.outcome, verdict.note, tell=verdict.tell)
+            end = await self._finisher.end(claim, message.inbound, verdict.outcome, verdict.note, tell=verdict.tell)
             self.feeds.report_ended(claim.id, end)
             self._step(claim.session, claim.lane, queue.VerdictEvent(claim.id))
+            await self._turns.close_calls(message.route, claim.id, idle=True)
         finally:
             self.lanes.give(claim.lane)
             self._pump.kick(claim.lane)
@@ -375,8 +376,7 @@ class Dispatcher:
 
     async def wait(self, ident: str, timeout: float | None = None) -> InboxRow:
         """The row once its outcome is on disk, or as it stands after `timeout` seconds. Raises NotFound."""
-        row = await self.feeds.outcome(ident, self._store, timeout)
-        if row is None:
+        if (row := await self.feeds.outcome(ident, self._store, timeout)) is None:
             raise NotFound(f"no message {ident}")
         return row
 
