@@ -332,3 +332,26 @@ async def test_steered_text_carries_no_directives(tmp_path: Path) -> None:
         tool.go.set()
         await app.wait(second.id)
     assert "/think" not in heard(model)[-1] and any(isinstance(m, ToolResult) for m in model.requests[1].messages)
+
+
+@pytest.mark.parametrize("dying", [False, True])
+@pytest.mark.parametrize("asked", ["/new", "/stop", "stop!"])
+async def test_what_is_said_behind_a_stop_or_a_new_session_is_answered_there(
+    tmp_path: Path, asked: str, dying: bool
+) -> None:
+    """Two messages of one batch, as a platform brings them after a pause: the second was stopped with what came before
+    the first, unheard; or began in the old conversation, and after a kill once more in the new one."""
+    channel, going = FakeChannel(owner=True), StreamGate()
+    model = ScriptedModel([say("one"), *([hold_at(say("two"), going)] if dying else []), say("three")])
+    async with running(tmp_path / "h", model, channel) as app:
+        (first,) = await channel.receive("long ago", event="e0")
+        await app.wait(first)
+        if dying:
+            await channel.receive("a long task", event="e1")
+            await going.wait_reached()
+        (control,) = await channel.receive(asked, event="e2")
+        (last,) = await channel.receive("hello", event="e3")
+        assert (await app.wait(control)).outcome == "answered"
+        assert (await app.wait(last)).note == "three"
+    said = [message.text for message in model.requests[-1].messages if isinstance(message, UserMessage)]
+    assert said[-1] == "hello" and (asked != "/new" or len(said) == 1)

@@ -188,6 +188,37 @@ async def test_a_message_stopped_while_it_waits_to_go_on_leaves_no_tool_call_ope
     assert "unknown" in next(line for line in left if '"role":"toolResult"' in line)
 
 
+async def test_a_message_stopped_while_it_is_claimed_to_go_on_leaves_no_tool_call_open(tmp_path: Path) -> None:
+    """As a sub-agent whose parent is gone, at a start: its run was taken back before it began, with its calls open."""
+    home = tmp_path / "h"
+    async with running(home, ScriptedModel([call_tools(("ls", {"path": "."})), say("done")])) as app:
+        ident = (await app.submit(inbound("look", push=False))).id
+        await app.wait(ident)
+    as_if_killed(home, "toolResult")
+    app = App(settings(home), {}, SystemClock(), model=ScriptedModel([]))
+
+    async def open_claiming(home: str, clock: Clock) -> Store:
+        store: Any = await open_store(home, clock)
+        claim = store.claim
+
+        async def claim_late(*args: Any, **more: Any) -> Any:
+            found = await claim(*args, **more)
+            assert not found or (await app.dispatcher.stop(MAIN, "user")).ran
+            return found
+
+        store.claim = claim_late
+        return cast("Store", store)
+
+    app.open_store = open_claiming
+    await app.start()
+    try:
+        assert (await app.wait(ident)).outcome == "aborted"
+        await until(lambda: not app.dispatcher.lanes.busy)
+    finally:
+        await app.stop()
+    assert [entry["message"]["role"] for entry in transcript(home)[1:]] == ["user", "assistant", "toolResult"]
+
+
 @pytest.mark.parametrize("busy", [False, True])
 async def test_a_message_stopped_before_its_dispatcher_knew_it_is_never_worked_on(tmp_path: Path, busy: bool) -> None:
     """It is on disk, claimed or waiting, and the stop, too, before whoever put it in hears that it was accepted."""

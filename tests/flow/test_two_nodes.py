@@ -405,3 +405,33 @@ async def test_commands_are_done_where_the_agent_is_served(tmp_path: Path, slow:
         for app in (a, b):
             outcome, note = await end(app, (await app.submit(inbound("/whoami", sender=owner))).id)
             assert outcome == "answered" and "human" in note
+
+
+@pytest.mark.parametrize("slow", ["fleet"])
+async def test_a_note_stands_behind_what_another_node_has_said_meanwhile(tmp_path: Path, slow: Slow) -> None:
+    """It hung on what was the end when it was asked for: the answer given meanwhile was in no conversation."""
+    reached, go, key = asyncio.Event(), asyncio.Event(), "agent:main:one"
+    answers = ScriptedModel([say("one"), say("two")])
+    async with two(tmp_path / "h", answers, ScriptedModel([]), slow=slow) as (a, b):
+        server = GatewayServer(b, b.clock, TOKEN)
+        await server.start("127.0.0.1", 0)
+        try:
+            async with connect_to_gateway(server.port, b.clock, token=TOKEN) as link:
+                await a.wait((await a.submit(inbound("first", session=key, push=False))).id)
+                find = b.store.list_waiting
+
+                async def find_late(session: str) -> Any:
+                    reached.set()
+                    await go.wait()
+                    return await find(session)
+
+                b.store.list_waiting = find_late  # type: ignore[method-assign]
+                note = asyncio.ensure_future(link.call("chat.inject", {"sessionKey": key, "message": "a note"}))
+                await asyncio.wait_for(reached.wait(), 60)
+                await a.wait((await a.submit(inbound("second", session=key, push=False))).id)
+                go.set()
+                assert (await note)["ok"]
+        finally:
+            go.set()
+            await server.stop()
+    assert await check(tmp_path / "h", slow) == []

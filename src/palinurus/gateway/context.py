@@ -76,6 +76,7 @@ async def write_idle(
         row = await program.store.session(key)
         if row is None or list_record_paths(row)[0] != transcript.path:
             raise MethodError("another session has begun; look again")
+        await program.transcripts.load(transcript.path)  # with what another node has said since it was opened
         now, mark = program.clock.now(), transcript.mark()
         lines = make(now)
         try:

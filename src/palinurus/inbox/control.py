@@ -7,6 +7,7 @@ the session's record, so one that was cut off by a crash is simply done again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Protocol
@@ -45,6 +46,9 @@ from palinurus.store.port import InboxItem, RunClaim, Settlement, TurnOutcome
 
 AT_ONCE = 16
 PATIENCE = 0.25  # seconds
+ROLL = 6.0  # seconds for an old run to end and a new session to begin
+ROLLING = ("new", "reset")
+STOPPING = ("stop", "abort", *ROLLING)
 RULES = QueuePolicy("followup", 0.0, 50, "new")
 
 
@@ -63,28 +67,72 @@ def to_control_item(item: InboxItem, message: InboxMessage, busy: bool) -> Inbox
     fleet the node that runs KEY does it, but what stops runs is done where it was asked, also if that node is frozen:
     `control/stop/ID:KEY`."""
     found = message.command
-    stop = is_stop_word(message.inbound.text) or (found is not None and found.name in ("stop", "abort"))
+    stop = is_stop_word(message.inbound.text) or (found is not None and found.name in STOPPING[:2])
     head = f"{CONTROL_LANE}/stop/{item.id}" if stop else f"{CONTROL_LANE}/{item.id}" if busy else CONTROL_LANE
     return msgspec.structs.replace(item, session=f"{head}:{item.session}", lane=CONTROL_LANE)
 
 
+class _Going(msgspec.Struct, frozen=True, eq=False):
+    """A control that is being done."""
+
+    before: asyncio.Future[None] | None
+    done: asyncio.Future[None]
+    stop: asyncio.Future[None] | None  # done once it has stopped what it stops
+    stops: tuple[asyncio.Future[None], ...]  # the same, with those before it
+    rolls: bool  # a new session begins
+
+
 class ControlLane:
+    """What is said after a control is accepted once that has stopped what it stops, and begins when it is done."""
+
     def __init__(self, controller: ControllerPort) -> None:
         self._controller = controller
-        self._last: dict[str, asyncio.Future[None]] = {}
+        self._last: dict[str, _Going] = {}  # by conversation
+        self._turns: dict[str, _Going] = {}  # by claim
+
+    def begin(self, claim: RunClaim, message: InboxMessage) -> None:
+        """It is claimed, and will have its turn."""
+        name, make = str(message.route.key), asyncio.get_running_loop().create_future
+        last, command = self._last.get(name), message.command.name if message.command is not None else ""
+        stop = make() if is_stop_word(message.inbound.text) or command in STOPPING else None
+        stops = (*(last.stops if last is not None else ()), stop)
+        open_ = tuple(one for one in stops if one is not None and not one.done())
+        rolls = command in ROLLING or (last is not None and last.rolls)
+        going = _Going(last.done if last is not None else None, make(), stop, open_, rolls=rolls)
+        self._turns[claim.id] = self._last[name] = going
 
     async def turn(self, claim: RunClaim, message: InboxMessage, audience: Audience, abort: Abort) -> None:
         """Do it, after the one before it if that is quick."""
-        name, done = str(message.route.key), asyncio.get_running_loop().create_future()
-        before, self._last[name] = self._last.get(name), done
+        name, own = str(message.route.key), self._turns.pop(claim.id)
         try:
-            if before is not None:
-                await asyncio.wait((before,), timeout=PATIENCE)
+            if own.before is not None:
+                await asyncio.wait((own.before,), timeout=PATIENCE)
             await self._controller.turn(claim, message, audience, abort)
         finally:
-            done.set_result(None)
-            if self._last.get(name) is done:
+            for future in (own.done, own.stop):
+                if future is not None and not future.done():
+                    future.set_result(None)
+            if self._last.get(name) is own:
                 del self._last[name]
+
+    def note_stopped(self, session: str) -> None:
+        """What the first of those that are to stop something there stops is stopped, on disk."""
+        last = self._last.get(session)
+        if last is not None and (left := [one for one in last.stops if not one.done()]):
+            left[0].set_result(None)
+
+    async def wait_stopped(self, session: str, inbound: Inbound) -> None:
+        """Before a message is accepted: it is not what an earlier one stops."""
+        last = self._last.get(session)
+        if last is not None and last.stops and not inbound.event.startswith(runs.FOLLOW):
+            await asyncio.wait(last.stops, timeout=ROLL)
+
+    async def wait_done(self, session: str, inbound: Inbound, abort: Abort) -> None:
+        """Before a message is run: it is said in the session that an earlier one began, or changed."""
+        last = self._last.get(session)
+        if last is not None and not inbound.event.startswith(runs.FOLLOW):  # the control itself waits for that
+            with contextlib.suppress(Aborted):
+                await abort.wait(asyncio.wait((last.done,), timeout=ROLL if last.rolls else PATIENCE))
 
 
 log = logging.getLogger(__name__)

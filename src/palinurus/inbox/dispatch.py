@@ -86,15 +86,8 @@ class Dispatcher:
         self.waiting = WaitingMessages(store, self._book, reader, self._step, *taken)
         made = (self.feeds, reader, self._finisher)
         self._dismisser = MessageDismisser(self._book, self._running, self._step, *made, self.waiting.reserve)
-        self.peers = PeerNews(
-            store,
-            self._book,
-            self._running,
-            self.feeds,
-            tickets=self._tickets,
-            reread=self._rules.reread,
-            step=self._step,
-        )
+        known = (store, self._book, self._running, self.feeds)
+        self.peers = PeerNews(*known, tickets=self._tickets, reread=self._rules.reread, step=self._step)
         self.draining = False
 
     def attach(
@@ -118,6 +111,8 @@ class Dispatcher:
         if self.draining:
             raise Draining("the gateway is stopping and takes no new messages", fix="try again in a moment")
         message = message or self._reader.read(inbound, self._reader.route(inbound))
+        if not message.control:
+            await self._controls.wait_stopped(str(message.route.key), inbound)
         item = build_item(inbound, message.route, self._clock)
         rules: QueuePolicy | None = None
         if message.control:
@@ -256,13 +251,15 @@ class Dispatcher:
         started = queue.ClaimEvent(claim.id, running.get_place(inbound), alone=claim.attempts > 1)
         (effect,) = self._step(session, lane, started)
         if isinstance(effect, queue.SettleEffect):
-            self._tasks.start(self._unrun(claim, inbound, effect.verdict))
+            self._tasks.start(self._unrun(claim, message, effect.verdict))
             return
         assert isinstance(effect, queue.BeginEffect)
         self.feeds.report_started(claim.id, session, inbound)
         mailbox = Mailbox(lambda ids: self._step(session, lane, queue.TakeEvent(ids)))
         run = ActiveRun(claim, message, effect, mailbox)
         self._running[session] = run
+        if lane == CONTROL_LANE:
+            self._controls.begin(claim, message)
         run.abort.on(lambda: self._closed(run))  # a run that is being stopped takes nothing more in
         agent = self._settings.agents.get(message.route.agent)
         if (stopped := self._dismisser.take_early(claim.id)) is not None:
@@ -270,12 +267,13 @@ class Dispatcher:
         run.task = asyncio.ensure_future(self._run(run))
         running.keep_deadline(run, agent.timeout if agent else DEADLINE, self.grace, self._abandon)
 
-    async def _unrun(self, claim: RunClaim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
-        """It was doomed while it was being claimed."""
+    async def _unrun(self, claim: RunClaim, message: InboxMessage, verdict: queue.QueueVerdict) -> None:
+        """It was doomed while it was being claimed. Before a crash it may have begun, and left tool calls open."""
         try:
-            end = await self._finisher.end(claim, inbound, verdict.outcome, verdict.note, tell=verdict.tell)
+            end = await self._finisher.end(claim, message.inbound, verdict.outcome, verdict.note, tell=verdict.tell)
             self.feeds.report_ended(claim.id, end)
             self._step(claim.session, claim.lane, queue.VerdictEvent(claim.id))
+            await self._turns.close_calls(message.route, claim.id, idle=True)
         finally:
             self.lanes.give(claim.lane)
             self._pump.kick(claim.lane)
@@ -295,12 +293,13 @@ class Dispatcher:
             self._finish(run)
 
     async def _turn(self, run: ActiveRun) -> None:
-        claim, audience = run.claim, RunAudience(self.feeds, run, self._absorbed)
+        claim, inbound, audience = run.claim, run.message.inbound, RunAudience(self.feeds, run, self._absorbed)
         for _ in range(ANSWERING):  # whoever handed it in is answered before the turn takes the loop
             await self._clock.sleep(0)
         if claim.lane == CONTROL_LANE:
             await self._controls.turn(claim, run.message, audience, run.abort)
         else:
+            await self._controls.wait_done(claim.session, inbound, run.abort)
             rows = await self._store.list_waiting(claim.session) if run.begin.extra else []
             joined = running.join_waiting(run, rows, self._book, self._reader, now=self._clock.now())
             await self._turns.turn(joined, run.abort, run.mailbox, audience)
@@ -365,6 +364,8 @@ class Dispatcher:
     async def stop(self, session: str, reason: str, *, item: str = "", children: bool = True) -> StopReport:
         """See the port."""
         report = await self._dismisser.stop_session(session, reason, item)
+        if reason == "stop":  # a control's
+            self._controls.note_stopped(session)
         if children and (report.ran or not item) and self._stop_children is not None:
             report = report._replace(children=await self._stop_children(session))
         return report
@@ -375,8 +376,7 @@ class Dispatcher:
 
     async def wait(self, ident: str, timeout: float | None = None) -> InboxRow:
         """The row once its outcome is on disk, or as it stands after `timeout` seconds. Raises NotFound."""
-        row = await self.feeds.outcome(ident, self._store, timeout)
-        if row is None:
+        if (row := await self.feeds.outcome(ident, self._store, timeout)) is None:
             raise NotFound(f"no message {ident}")
         return row
 

@@ -6,6 +6,8 @@ command's own id: after a crash the second try finds, or makes, the same session
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import uuid
 from typing import Any
 
@@ -21,7 +23,7 @@ from palinurus.sessions.lifecycle import make_reset_payload, roll_over
 from palinurus.sessions.record import SessionRecord
 
 _SPACE = uuid.UUID("6f9d0a3e-6d5c-4e0c-9b0e-5d6c8f1c2a77")
-PATIENCE = 100  # looks, 50 ms apart, for the old run to end
+PATIENCE = 5.0  # seconds for the old run to end
 
 
 async def run_reset(call: CommandCall) -> CommandAnswer:
@@ -68,12 +70,11 @@ def _first(call: CommandCall) -> tuple[ModelSpec | None, str]:
 
 async def _quiet(call: CommandCall) -> None:
     """The old run is stopped, and gets a moment to write down how it ended. Its sub-agents report to the new one."""
-    if not (await call.program.inbox.stop(str(call.key), "stop", children=False)).ran:
-        return
-    for _ in range(PATIENCE):
-        if not call.program.inbox.running(str(call.key)):
-            return
-        await call.program.clock.sleep(0.05)
+    inbox, key = call.program.inbox, str(call.key)
+    running = [row.id for row in await call.program.store.list_running() if row.session == key]
+    if (await inbox.stop(key, "stop", children=False)).ran and running:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(inbox.wait(running[0]), PATIENCE)
 
 
 async def _rolled(call: CommandCall, ident: str, model: ModelSpec | None) -> SessionRecord:

@@ -12,13 +12,15 @@ from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 
 # A message that a command sends on: to the same session, from the same sender, once, however often it is tried.
 
+FOLLOW = "follow:"  # begins its event
+
 
 def make_followup(call: CommandCall, text: str, **options: Any) -> Inbound:
     """The message; its event id comes from the command's own id, so a second try is a known duplicate."""
     return msgspec.structs.replace(
         call.inbound,
         text=text,
-        event=f"follow:{call.claim.id}",
+        event=FOLLOW + call.claim.id,
         session=str(call.key),
         agent=call.key.agent,
         options=msgspec.structs.replace(call.inbound.options, **options),
