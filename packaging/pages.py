@@ -31,7 +31,8 @@ MADE = "by `python packaging/pages.py`; do not edit."
 CLI = f"""# Every command of pal
 
 `pal [--home DIR] COMMAND …`. `pal COMMAND --help` says the same on your screen; what each exit code means is in
-[Running the gateway](operations.md). With `--json` an error is JSON, too: `{{"ok": false, "error", "fix", "code"}}`. Made from the parsers {MADE}
+[Running the gateway](operations.md). With `--json` an error is JSON, too: `{{"ok": false, "error", "fix", "code"}}`.
+Made from the parsers {MADE}
 """
 CHAT = f"""# Every chat command
 
@@ -138,7 +139,13 @@ def name_value(action: argparse.Action) -> str:
 def tell_command(name: str, about: str, home: str) -> list[str]:
     """One command's part of the page."""
     parser = find_parser(name, home)
-    lines = [f"## pal {name}", "", about[0].upper() + about[1:] + "." * (not about.endswith("?")), "", *tell_arguments(parser)]
+    lines = [
+        f"## pal {name}",
+        "",
+        about[0].upper() + about[1:] + "." * (not about.endswith("?")),
+        "",
+        *tell_arguments(parser),
+    ]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             helps = {row.dest: row.help for row in action._choices_actions}

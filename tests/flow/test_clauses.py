@@ -318,7 +318,7 @@ async def test_hooks_act_on_every_turn_and_on_both_commands_that_begin_anew(tmp_
         await app.hooks.drain()
     *rest, alone, new = ((r.prompt.stable, r.prompt.volatile, r.messages[-1].text) for r in model.requests)
     assert alone == ("Only this.", "", "alone") and [text for _, _, text in (*rest, new)] == [
-        f"{n}\n\nbehind" for n in "abc"
+        f"{n}\n\n[Added by a plugin]\nbehind" for n in "abc"
     ]
     for stable, volatile, _ in (*rest, new):
         assert stable.startswith("FIRST\n\nYou are") and "## SOUL.md\n\nA gull." in stable and volatile.endswith("LAST")

@@ -199,7 +199,7 @@ class Scheduler(SchedulerPort):
         try:
             self._refuse_barred(self._jobs.find(ident).job, maker)
         except BadRequest as exc:
-            return exc.message
+            return f"{exc.message}; {exc.fix}"
         except NotFound:  # who asks for it says so
             pass
         return ""
@@ -218,9 +218,10 @@ class Scheduler(SchedulerPort):
         if not maker.turn or start is None or not {start.agent, key.agent} <= settings.agents.keys():
             return
         if not settings.reach.joins(start.agent, key.agent):
-            raise BadRequest(f"agent {key.agent} is out of reach from here (tools.agentToAgent)")
+            words = f"agent {key.agent} is out of reach from here"
+            raise BadRequest(words, fix="tools.agentToAgent says which agents may write to each other")
         if is_sandboxed(settings.agents[start.agent], start) and not is_sandboxed(settings.agents[key.agent], key):
-            raise BadRequest(f"this session is sandboxed and {key} is not")
+            raise BadRequest(f"this session is sandboxed and {key} is not", fix="make the job for this session")
 
     async def remove(self, ident: str) -> bool:
         try:
