@@ -91,4 +91,5 @@ async def test_measures_without_a_gateway_measure(name: str, bench: Path, tmp_pa
     import measures
 
     rows = await measures.ALL[name][0](measures.Bench(SimpleNamespace(root=str(tmp_path)), None, quick=True))
-    assert rows and all(row.samples and min(row.samples) > 0 for row in rows)
+    # a clock that ticks coarsely sees no time pass in the short ones
+    assert rows and all(row.samples and min(row.samples) >= 0 and max(row.samples) > 0 for row in rows)

@@ -208,15 +208,17 @@ MODES: tuple[Any, ...] = ("full", "minimal", "none")
 @pytest.mark.parametrize("contain", KINDS)
 async def test_no_other_session_is_told_or_finds_a_word(tmp_path: Path, contain: str) -> None:
     """Every session in every prompt mode. What starts a process is tried in one mode of each session, in the next one
-    under the next kind of containment: tools are not told the mode, and all three kinds together try all of them."""
+    under the next kind of containment: tools are not told the mode, and all three kinds together try all of them.
+    Searches are not contained (a worker of their own): one kind tries them in each session, the others in some."""
     model, channel = Prober(), FakeChannel()
     held = contain != "off"  # else nothing holds commands: the owner is asked about each, see below
-    starting = [*SEARCHES, *([commands(*TRIES, MOVE, *TRIES, MEANS_NO_HARM)] if held else ())]
+    commanding = [commands(*TRIES, MOVE, *TRIES, MEANS_NO_HARM)] if held else []
     async with site(tmp_path / "h", model, channel, contain) as app:
         for at, (name, asked) in enumerate(OTHERS.items()):
             for number, mode in enumerate(MODES):
                 whole = (at + number + KINDS.index(contain)) % len(MODES) == 0
-                model.probes = [*PROBES, *(starting if whole else ())]
+                searching = contain == KINDS[0] or at % 3 == KINDS.index(contain)
+                model.probes = [*PROBES, *((*(SEARCHES if searching else ()), *commanding) if whole else ())]
                 before = len(model.requests)
                 options = msgspec.structs.replace(asked.options, prompt_mode=mode)
                 told = msgspec.structs.replace(asked, options=options)
