@@ -196,8 +196,11 @@ class CacheWatch:
                 return
             try:
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                last, text = Prompt(""), b""
                 for session, (look, prompt) in dirty.items():
-                    _replace(_path(self._folder, session), msgspec.json.encode(look) + b"\n" + _encode(prompt))
+                    text = text if prompt is last else _encode(prompt)
+                    last = prompt
+                    _replace(_path(self._folder, session), msgspec.json.encode(look) + b"\n" + text)
                 _thin(self._folder)
             except OSError as exc:
                 log.warning("the cache diagnosis of %d sessions was not written: %s", len(dirty), exc.strerror)

@@ -56,7 +56,7 @@ from palinurus.providers.http import HttpAnswer, HttpClient, HttpTimeouts, Trans
 from palinurus.providers.local.capabilities import CallForm, ModelCapabilities, choose_call_form, load_capabilities
 from palinurus.providers.rotation import KeyRotation
 from palinurus.providers.wire import ModelWire, build_vendor_headers, compose_body
-from palinurus.providers.wire.arguments import encode_json
+from palinurus.providers.wire.arguments import BodyEncoder
 
 ERROR_BODY = 65_536
 WHOLE_BODY = 32_000_000
@@ -112,6 +112,7 @@ class ProviderModels:
         self._chance = chance
         self._http = http or HttpClient()
         self.keys = keys or KeyRotation(clock)
+        self._bodies = BodyEncoder()
         self._native: dict[str, NativeModel] = {}
         self._abilities: dict[str, ModelCapabilities] | None = None
 
@@ -231,7 +232,7 @@ class ProviderModels:
         common: Vendor = load_row(FALLBACK_VENDORS, "custom")
         vendor = self._catalog.vendor(model.ref.provider) or common
         try:
-            data = encode_json(compose_body(request, wire, vendor, common))
+            data = self._bodies.encode(compose_body(request, wire, vendor, common), request.tools)
             base = lease.base_url if lease.base_url and model.base_url == vendor.base_url else model.base_url
             url = credentials.resolve_base_url(base, vendor, self._catalog.environ) + wire.path(request)
             header = vendor.auth_header if vendor.api == model.api else wire.key_header

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.providers.wire.arguments import parse_arguments, scrub_surrogates
+from palinurus.providers.wire.arguments import BodyEncoder, encode_json, parse_arguments, scrub_surrogates
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,24 @@ def test_scrub_joins_pairs_and_replaces_halves() -> None:
         "a\ufffd": ["🦞", ["\ufffd"]],
         "n": 1,
     }
+
+
+def test_bodies_are_byte_for_byte_what_they_would_be_without_memory() -> None:
+    bodies, asked, other = BodyEncoder(), (object(),), (object(),)
+
+    def tools(limit: object) -> list[dict[str, Any]]:
+        return [{"name": "t\ud800ö", "limit": limit, "more": {"a": [1, "x"]}}]
+
+    for tried, body in (
+        (asked, {"model": "m", "tools": tools(1), "stream": True}),
+        (asked, {"model": "n", "tools": tools(1), "text": "half \ud800"}),
+        (asked, {"tools": tools(2)}),  # another vendor's shape of the same
+        (other, {"tools": tools(True)}),
+        (asked, {"tools": tools(1)}),
+        ((), {"tools": [], "model": "m"}),
+        ((), {"model": "m"}),
+    ):
+        assert bodies.encode(body, tried) == encode_json(body)
+    with pytest.raises(TypeError):
+        bodies.encode({"tools": [{"x": object()}]}, other)
+    assert bodies.encode({"tools": tools(1)}, other) == encode_json({"tools": tools(1)})

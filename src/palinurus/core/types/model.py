@@ -7,6 +7,7 @@ nothing is ever raised, and nothing comes after the last one.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -70,6 +71,14 @@ class PromptPart(msgspec.Struct, frozen=True):
     stable: bool
 
 
+def _put(stable: str, volatile: str) -> str:
+    return f"{stable}\n\n{volatile}" if volatile else stable
+
+
+KEPT = 8192  # characters below the boundary with which the whole is kept
+_join = lru_cache(8)(_put)  # one object for all requests that are alike: it is encoded once
+
+
 class Prompt(msgspec.Struct, frozen=True):
     """The system prompt. `stable` is byte-equal from turn to turn; the cache boundary lies between the two."""
 
@@ -79,7 +88,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return f"{self.stable}\n\n{self.volatile}" if self.volatile else self.stable
+        return _join(self.stable, self.volatile) if len(self.volatile) <= KEPT else _put(self.stable, self.volatile)
 
 
 class ModelRequest(msgspec.Struct, frozen=True):

@@ -97,6 +97,25 @@ def encode_json(value: Any) -> bytes:
         return _encode(scrub_surrogates(value))
 
 
+class BodyEncoder:
+    """Writes bodies. Tools are most of one: those of the last body are not written again."""
+
+    def __init__(self) -> None:
+        self._asked: object = None
+        self._tools: object = None
+        self._written = msgspec.Raw()
+
+    def encode(self, body: dict[str, Any], asked: object) -> bytes:
+        """`asked`: the request's own tools, the very same object if they are the same. Raises as `encode_json`."""
+        tools = body.get("tools")
+        if not tools:
+            return encode_json(body)
+        if asked is not self._asked or tools != self._tools:
+            written = msgspec.Raw(encode_json(tools))
+            self._asked, self._tools, self._written = asked, tools, written
+        return encode_json({**body, "tools": self._written})
+
+
 def write_arguments(args: Any) -> str:
     """Arguments that came as an object, or as text, as JSON text. What cannot be written is refused by `arguments`."""
     if isinstance(args, str):
