@@ -253,17 +253,16 @@ def check_model(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Who answers."""
     if case.loaded is None:
         return
-    name, key = asyncio.run(find_model_in_use(case.loaded.settings, case.environ))
+    name, key, missing = asyncio.run(find_model_in_use(case.loaded.settings, case.environ))
     if name.startswith("builtin/"):
-        yield DoctorFinding(
-            "warn",
-            f"model: {name}, the built-in demo",
-            "`pal setup` connects a real one; so does a provider's API key in the environment",
-        )
+        fix = "`pal setup` connects a real one; so does a provider's API key in the environment"
+        yield DoctorFinding("warn", f"model: {name}, the built-in demo", fix)
     elif "/" not in name:
         yield DoctorFinding("fail", f"model: {name} is not known", "`pal models` lists what can be used")
+    elif missing:
+        yield DoctorFinding("fail", f"model: {name}: {missing}", f"`pal models add {name.partition('/')[0]}`")
     else:
-        yield DoctorFinding("ok", f"model: {name}" + (f", key from {key}" if key else ", no key"))
+        yield DoctorFinding("ok", f"model: {name}, " + (f"key from {key}" if key else "needs no key"))
 
 
 def check_workspace(case: DoctorCase) -> Iterator[DoctorFinding]:

@@ -50,6 +50,7 @@ class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
     uptime_ms: int
     model: str
     key: str  # where the model's key comes from
+    missing: str  # why there is none, where one is needed
     workspace: str
     commands: str  # what holds them
     sessions: int
@@ -84,7 +85,7 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
     address = http.find_gateway_address(settings)
     ready = await _ready(address)
     stored = _stored(settings.home)
-    model, key = await find_model_in_use(settings, environ)
+    model, key, missing = await find_model_in_use(settings, environ)
     problems = [told for told in map(str, loaded.problems) if told not in loaded.fallback]
     return ProgramStatus(
         version=__version__,
@@ -99,6 +100,7 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
         uptime_ms=int(ready.get("uptimeMs", 0)) if ready else 0,
         model=model,
         key=key,
+        missing=missing,
         workspace=settings.agents[settings.default_agent].workspace,
         commands=describe_containment(settings.agents[settings.default_agent]).what,
         config=[loaded.fallback, *problems] if loaded.fallback else problems,
@@ -109,15 +111,16 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
     )
 
 
-async def find_model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The default agent's model, and where its key comes from ("" when it needs none or has none)."""
+async def find_model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str, str]:
+    """The default agent's model, where its key comes from ("" when it needs none or has none), and what is missing."""
     agent = settings.agents[settings.default_agent]
     catalog = Catalog(settings, environ)
     catalog.vendors = load_vendors(settings)
     if catalog.wants_probe(agent):
         catalog.ollama = await probe_ollama()
     info = catalog.default(agent)
-    return str(info.ref).removeprefix("/"), catalog.key_source(info.ref.provider)
+    name, provider = str(info.ref).removeprefix("/"), info.ref.provider
+    return name, catalog.key_source(provider), catalog.explain_missing_key(info)
 
 
 async def _ready(address: http.GatewayEndpoint) -> dict[str, Any] | None:
@@ -204,6 +207,7 @@ def _print(status: ProgramStatus, view: TerminalView) -> None:
         *([("here", "what follows is of this machine, not of that gateway")] if status.elsewhere else ()),
         *([("SHA-256", f"{status.fingerprint} (its certificate)")] if status.fingerprint else ()),
         ("model", status.model + (f" (key from {status.key})" if status.key else "")),
+        *([("", view.style(status.missing, "red"))] if status.missing else ()),
         ("sessions", str(status.sessions)),
         ("jobs", f"{status.jobs} (`pal cron list`)" if status.jobs else "none"),
         ("heartbeat", status.heartbeat),
