@@ -16,6 +16,7 @@ from palinurus.cli.gateway.daemon import ServiceSite
 from palinurus.cli.gateway.running import find_running_gateway
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError
+from palinurus.store.sqlite.lock import take_lock
 from ports import reserve_port
 
 
@@ -125,3 +126,17 @@ def test_a_life_in_the_background(tmp_path: Path, capsys: pytest.CaptureFixture[
     finally:
         assert daemon.stop_service(here) == 0
     assert find_running_gateway(here.home) is None and daemon.stop_service(here) == 0
+
+
+def test_one_that_cannot_start_says_why_at_once(tmp_path: Path) -> None:
+    """It was waited for, for twenty seconds, and then "did not come up"."""
+    here = site(tmp_path, Manager(systemctl=127))
+    os.chmod(here.home, 0o700)
+    (Path(here.home) / "palinurus.json").write_text(f'{{"gateway": {{"port": {reserve_port()}}}}}')
+    lock = take_lock(here.home)
+    try:
+        with pytest.raises(PalinurusError, match="in use") as caught:
+            daemon.start_service(here)
+    finally:
+        lock.release()
+    assert caught.value.exit_code == 75 and caught.value.fix

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from palinurus.cli.agent import run_agent as agent
+from palinurus.cli.args import load_settings
 from palinurus.cli.look.status import run_status
 from palinurus.cli.main import main
+from palinurus.cli.reach.embedded import start_embedded_gateway
 from palinurus.clock import SystemClock
 from palinurus.core.schedule.heartbeat import HeartbeatState
 from palinurus.store.factory import open_store
@@ -52,6 +55,18 @@ def test_a_model_without_a_key_is_no_model_in_order(
     for line in (["status"], ["doctor"], ["models", "status"]):
         main(line)
         assert "no API key" not in capsys.readouterr().out
+
+
+async def test_a_chat_that_serves_is_no_gateway(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`pal status` said that one runs, `pal gateway status` and `pal dashboard` that none does."""
+    served = await start_embedded_gateway(load_settings(os.environ), os.environ, SystemClock())
+    try:
+        assert await asyncio.to_thread(main, ["status"]) == 3
+        assert f"not running; a chat or command in another terminal (process {os.getpid()})" in capsys.readouterr().out
+        await asyncio.to_thread(main, ["doctor"])
+        assert f"ok    gateway: not running; process {os.getpid()} serves" in capsys.readouterr().out
+    finally:
+        await served.close()
 
 
 def test_a_broken_database_is_named(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
+from palinurus.cli.gateway.running import find_serving_chat
 from palinurus.cli.reach import http
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config.load import LoadedConfig
@@ -42,6 +43,7 @@ class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
     home: str
     profile: str
     gateway: bool
+    chat: int  # the process of the chat that serves in its place, 0 if none does
     ready: bool
     failing: list[str]
     address: str
@@ -84,14 +86,15 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
     settings = loaded.settings
     address = http.find_gateway_address(settings)
     ready = await _ready(address)
-    stored = _stored(settings.home)
+    stored, chat = _stored(settings.home), 0 if address.remote else find_serving_chat(settings.home)
     model, key, missing = await find_model_in_use(settings, environ)
     problems = [told for told in map(str, loaded.problems) if told not in loaded.fallback]
     return ProgramStatus(
         version=__version__,
         home=settings.home,
         profile=find_profile(settings.home),
-        gateway=ready is not None,
+        gateway=ready is not None and not chat,
+        chat=chat,
         ready=bool(ready and ready.get("ready")),
         failing=list(ready.get("failing", [])) if ready else [],
         address=address.url,
@@ -195,7 +198,9 @@ def _size(home: str) -> int:
 
 
 def _print(status: ProgramStatus, view: TerminalView) -> None:
-    if not status.gateway:
+    if status.chat:
+        gateway = f"not running; a chat or command in another terminal (process {status.chat}) serves until it ends"
+    elif not status.gateway:
         start = "it is elsewhere: gateway.remote" if status.elsewhere else "`pal gateway` starts it"
         gateway = f"{view.style('not running', 'red')} (would be at {status.address}; {start})"
     elif not status.ready:
