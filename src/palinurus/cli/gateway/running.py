@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from palinurus.cli.reach.http import GatewayEndpoint
-from palinurus.errors import PalinurusError
+from palinurus.errors import DiskFull, PalinurusError
 from palinurus.files import read_plain_file
 from palinurus.gateway import token
 
@@ -26,6 +26,8 @@ class BackgroundProcess:
             return None
         said = read_plain_file(self._log, LOG_BYTES * 2)[self._begins :].decode("utf-8", "replace")
         message, _, fix = said.rpartition("pal: ")[2].strip().partition("\n  fix: ")
+        if not said and not os.statvfs(os.path.dirname(self._log)).f_bavail:
+            return DiskFull("the disk is full, also for what the gateway says", fix="free some space")
         ended = PalinurusError(message or f"the gateway ended with {code}", fix=fix or "`pal gateway` to see why")
         ended.exit_code = code if code > 0 else 1
         return ended
