@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cli.place import SRC
 from palinurus.cli.gateway import daemon
 from palinurus.cli.gateway.daemon import ServiceSite
-from palinurus.cli.gateway.running import find_running_gateway
+from palinurus.cli.gateway.running import find_running_gateway, is_thrown_away
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError
 from palinurus.store.sqlite.lock import take_lock
@@ -140,3 +140,26 @@ def test_one_that_cannot_start_says_why_at_once(tmp_path: Path) -> None:
     finally:
         lock.release()
     assert caught.value.exit_code == 75 and caught.value.fix
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "/home/ada/.cache/uv/archive-v0/z0Y1O_-j8tLSAyU_",
+        "/home/ada/.cache/pipx/4af0f92eddf4df7",
+        "/home/ada/.local/pipx/.cache/4af0f92eddf4df7",
+        "/Users/ada/Library/Caches/pipx/4af0f92eddf4df7",
+    ],
+)
+def test_an_environment_that_is_thrown_away_keeps_no_service(tmp_path: Path, prefix: str) -> None:
+    """`uvx --from WHEEL pal gateway install` wrote one that ended with uv's cache."""
+    here = replace(site(tmp_path, Manager()), prefix=prefix)
+    with pytest.raises(PalinurusError, match="cache"):
+        daemon.install_service(here)
+    assert not os.path.exists(here.unit)
+    kept = (
+        "/home/ada/.local/share/uv/tools/palinurus",
+        "/home/ada/.local/share/pipx/venvs/palinurus",
+        "/home/ada/p/.venv",
+    )
+    assert not any(map(is_thrown_away, kept))

@@ -26,6 +26,7 @@ from palinurus.cli.gateway.running import (
     find_running_gateway,
     format_address,
     is_process_alive,
+    is_thrown_away,
     start_in_background,
 )
 from palinurus.cli.main import COMMANDS, load_part
@@ -63,6 +64,7 @@ class ServiceSite(msgspec.Struct, frozen=True):
     call: Call
     clock: Clock
     kind: ServiceKind = GATEWAY
+    prefix: str = sys.prefix
 
     @property
     def home(self) -> str:
@@ -159,6 +161,9 @@ def detect_manager(site: ServiceSite) -> tuple[str, str]:
 def install_service(site: ServiceSite) -> int:
     """Write the service file, switch it on, start it."""
     _refuse_others(site)
+    if is_thrown_away(site.prefix):
+        fix = "`uv tool install` or `pipx install` (docs/install.md), then `pal gateway install` of that one"
+        raise PalinurusError(f"a service would end with the cache that {site.prefix} is in", fix=fix)
     kind, why = detect_manager(site)
     if kind == "launchd":
         _write(site.plist, render_launchd_plist(site))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
@@ -69,6 +70,11 @@ def find_serving_chat(home: str) -> int:
 def format_address(place: token.GatewayLocation) -> str:
     """Where it listens."""
     return f"{GatewayEndpoint(place.host, place.port, '', place.fingerprint).url}/"
+
+
+def is_thrown_away(prefix: str) -> bool:
+    """Is it an environment of `uvx` or `pipx run`, which goes with their cache?"""
+    return bool(re.search(r"/archive-v\d+/|/\.?caches?/pipx/|/pipx/\.cache/", prefix, re.IGNORECASE))
 
 
 def is_process_alive(pid: int) -> bool:
