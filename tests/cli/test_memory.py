@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -33,6 +36,18 @@ def workspace(demo: Path) -> Path:
 def out(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     assert run_memory(list(argv)) == 0
     return capsys.readouterr().out
+
+
+def test_an_index_that_finds_no_room_is_no_mistake_of_ours(workspace: Path) -> None:
+    for number in range(40):
+        (workspace / "memory" / f"2026-01-{number:02}.md").write_text(f"day {number} " * 200)
+    done = subprocess.run(
+        [sys.executable, "-m", "palinurus", "memory", "status"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 73 and "the index of memory cannot be used: " in done.stderr
 
 
 def test_search_get_and_status(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import sys
 
 from palinurus.channels import CHANNELS
 from palinurus.cli.args import JSON, Verb, make_arg, parse_verb, to_json
+from palinurus.cli.gateway.running import is_thrown_away
 from palinurus.errors import NotFound, PalinurusError
 from palinurus.plugins.extras import list_missing, look_up_package, read_extras, read_tested_versions
 from palinurus.providers.local.fetch import install_wheels
@@ -25,6 +26,8 @@ PURPOSES = {
     "migrate": "archives that OpenClaw compressed", "otel": "traces for OpenTelemetry", "pdf": "reading PDF files",
     "slack": "Slack", "tui": "the chat on the whole terminal", "whatsapp": "WhatsApp",
 }  # fmt: skip
+
+PASSING = "uvx and pipx run throw this environment away: name extras when you start (docs/install.md)"
 
 
 def run_extras(argv: list[str]) -> int:
@@ -43,6 +46,12 @@ def _list(asked: argparse.Namespace) -> None:
     for name, needs in known.items():
         print(f"{'-' if list_missing(needs) else '+'} {name:<10} {PURPOSES.get(name, '')}")
     print(f"+ is installed in {sys.prefix}; `pal extras add NAME` installs another")
+    _warn()
+
+
+def _warn() -> None:
+    if is_thrown_away(sys.prefix):
+        print(PASSING)
 
 
 def _add(asked: argparse.Namespace) -> None:
@@ -62,6 +71,7 @@ def _add(asked: argparse.Namespace) -> None:
     if left := [text for text in wanted if list_missing([look_up_package(text)])]:
         raise PalinurusError(f"{', '.join(left)}: installed, but not where this Python looks", fix=f"see {sys.prefix}")
     print(f"{', '.join(asked.names)}: installed; a gateway that runs now needs `pal gateway restart`")
+    _warn()
 
 
 _NAMES = make_arg("names", nargs="+", metavar="NAME", help="as `pal extras` lists them")

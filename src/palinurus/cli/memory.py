@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sqlite3
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -21,7 +22,7 @@ from palinurus.clock import SystemClock
 from palinurus.core.memory.results import MemoryRefusal, cite_hit, write_excerpt_hint
 from palinurus.core.text import format_count
 from palinurus.core.types.inbound import decode_inbound
-from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.errors import BadRequest, NotFound, StateError, StateUnwritable
 from palinurus.patterns import compile_late
 from palinurus.providers.local.fetch import fetch_weights
 from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
@@ -52,6 +53,9 @@ def run_memory(argv: list[str]) -> int:
     memory = AgentMemory(loaded.home, agent.id, agent.workspace, agent.memory, clock=SystemClock(), embedder=embedder)
     try:
         sys.stdout.write(strip_controls(options.run(MemoryCommand(memory, loaded.home, options))) + "\n")
+    except sqlite3.Error as exc:
+        fix = "free some space, or see `pal doctor`; what is remembered is in files, and safe"
+        raise StateUnwritable(f"the index of memory cannot be used: {exc}", fix=fix) from None
     finally:
         embedder.close()
         memory.close()

@@ -19,6 +19,7 @@ from nacl.bindings import crypto_sign, crypto_sign_seed_keypair
 from palinurus import __version__
 from palinurus.clock import Clock
 from palinurus.errors import GatewayUnreachable, StateUnwritable
+from palinurus.files import write_whole_file
 from palinurus.gateway.rpc import ADMIN, ClientDescription, MethodError
 from palinurus.gateway.token import PROVE_AS_HEADER, PROVE_HEADER, make_gateway_proof
 from palinurus.gateway.ws import device, frames
@@ -48,24 +49,26 @@ def make_identity(seed: bytes | None = None) -> DeviceIdentity:
 
 
 def load_identity(home: str) -> DeviceIdentity:
-    """This machine's identity, made on first use (mode 0600). Raises StateUnwritable."""
+    """This machine's identity, made on first use (mode 0600): whole, or not there. Raises StateUnwritable."""
     path = os.path.join(home, FILE)
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            with open(path, "rb") as file:
-                seed = file.read(33)
-            if len(seed) != 32:
-                raise StateUnwritable(f"{path} is damaged", fix="delete it: a new one is made") from None
-            return make_identity(seed)
-        seed = os.urandom(32)
-        with os.fdopen(handle, "wb") as file:
-            file.write(seed)
-        return make_identity(seed)
+        if not os.path.lexists(path):
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            write_whole_file(mine := f"{path}.{os.getpid()}", os.urandom(32))
+            try:
+                os.link(mine, path)
+            except FileExistsError:  # another process was first: it is that one's
+                pass
+            finally:
+                os.unlink(mine)
+        with open(path, "rb") as file:
+            seed = file.read(33)
     except OSError as exc:
-        raise StateUnwritable(f"cannot use {path}: {exc.strerror}", fix=f"check the owner of {home}") from None
+        fix = f"check the owner of {home} and the room on its disk"
+        raise StateUnwritable(f"cannot use {path}: {exc.strerror}", fix=fix) from None
+    if len(seed) != 32:
+        raise StateUnwritable(f"{path} is damaged", fix="delete it: a new one is made")
+    return make_identity(seed)
 
 
 class LoginOptions(msgspec.Struct, frozen=True):

@@ -153,6 +153,11 @@ class Catalog:
         signing = vendor.signing if vendor is not None and find_signer(vendor, self.environ) else None
         return next((profile.source for profile in self.profiles(provider)), signing.access if signing else "")
 
+    def explain_missing_key(self, info: ModelSpec) -> str:
+        """What a call would fail with before it is made; "" where there is a key, or none is needed."""
+        found = Secret() if not info.api or self.key_source(info.ref.provider) else self.key(info)
+        return found.message if isinstance(found, ModelFailure) else ""
+
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure:

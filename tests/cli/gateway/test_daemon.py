@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from cli.place import SRC
 from palinurus.cli.gateway import daemon
 from palinurus.cli.gateway.daemon import ServiceSite
-from palinurus.cli.gateway.running import find_running_gateway
+from palinurus.cli.gateway.running import find_running_gateway, is_thrown_away
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError
+from palinurus.store.sqlite.lock import take_lock
 from ports import reserve_port
 
 
@@ -125,3 +126,40 @@ def test_a_life_in_the_background(tmp_path: Path, capsys: pytest.CaptureFixture[
     finally:
         assert daemon.stop_service(here) == 0
     assert find_running_gateway(here.home) is None and daemon.stop_service(here) == 0
+
+
+def test_one_that_cannot_start_says_why_at_once(tmp_path: Path) -> None:
+    """It was waited for, for twenty seconds, and then "did not come up"."""
+    here = site(tmp_path, Manager(systemctl=127))
+    os.chmod(here.home, 0o700)
+    (Path(here.home) / "palinurus.json").write_text(f'{{"gateway": {{"port": {reserve_port()}}}}}')
+    lock = take_lock(here.home)
+    try:
+        with pytest.raises(PalinurusError, match="in use") as caught:
+            daemon.start_service(here)
+    finally:
+        lock.release()
+    assert caught.value.exit_code == 75 and caught.value.fix
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "/home/ada/.cache/uv/archive-v0/z0Y1O_-j8tLSAyU_",
+        "/home/ada/.cache/pipx/4af0f92eddf4df7",
+        "/home/ada/.local/pipx/.cache/4af0f92eddf4df7",
+        "/Users/ada/Library/Caches/pipx/4af0f92eddf4df7",
+    ],
+)
+def test_an_environment_that_is_thrown_away_keeps_no_service(tmp_path: Path, prefix: str) -> None:
+    """`uvx --from WHEEL pal gateway install` wrote one that ended with uv's cache."""
+    here = replace(site(tmp_path, Manager()), prefix=prefix)
+    with pytest.raises(PalinurusError, match="cache"):
+        daemon.install_service(here)
+    assert not os.path.exists(here.unit)
+    kept = (
+        "/home/ada/.local/share/uv/tools/palinurus",
+        "/home/ada/.local/share/pipx/venvs/palinurus",
+        "/home/ada/p/.venv",
+    )
+    assert not any(map(is_thrown_away, kept))

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from palinurus.cli.agent import run_agent as agent
+from palinurus.cli.args import load_settings
 from palinurus.cli.look.status import run_status
+from palinurus.cli.main import main
+from palinurus.cli.reach.embedded import start_embedded_gateway
 from palinurus.clock import SystemClock
 from palinurus.core.schedule.heartbeat import HeartbeatState
 from palinurus.store.factory import open_store
@@ -35,6 +39,34 @@ def test_failures_and_config_problems_are_shown(demo: Path, capsys: pytest.Captu
     found = json.loads(capsys.readouterr().out)
     assert found["errors"][0]["outcome"] == "failed" and "nobody" in found["errors"][0]["why"]
     assert any("gatway" in line for line in found["config"])
+
+
+def test_a_model_without_a_key_is_no_model_in_order(
+    demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After `pal import` it was named as if it answered, and the doctor said "ok … no key"."""
+    (demo / "palinurus.json").write_text('{agents: {defaults: {model: "anthropic/claude-opus-4-6"}}}')
+    for line in (["status"], ["doctor"], ["models", "status"]):
+        main(line)
+        assert "no API key for Anthropic: set ANTHROPIC_API_KEY" in capsys.readouterr().out
+    main(["doctor"])
+    assert "fail  model: anthropic/claude-opus-4-6: no API key" in capsys.readouterr().out
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
+    for line in (["status"], ["doctor"], ["models", "status"]):
+        main(line)
+        assert "no API key" not in capsys.readouterr().out
+
+
+async def test_a_chat_that_serves_is_no_gateway(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`pal status` said that one runs, `pal gateway status` and `pal dashboard` that none does."""
+    served = await start_embedded_gateway(load_settings(os.environ), os.environ, SystemClock())
+    try:
+        assert await asyncio.to_thread(main, ["status"]) == 3
+        assert f"not running; a chat or command in another terminal (process {os.getpid()})" in capsys.readouterr().out
+        await asyncio.to_thread(main, ["doctor"])
+        assert f"ok    gateway: not running; process {os.getpid()} serves" in capsys.readouterr().out
+    finally:
+        await served.close()
 
 
 def test_a_broken_database_is_named(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:

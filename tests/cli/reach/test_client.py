@@ -22,7 +22,7 @@ from palinurus.clock import SystemClock
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.model import ModelFailure
-from palinurus.errors import BadRequest, GatewayUnreachable, Unauthorized
+from palinurus.errors import BadRequest, DiskFull, GatewayUnreachable, NotFound, PalinurusError, QueueFull, Unauthorized
 from palinurus.gateway import token
 from palinurus.gateway.client import LoginOptions, connect_gateway
 from palinurus.gateway.server import GatewayServer
@@ -96,8 +96,22 @@ async def test_a_failed_turn_has_its_reason(server: GatewayServer, host: FakeHos
 async def test_refusals_are_errors(server: GatewayServer, host: FakeHost) -> None:
     with pytest.raises(Unauthorized):
         await told(remote(server, "wrong"))
-    with pytest.raises(BadRequest, match="did you mean"):
+    with pytest.raises(NotFound, match="did you mean"):
         await told(remote(server), CliMessage("hi", "agent:main:main", "main", "other/x"))
+
+
+@pytest.mark.parametrize(
+    "refusal", [DiskFull("no room", fix="make some"), QueueFull("too many"), PalinurusError("odd")]
+)
+async def test_a_refusal_keeps_its_kind_and_its_way_out(
+    server: GatewayServer, host: FakeHost, refusal: PalinurusError
+) -> None:
+    """A full disk ended `pal agent` with 64: the line would have been wrong."""
+    host.refuse = refusal
+    with pytest.raises(type(refusal)) as caught:
+        await told(remote(server))
+    found = caught.value
+    assert (found.message, found.fix, found.exit_code) == (refusal.message, refusal.fix, refusal.exit_code)
 
 
 async def test_abort(server: GatewayServer, host: FakeHost) -> None:

@@ -14,6 +14,7 @@ def test_long_text_is_a_mark_and_comes_back_whole() -> None:
     mark = shelf.fold(long)
     assert mark == "[pasted 1: 30 lines, 79 characters]" and shelf.fold("short") == "short"
     assert shelf.expand(f"see {mark}, please") == f"see {long}, please"
+    assert shelf.fold(long + "\n").startswith("[pasted 2: 30 lines, ")  # a last line that is whole is no further one
 
 
 @pytest.mark.parametrize("form", ["{0}", "'{0}'", '"{0}"', "file://{1}", "{2}"])

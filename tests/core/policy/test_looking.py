@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.cli.main import COMMANDS
 from palinurus.core.policy.looking import FLAGS, LOOKING, VALUED, explain_refused_look, list_looks
+
+SKILLS = Path(__file__).parents[3] / "src" / "palinurus" / "workspace" / "skills"
 
 
 @pytest.mark.parametrize(
@@ -57,3 +62,15 @@ def test_no_option_that_acts_gets_through_as_an_option(line: list[str]) -> None:
         assert line[0] in LOOKING and set(acting) <= set(
             values
         )  # at most as the value of an option, where it is a word
+
+
+def test_the_skills_that_come_with_it_send_the_agent_only_where_it_is_answered() -> None:
+    """Three of them had it run `pal why` and its like, which end with 77; lines for the person say so."""
+    asked = 0
+    for file in sorted(SKILLS.glob("*/SKILL.md")):
+        for row in file.read_text(encoding="utf-8").splitlines():
+            for line in re.findall(r"`pal ([^`]+)`", row):
+                asked += 1
+                refused = "" if "--help" in line or "person" in row else explain_refused_look(line.split())
+                assert not refused, f"{file.parent.name}: pal {line}: {refused}"
+    assert asked > 10

@@ -10,11 +10,13 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
 
+from palinurus.cli.gateway.running import find_serving_chat
 from palinurus.cli.look.status import AGENTS_FOLDERS, find_model_in_use, measure_free_space
 from palinurus.cli.plugins import examine_plugins
 from palinurus.clock import SystemClock
@@ -71,12 +73,8 @@ def check_modes(case: DoctorCase) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", f"home: {home}, modes are right")
     for path in loose:
         mode = 0o700 if os.path.isdir(path) else 0o600
-        yield DoctorFinding(
-            "fail",
-            f"home: {path} can be read by others (mode {_mode(path):o})",
-            f"chmod {mode:o} {path}",
-            lambda path=path, mode=mode: os.chmod(path, mode),  # type: ignore[misc]
-        )
+        what = f"home: {path} can be read by others (mode {_mode(path):o})"
+        yield DoctorFinding("fail", what, f"chmod {mode:o} {path}", partial(os.chmod, path, mode))
 
 
 def _ours(home: str) -> Iterator[str]:
@@ -111,7 +109,8 @@ def check_lock(case: DoctorCase) -> Iterator[DoctorFinding]:
         locks.take_lock(case.home).release()
     except StateLocked as exc:
         if case.running:
-            yield DoctorFinding("ok", "gateway: running")
+            who = f"not running; process {chat} serves" if (chat := find_serving_chat(case.home)) else "running"
+            yield DoctorFinding("ok", f"gateway: {who}")
         else:
             yield DoctorFinding("fail", f"lock: {exc.message}, but no gateway answers", exc.fix)
     except PalinurusError as exc:
@@ -253,17 +252,16 @@ def check_model(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Who answers."""
     if case.loaded is None:
         return
-    name, key = asyncio.run(find_model_in_use(case.loaded.settings, case.environ))
+    name, key, missing = asyncio.run(find_model_in_use(case.loaded.settings, case.environ))
     if name.startswith("builtin/"):
-        yield DoctorFinding(
-            "warn",
-            f"model: {name}, the built-in demo",
-            "`pal setup` connects a real one; so does a provider's API key in the environment",
-        )
+        fix = "`pal setup` connects a real one; so does a provider's API key in the environment"
+        yield DoctorFinding("warn", f"model: {name}, the built-in demo", fix)
     elif "/" not in name:
         yield DoctorFinding("fail", f"model: {name} is not known", "`pal models` lists what can be used")
+    elif missing:
+        yield DoctorFinding("fail", f"model: {name}: {missing}", f"`pal models add {name.partition('/')[0]}`")
     else:
-        yield DoctorFinding("ok", f"model: {name}" + (f", key from {key}" if key else ", no key"))
+        yield DoctorFinding("ok", f"model: {name}, " + (f"key from {key}" if key else "needs no key"))
 
 
 def check_workspace(case: DoctorCase) -> Iterator[DoctorFinding]:

@@ -21,7 +21,14 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from palinurus.cli.args import CommandParser, to_json
-from palinurus.cli.gateway.running import find_running_gateway, format_address, is_process_alive
+from palinurus.cli.gateway.running import (
+    BackgroundProcess,
+    find_running_gateway,
+    format_address,
+    is_process_alive,
+    is_thrown_away,
+    start_in_background,
+)
 from palinurus.cli.main import COMMANDS, load_part
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
@@ -30,7 +37,6 @@ from palinurus.files import read_plain_file, write_whole_file
 
 STOP_SECONDS = 75  # running turns get 30 s; the rest is for closing files on a slow disk
 START_SECONDS = 20.0
-LOG_BYTES = 20 * 1024 * 1024
 BOTH_SECONDS = 5.0  # between a line in the log and the same on stderr
 
 T = TypeVar("T")
@@ -58,6 +64,7 @@ class ServiceSite(msgspec.Struct, frozen=True):
     call: Call
     clock: Clock
     kind: ServiceKind = GATEWAY
+    prefix: str = sys.prefix
 
     @property
     def home(self) -> str:
@@ -154,6 +161,9 @@ def detect_manager(site: ServiceSite) -> tuple[str, str]:
 def install_service(site: ServiceSite) -> int:
     """Write the service file, switch it on, start it."""
     _refuse_others(site)
+    if is_thrown_away(site.prefix):
+        fix = "`uv tool install` or `pipx install` (docs/install.md), then `pal gateway install` of that one"
+        raise PalinurusError(f"a service would end with the cache that {site.prefix} is in", fix=fix)
     kind, why = detect_manager(site)
     if kind == "launchd":
         _write(site.plist, render_launchd_plist(site))
@@ -198,14 +208,18 @@ def start_service(site: ServiceSite) -> int:
         print(f"already running: {format_address(place)} (process {place.pid})")
         return 0
     kind, why = detect_manager(site)
+    process: BackgroundProcess | None = None
     if kind == "systemd" and os.path.exists(site.unit):
         _must(site.call(("systemctl", "--user", "start", site.unit_name)), "systemctl start")
     elif kind == "launchd" and os.path.exists(site.plist):
         _must(site.call(("launchctl", "kickstart", f"gui/{os.getuid()}/{site.label}")), "launchctl kickstart")
     else:
-        _background(site)
+        process = start_in_background(site.command, site.log, site.environ)
         why = why or "no service is installed (`pal gateway install`), so it runs in the background"
-    place = _wait(site, lambda: find_running_gateway(site.home), START_SECONDS)
+    _wait(site, lambda: find_running_gateway(site.home) or (process and process.find_end()), START_SECONDS)
+    if process is not None and (ended := process.find_end()):
+        raise ended
+    place = find_running_gateway(site.home)
     if place is None:
         raise GatewayUnreachable("the gateway did not come up", fix="`pal gateway logs`, or `pal gateway` to see why")
     print(f"running: {format_address(place)} (process {place.pid})" + (f"\n  {why}" if why else ""))
@@ -340,24 +354,6 @@ def render_launchd_plist(site: ServiceSite) -> str:
 
 
 # --- inside ---------------------------------------------------------------------------------------------------
-
-
-def _background(site: ServiceSite) -> None:
-    os.makedirs(os.path.dirname(site.log), mode=0o700, exist_ok=True)
-    if os.path.exists(site.log) and os.path.getsize(site.log) > LOG_BYTES:
-        os.replace(site.log, site.log + ".1")
-    handle = os.open(site.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        subprocess.Popen(
-            site.command,
-            stdin=subprocess.DEVNULL,
-            stdout=handle,
-            stderr=handle,
-            env={**site.environ},
-            start_new_session=True,
-        )
-    finally:
-        os.close(handle)
 
 
 def _wait(site: ServiceSite, look: Callable[[], T | None], seconds: float) -> T | None:

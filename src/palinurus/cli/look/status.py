@@ -13,6 +13,7 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
+from palinurus.cli.gateway.running import find_serving_chat
 from palinurus.cli.reach import http
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config.load import LoadedConfig
@@ -42,6 +43,7 @@ class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
     home: str
     profile: str
     gateway: bool
+    chat: int  # the process of the chat that serves in its place, 0 if none does
     ready: bool
     failing: list[str]
     address: str
@@ -50,6 +52,7 @@ class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
     uptime_ms: int
     model: str
     key: str  # where the model's key comes from
+    missing: str  # why there is none, where one is needed
     workspace: str
     commands: str  # what holds them
     sessions: int
@@ -83,14 +86,15 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
     settings = loaded.settings
     address = http.find_gateway_address(settings)
     ready = await _ready(address)
-    stored = _stored(settings.home)
-    model, key = await find_model_in_use(settings, environ)
+    stored, chat = _stored(settings.home), 0 if address.remote else find_serving_chat(settings.home)
+    model, key, missing = await find_model_in_use(settings, environ)
     problems = [told for told in map(str, loaded.problems) if told not in loaded.fallback]
     return ProgramStatus(
         version=__version__,
         home=settings.home,
         profile=find_profile(settings.home),
-        gateway=ready is not None,
+        gateway=ready is not None and not chat,
+        chat=chat,
         ready=bool(ready and ready.get("ready")),
         failing=list(ready.get("failing", [])) if ready else [],
         address=address.url,
@@ -99,6 +103,7 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
         uptime_ms=int(ready.get("uptimeMs", 0)) if ready else 0,
         model=model,
         key=key,
+        missing=missing,
         workspace=settings.agents[settings.default_agent].workspace,
         commands=describe_containment(settings.agents[settings.default_agent]).what,
         config=[loaded.fallback, *problems] if loaded.fallback else problems,
@@ -109,15 +114,16 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
     )
 
 
-async def find_model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The default agent's model, and where its key comes from ("" when it needs none or has none)."""
+async def find_model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str, str]:
+    """The default agent's model, where its key comes from ("" when it needs none or has none), and what is missing."""
     agent = settings.agents[settings.default_agent]
     catalog = Catalog(settings, environ)
     catalog.vendors = load_vendors(settings)
     if catalog.wants_probe(agent):
         catalog.ollama = await probe_ollama()
     info = catalog.default(agent)
-    return str(info.ref).removeprefix("/"), catalog.key_source(info.ref.provider)
+    name, provider = str(info.ref).removeprefix("/"), info.ref.provider
+    return name, catalog.key_source(provider), catalog.explain_missing_key(info)
 
 
 async def _ready(address: http.GatewayEndpoint) -> dict[str, Any] | None:
@@ -192,7 +198,9 @@ def _size(home: str) -> int:
 
 
 def _print(status: ProgramStatus, view: TerminalView) -> None:
-    if not status.gateway:
+    if status.chat:
+        gateway = f"not running; a chat or command in another terminal (process {status.chat}) serves until it ends"
+    elif not status.gateway:
         start = "it is elsewhere: gateway.remote" if status.elsewhere else "`pal gateway` starts it"
         gateway = f"{view.style('not running', 'red')} (would be at {status.address}; {start})"
     elif not status.ready:
@@ -204,6 +212,7 @@ def _print(status: ProgramStatus, view: TerminalView) -> None:
         *([("here", "what follows is of this machine, not of that gateway")] if status.elsewhere else ()),
         *([("SHA-256", f"{status.fingerprint} (its certificate)")] if status.fingerprint else ()),
         ("model", status.model + (f" (key from {status.key})" if status.key else "")),
+        *([("", view.style(status.missing, "red"))] if status.missing else ()),
         ("sessions", str(status.sessions)),
         ("jobs", f"{status.jobs} (`pal cron list`)" if status.jobs else "none"),
         ("heartbeat", status.heartbeat),

@@ -163,7 +163,7 @@ def describe_providers(catalog: Catalog) -> dict[str, Any]:
         providers.append({"id": name, "baseUrl": base, "key": key or ("not needed" if keyless else "missing")})
     return {
         "default": str(default.ref) if default.api else agent.model,
-        "problem": catalog.explain_missing(agent),
+        "problem": catalog.explain_missing(agent) or catalog.explain_missing_key(default),
         "fallbacks": list(agent.fallbacks),
         "ollama": list(catalog.ollama),
         "providers": providers,

@@ -21,7 +21,16 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import TurnBounds
 from palinurus.core.types.usage import TokenUsage
-from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
+from palinurus.errors import (
+    BadRequest,
+    DiskFull,
+    GatewayUnreachable,
+    NotFound,
+    PalinurusError,
+    QueueFull,
+    StateLocked,
+    Unauthorized,
+)
 from palinurus.gateway.token import find_location
 from palinurus.patterns import decode_late
 
@@ -253,6 +262,9 @@ def _error(data: bytes) -> Mapping[str, Any]:
         return {"message": data[:200].decode("utf-8", "replace")}
 
 
+_REFUSALS: dict[int, type[PalinurusError]] = {404: NotFound, 429: QueueFull, 507: DiskFull}
+
+
 def _refused(status: int, data: bytes, *, far: bool) -> None:
     error = _error(data)
     text = str(error.get("message") or f"the gateway answered {status}")
@@ -261,4 +273,5 @@ def _refused(status: int, data: bytes, *, far: bool) -> None:
     if status in (401, 403):
         fix = http.NOT_LET_IN_THERE.format("token", "token") if far else http.NOT_LET_IN
         raise Unauthorized(f"the gateway refused us: {text}", fix=fix)
-    raise BadRequest(text)
+    message, _, fix = text.partition("\n  fix: ")
+    raise _REFUSALS.get(status, PalinurusError if status >= 500 else BadRequest)(message, fix=fix)

@@ -91,7 +91,7 @@ async def try_candidate(settings: Settings, environ: Mapping[str, str], candidat
 
 async def try_current_model(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
     """The default agent's model is asked for one word: its name, and why it did not answer ("" if it did)."""
-    name, _ = await find_model_in_use(settings, environ)
+    name, *_ = await find_model_in_use(settings, environ)
     return name, await try_candidate(settings, environ, SetupCandidate(name.partition("/")[0], name, {}))
 
 
@@ -159,7 +159,7 @@ class SetupQuestions:
     def model(self) -> list[str]:
         """Who answers; what was written, without values that are secret. Enter keeps what there is."""
         person, settings = self._person, load_config(self._home, self._environ).settings
-        name, source = asyncio.run(find_model_in_use(settings, self._environ))
+        name, source, _ = asyncio.run(find_model_in_use(settings, self._environ))
         keep = "for the demo for now"
         if "/" in name and not name.startswith("builtin/"):
             keep = f"to keep {strip_controls(name)}" + (f" (key from {source})" if source else "")

@@ -42,7 +42,7 @@ class PasteShelf:
 
     def fold(self, text: str) -> str:
         """The text itself, or its mark."""
-        lines = text.count("\n") + 1
+        lines = text.count("\n") + (not text.endswith("\n"))
         if lines <= LINES and len(text) <= CHARS:
             return text
         mark = f"[pasted {len(self._texts) + 1}: {format_count(lines, 'line')}, {format_count(len(text), 'character')}]"
