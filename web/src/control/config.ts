@@ -109,7 +109,7 @@ class Config extends Page {
       const found: Payload[] = details?.issues ?? [];
       for (const one of found) this.note(one.path || name, said({ ...one, path: "" }));
       if (found.some((one) => one.path === name)) return;
-      this.note(name, found.length ? said(found[0]!) : code === "OFFLINE" ? tr`The gateway cannot be reached.` : message);
+      this.note(name, found.length ? said(found[0]!) : code === "OFFLINE" ? tr`It was not saved, as the gateway could not be reached.` : message);
     }
   }
 
