@@ -83,6 +83,22 @@ async def test_an_agent_a_chat_app_a_server_and_limits_are_written(page: Any, tm
     assert made["mcp"]["servers"]["issues"] == {"url": "https://mcp.example.org/mcp"}
 
 
+async def test_a_chat_app_that_is_switched_off_is_there_and_can_be_switched_on(page: Any, tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    accounts = {"mine": {"host": "a.example.org", "nick": "a", "enabled": False}}
+    chats = {"telegram": {"botToken": "1:a", "enabled": False}, "irc": {"accounts": accounts}}
+    async with served(home, ANSWER, gateway={"reload": {"mode": "off"}}, channels=chats) as site:
+        await page.goto(site.at("channels"))
+        await page.wait_for_selector("li:has-text('Telegram') >> text=off")
+        await page.click("[aria-label='Turn on IRC · mine']")
+        await page.wait_for_selector("[aria-label='Turn on IRC · mine']", state="detached")
+        assert written(home)["channels"]["irc"]["accounts"]["mine"]["enabled"] is True
+        await page.click("[aria-label='Remove Telegram']")
+        await page.click(".sure [value=yes]")
+        await page.wait_for_selector("[aria-label='Turn on Telegram']", state="detached")
+    assert "telegram" not in written(home)["channels"]
+
+
 async def test_usage_has_charts_and_limits(page: Any, tmp_path: Path) -> None:
     home = tmp_path / "h"
     async with served(home, ANSWER, gateway={"reload": {"mode": "off"}}) as site:
