@@ -219,6 +219,10 @@ async def test_broken_text_of_the_config_is_told_with_its_line(page: Any, tmp_pa
         await page.fill(".editor textarea", '{\n  "gateway": {\n')
         await page.click(".editor button >> text=Save")
         await page.wait_for_selector(".warn >> text=line 2")
+        await page.fill(".editor textarea", '{"gateway": {"port": "x"}}')
+        await page.click(".editor button >> text=Save")
+        await page.wait_for_selector(".warn >> text=write the number without quotes")
+        assert await page.locator(".warn").count() == 1
 
 
 async def test_the_page_speaks_the_language_that_is_chosen(page: Any, visit: Visit) -> None:
