@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palinurus.testing.model import ScriptedModel, call_tools, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from web.conftest import Visit
-from web.served import served
+from web.served import opened, served
 from web.test_chat import BOX, texts, write
 
 OFFERS = ".slash li b"
@@ -126,3 +126,22 @@ async def test_files_wait_in_the_conversation_they_were_attached_in(page: Any, v
     await page.wait_for_selector(".row.assistant .bar")
     assert await page.locator(".files li").count() == 0
     assert await texts(page, ".bubble .file-chip span") == ["a.txt"]
+
+
+async def test_on_the_narrowest_phone_no_button_lies_on_another(browser: Any, tmp_path: Path) -> None:
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("on and on"), gate, 1)])
+    async with served(tmp_path / "h", model) as site, opened(browser, 320, 640) as page:
+        await page.goto(site.url)
+        await page.fill("pal-composer textarea", "go")
+        await page.press("pal-composer textarea", "Enter")
+        await page.wait_for_selector(".stop")
+        shown = page.locator(".composer-bar :is(button, label.attach):visible")
+        boxes = [await one.bounding_box() for one in await shown.all()]
+        gate.open()
+    apart = all(
+        a["x"] + a["width"] <= b["x"] + 1 or a["y"] + a["height"] <= b["y"] + 1 or b["y"] + b["height"] <= a["y"] + 1
+        for at, a in enumerate(sorted(boxes, key=lambda box: box["x"]))
+        for b in sorted(boxes, key=lambda box: box["x"])[at + 1 :]
+    )
+    assert len(boxes) > 5 and apart, boxes

@@ -83,6 +83,22 @@ async def test_an_agent_a_chat_app_a_server_and_limits_are_written(page: Any, tm
     assert made["mcp"]["servers"]["issues"] == {"url": "https://mcp.example.org/mcp"}
 
 
+async def test_a_chat_app_that_is_switched_off_is_there_and_can_be_switched_on(page: Any, tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    accounts = {"mine": {"host": "a.example.org", "nick": "a", "enabled": False}}
+    chats = {"telegram": {"botToken": "1:a", "enabled": False}, "irc": {"accounts": accounts}}
+    async with served(home, ANSWER, gateway={"reload": {"mode": "off"}}, channels=chats) as site:
+        await page.goto(site.at("channels"))
+        await page.wait_for_selector("li:has-text('Telegram') >> text=off")
+        await page.click("[aria-label='Turn on IRC · mine']")
+        await page.wait_for_selector("[aria-label='Turn on IRC · mine']", state="detached")
+        assert written(home)["channels"]["irc"]["accounts"]["mine"]["enabled"] is True
+        await page.click("[aria-label='Remove Telegram']")
+        await page.click(".sure [value=yes]")
+        await page.wait_for_selector("[aria-label='Turn on Telegram']", state="detached")
+    assert "telegram" not in written(home)["channels"]
+
+
 async def test_usage_has_charts_and_limits(page: Any, tmp_path: Path) -> None:
     home = tmp_path / "h"
     async with served(home, ANSWER, gateway={"reload": {"mode": "off"}}) as site:
@@ -203,6 +219,10 @@ async def test_broken_text_of_the_config_is_told_with_its_line(page: Any, tmp_pa
         await page.fill(".editor textarea", '{\n  "gateway": {\n')
         await page.click(".editor button >> text=Save")
         await page.wait_for_selector(".warn >> text=line 2")
+        await page.fill(".editor textarea", '{"gateway": {"port": "x"}}')
+        await page.click(".editor button >> text=Save")
+        await page.wait_for_selector(".warn >> text=write the number without quotes")
+        assert await page.locator(".warn").count() == 1
 
 
 async def test_the_page_speaks_the_language_that_is_chosen(page: Any, visit: Visit) -> None:

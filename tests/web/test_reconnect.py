@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +181,21 @@ async def test_what_is_deleted_while_the_gateway_is_away_is_deleted_when_it_is_b
 
 async def listed(page: Any) -> Any:
     return await page.evaluate("palinurus.request('sessions.list', {includeDerivedTitles: true})")
+
+
+async def test_a_message_that_is_not_tried_again_says_so(page: Any, tmp_path: Path) -> None:
+    """It is given up before anybody can look; its words stand there with the reason, not without an answer."""
+    home, model = tmp_path / "h", ScriptedModel([hold_at(say("never said"), StreamGate(), 0)])
+    async with served(home, model) as site:
+        port = site.gateway.port
+        await page.goto(site.url)
+        await write(page, "the one that kills")
+        await page.wait_for_selector(".stop")
+    with closing(sqlite3.connect(home / "state.db")) as conn, conn:
+        conn.execute("UPDATE inbox SET attempts = 3")
+    async with served(home, model, port):
+        note = ".note.error >> text=this message stopped the gateway 3 times and is not tried again"
+        await page.wait_for_selector(note)
+        await page.reload()
+        await page.wait_for_selector(".bubble >> text=the one that kills")
+        await page.wait_for_selector(note)

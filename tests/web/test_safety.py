@@ -96,6 +96,29 @@ async def test_whose_access_is_taken_back_is_told_that_and_no_other_reason(page:
         assert await page.input_value("pal-composer textarea") == "half a sentence"
 
 
+async def test_a_browser_whose_clock_is_wrong_is_let_in_all_the_same(browser: Any, tmp_path: Path) -> None:
+    async with served(tmp_path / "h", ScriptedModel([say("x")])) as site:
+        for hours in (-30, 2):
+            async with opened(browser, 800, 600) as page:
+                await page.add_init_script(
+                    f"const now = Date.now.bind(Date); Date.now = () => now() + {hours * 3_600_000}"
+                )
+                await page.goto(site.url)
+                await page.wait_for_selector("pal-composer .send")
+                await page.wait_for_selector(".welcome")
+
+
+async def test_a_refusal_that_may_pass_is_told_as_what_it_is(browser: Any, tmp_path: Path) -> None:
+    """Not as a gateway that cannot be reached."""
+    async with served(tmp_path / "h", ScriptedModel([say("x")])) as site, opened(browser, 800, 600) as page:
+        await page.add_init_script(
+            "const sign = SubtleCrypto.prototype.sign;"
+            "SubtleCrypto.prototype.sign = async (...all) => (await sign.apply(crypto.subtle, all)).slice(1)"
+        )
+        await page.goto(site.url)
+        await page.wait_for_selector(".line >> text=device signature invalid")
+
+
 async def test_the_link_with_the_token_works_in_the_tab_that_asks_for_it(page: Any, tmp_path: Path) -> None:
     async with served(tmp_path / "h", ScriptedModel([say("x")])) as site:
         address, _, fragment = site.url.partition("#")

@@ -43,6 +43,10 @@ async def test_what_is_taken_out_of_a_map_or_a_list_is_gone(page: Any, tmp_path:
         await until(lambda: held(home)["tools"]["deny"] == ["write", "ls"])
         await put(page, "tools.deny", "[]")
         await until(lambda: held(home)["tools"]["deny"] == [])
+        await page.fill("[aria-label='Find a key']", "commands.ownerDisplay")
+        await put(page, "commands.ownerDisplay", "hash")  # of no kind: a text is one
+        await until(lambda: held(home).get("commands") == {"ownerDisplay": "hash"})
+        await page.fill("[aria-label='Find a key']", "tools.")
         await put(page, "tools.byProvider", "{zai: 1}")
         await warned(page, "tools.byProvider").get_by_text("This is no JSON").wait_for()
 

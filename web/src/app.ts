@@ -98,7 +98,7 @@ class App extends Part {
     const client = store.client;
     if (client.link === "waiting") {
       const seconds = Math.max(0, Math.ceil((client.retryAt - Date.now()) / 1000));
-      const why = navigator.onLine ? tr`The gateway cannot be reached.` : tr`You are offline.`;
+      const why = client.refusal ? client.refusal.message : navigator.onLine ? tr`The gateway cannot be reached.` : tr`You are offline.`;
       return html`<div class="line" role="status">${why} <span>${seconds ? tr`Trying again in ${seconds} s` : tr`Trying again…`}</span> <button type="button" class="ghost small" @click=${() => client.hurry()}>${tr`Try now`}</button><span>${tr`What you write is kept and sent later.`}</span></div>`;
     }
     return client.link === "connecting" ? html`<div class="line" role="status">${tr`Reconnecting…`}</div>` : nothing;

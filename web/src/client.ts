@@ -125,7 +125,7 @@ export class Client {
   private receive(frame: Payload): void {
     if (frame.type === "event") {
       if (typeof frame.pos === "number" && this.resume) this.resume.pos = frame.pos;
-      if (frame.event === "connect.challenge") void this.login(frame.payload.nonce);
+      if (frame.event === "connect.challenge") void this.login(frame.payload);
       else this.onevent(frame.event, frame.payload ?? {});
       return;
     }
@@ -138,7 +138,7 @@ export class Client {
     else entry.fail(new Refusal(frame.error?.message ?? "refused", frame.error?.code, frame.error?.details ?? {}));
   }
 
-  private async login(nonce: string): Promise<void> {
+  private async login({ nonce, ts }: Payload): Promise<void> {
     const own = await device();
     const kept = this.token ? "" : ((await savedToken()) ?? "");
     const auth = this.token
@@ -150,7 +150,7 @@ export class Client {
       locale: navigator.language, userAgent: navigator.userAgent,
     };
     if (own) {
-      const signedAt = Date.now();
+      const signedAt = ts ?? Date.now(); // by the gateway's clock: ours may be wrong
       const parts = [own.id, client.id, client.mode, "operator", SCOPES.join(","), signedAt, this.token || kept, nonce];
       const signature = await own.sign(`v3|${[...parts, client.platform.trim().toLowerCase(), ""].join("|")}`);
       params.device = { id: own.id, publicKey: own.publicKey, signature, signedAt, nonce };

@@ -39,7 +39,7 @@ export function theme(next = false): string {
 
 /** The name of a place where people talk to the agent. */
 export function placed(name: string): string {
-  const known: Record<string, string> = { web: tr`This page`, api: "API", cron: tr`Jobs`, hook: tr`Webhooks`, subagent: tr`Sub-agents`, acp: tr`Editors`, irc: "IRC", whatsapp: "WhatsApp" };
+  const known: Record<string, string> = { web: tr`This page`, api: "API", cron: tr`Jobs`, hook: tr`Webhooks`, subagent: tr`Sub-agents`, acp: tr`Editors`, irc: "IRC", whatsapp: "WhatsApp", email: tr`E-mail`, webhook: "Webhook" };
   return known[name] ?? name.charAt(0).toUpperCase() + name.slice(1);
 }
 

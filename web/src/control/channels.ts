@@ -2,14 +2,12 @@
 import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { fill, type Field } from "../form";
 import { icon } from "../icons";
-import { writeConfig } from "../settings";
-import { ago, moment, told, upper, uuid } from "../text";
+import { readConfig, writeConfig } from "../settings";
+import { placed } from "../sidebar";
+import { ago, moment, told, uuid } from "../text";
 import { sure } from "../sure";
 import { tr } from "../words";
 import { health } from "./health";
-
-const NAMES: Record<string, string> = { irc: "IRC", email: tr`E-mail`, whatsapp: "WhatsApp", webhook: "Webhook" };
-const named = (id: string): string => NAMES[id] ?? upper(id);
 
 const lacks = (command: string): string => tr`Its library is missing. On the gateway's machine: ${`\`${command}\``}`;
 
@@ -19,6 +17,14 @@ function asked(id: string, field: Payload, when: Field["when"]): Field {
   const kind = field.secret ? "password" : field.kind === "number" ? "number" : field.kind === "flag" ? "choice" : "text";
   const holder = { texts: "a, b", object: "{}" }[field.kind as string];
   return { name: `${id}.${field.key}`, label: field.about || field.key, kind, required: field.required, when, holder, options: kind === "choice" ? on : undefined };
+}
+
+/** Accounts that are set up and switched off: nobody runs them. */
+function idle(config: Payload = {}): { channel: string; account: string }[] {
+  return Object.entries<Payload | null>(config).flatMap(([channel, body]) => {
+    if (body?.enabled === false) return [{ channel, account: "" }];
+    return Object.entries<Payload | null>(body?.accounts ?? {}).filter(([, one]) => one?.enabled === false).map(([account]) => ({ channel, account }));
+  });
 }
 
 /** What was typed, as the config has it. Throws what is wrong with it. */
@@ -35,9 +41,9 @@ class Channels extends Page {
   private code: Payload | null = null; // the picture that a phone has to read now: {account, url}
 
   protected async fetch(): Promise<Payload> {
-    const [status, people, forms] = await Promise.all([this.ask("channels.status"), this.maybe("pairing.list"), this.data ? null : this.maybe("channels.forms")]);
+    const [status, people, forms, now] = await Promise.all([this.ask("channels.status"), this.maybe("pairing.list"), this.data ? null : this.maybe("channels.forms"), readConfig()]);
     const lacking = forms ? forms.channels.filter((one: Payload) => one.added && one.missing) : (this.data?.lacking ?? []);
-    return { status, lacking, requests: people?.requests ?? [], paired: people?.paired ?? [] };
+    return { status, lacking, idle: idle(now.config?.channels), requests: people?.requests ?? [], paired: people?.paired ?? [] };
   }
 
   private async act(method: string, params: Payload, text: string): Promise<void> {
@@ -66,7 +72,7 @@ class Channels extends Page {
       title: tr`Add a chat app`, word: tr`Add`,
       about: tr`Strangers who write get a code first; you approve them here. The first one becomes the owner.`,
       fields: [
-        { name: "channel", label: tr`App`, kind: "choice", options: forms.map((one) => [one.id, one.added ? tr`${named(one.id)} (added)` : named(one.id)]) },
+        { name: "channel", label: tr`App`, kind: "choice", options: forms.map((one) => [one.id, one.added ? tr`${placed(one.id)} (added)` : placed(one.id)]) },
         ...forms.filter((one) => one.missing).map((one): Field => ({ name: `${one.id}.missing`, kind: "note", label: lacks(one.missing), when: is(one.id) })),
         ...forms.flatMap((one) => one.fields.filter((field: Payload) => field.required).map((field: Payload) => asked(one.id, field, is(one.id)))),
         { name: "whatsapp.note", label: tr`After adding it, sign in by reading a code with the phone.`, kind: "note", when: is("whatsapp") },
@@ -104,8 +110,6 @@ class Channels extends Page {
     const out = one.healthState === "signed_out";
     const verb = one.running ? tr`Stop` : tr`Start`;
     const account = one.accountId === "default" ? label : `${label} · ${one.accountId}`;
-    const gone = (config: Payload) => ({ channels: { [channel]: config.channels?.[channel]?.accounts?.[one.accountId] ? { accounts: { [one.accountId]: null } } : null } });
-    const remove = async () => (await sure(tr`Remove ${account}? Its settings are deleted.`, tr`Remove`)) && void writeConfig(gone).then(() => this.load(), (error) => store.toast(error.message, "error"));
     return html`<li>${icon("plug")}<div class="grow"><b>${label}</b>${one.accountId === "default" ? nothing : html` <span class="dim">${one.accountId}</span>`} ${health(one)}
         <p>${[one.name, one.dmPolicy ? tr`direct messages: ${one.dmPolicy}` : ""].filter(Boolean).join(" · ")}</p>
         ${one.lastError ? html`<p class="warn">${told(one.lastError)}</p>` : nothing}
@@ -114,16 +118,35 @@ class Channels extends Page {
       ${out && channel === "whatsapp" && !this.code ? html`<button type="button" class="primary" @click=${() => void this.link(one.accountId)}>${tr`Sign in`}</button>` : nothing}
       ${one.running && !out ? html`<button type="button" class="plain" aria-label=${tr`Test ${label}`} @click=${() => this.test(channel, one.accountId)}>${tr`Test`}</button>` : nothing}
       <button type="button" class="plain" aria-label="${verb} ${label}" @click=${() => void this.act(one.running ? "channels.stop" : "channels.start", { channel }, one.running ? tr`Stopped until it is started again` : tr`Started`)}>${verb}</button>
-      <button type="button" class="ghost icon-only" aria-label=${tr`Remove ${account}`} title=${tr`Remove`} @click=${remove}>${icon("trash")}</button></li>`;
+      ${this.removal(channel, one.accountId, account)}</li>`;
+  }
+
+  private write(patch: Payload | ((config: Payload) => Payload)): void {
+    void writeConfig(patch).then(() => this.load(), (error) => store.toast(error.message, "error"));
+  }
+
+  private removal(channel: string, account: string, label: string): unknown {
+    const gone = (config: Payload) => ({ channels: { [channel]: config.channels?.[channel]?.accounts?.[account] ? { accounts: { [account]: null } } : null } });
+    const remove = async () => (await sure(tr`Remove ${label}? Its settings are deleted.`, tr`Remove`)) && this.write(gone);
+    return html`<button type="button" class="ghost icon-only" aria-label=${tr`Remove ${label}`} title=${tr`Remove`} @click=${remove}>${icon("trash")}</button>`;
+  }
+
+  private resting({ channel, account }: { channel: string; account: string }): unknown {
+    const label = account ? `${placed(channel)} · ${account}` : placed(channel);
+    const on = { enabled: true };
+    return html`<li>${icon("plug")}<div class="grow"><b>${placed(channel)}</b>${account ? html` <span class="dim">${account}</span>` : nothing} <span class="tag">${tr`off`}</span></div>
+      <button type="button" class="plain" aria-label="${tr`Turn on`} ${label}" @click=${() => this.write({ channels: { [channel]: account ? { accounts: { [account]: on } } : on } })}>${tr`Turn on`}</button>
+      ${this.removal(channel, account, label)}</li>`;
   }
 
   protected body(d: Payload): unknown {
-    const { channelOrder = [], channelLabels = {}, channelAccounts = {} } = d.status;
-    const rows = channelOrder.flatMap((name: string) => (channelAccounts[name] ?? []).map((one: Payload) => this.account(name, NAMES[name] ?? channelLabels[name] ?? upper(name), one)));
-    return html`${d.requests.length ? html`<section><h2>${tr`Requests`}</h2><ul class="rows big">${d.requests.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${named(one.channel)}</span><p>${tr`code`} <code>${one.code}</code> · ${ago(one.createdAtMs)}</p></div>
+    const { channelOrder = [], channelAccounts = {} } = d.status;
+    const running = channelOrder.flatMap((name: string) => (channelAccounts[name] ?? []).map((one: Payload) => this.account(name, placed(name), one)));
+    const rows = [...running, ...d.idle.map((one: { channel: string; account: string }) => this.resting(one))];
+    return html`${d.requests.length ? html`<section><h2>${tr`Requests`}</h2><ul class="rows big">${d.requests.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${placed(one.channel)}</span><p>${tr`code`} <code>${one.code}</code> · ${ago(one.createdAtMs)}</p></div>
           <button type="button" class="primary" @click=${() => void this.act("pairing.approve", { code: one.code }, tr`Approved`)}>${tr`Approve`}</button><button type="button" class="danger" @click=${() => void this.act("pairing.reject", { code: one.code }, tr`Declined`)}>${tr`Decline`}</button></li>`)}</ul></section>` : nothing}
-      <section>${d.requests.length ? html`<h2>${tr`Accounts`}</h2>` : nothing}${d.lacking.map((one: Payload) => html`<p class="banner"><b>${named(one.id)}</b> ${told(lacks(one.missing))}</p>`)}${rows.length ? html`<ul class="rows big">${rows}</ul>` : empty(tr`No chat apps yet`, tr`Here in the browser everything works already. Add Telegram, Discord, Slack and others to be reached there.`)}</section>
-      ${d.paired.length ? html`<section><h2>${tr`People with access`}</h2><ul class="rows big">${d.paired.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${named(one.channel)}</span>${one.owner ? html` <span class="tag good">${tr`owner`}</span>` : nothing}<p>${tr`since ${moment(one.approvedAtMs)}`}</p></div>
+      <section>${d.requests.length ? html`<h2>${tr`Accounts`}</h2>` : nothing}${d.lacking.map((one: Payload) => html`<p class="banner"><b>${placed(one.id)}</b> ${told(lacks(one.missing))}</p>`)}${rows.length ? html`<ul class="rows big">${rows}</ul>` : empty(tr`No chat apps yet`, tr`Here in the browser everything works already. Add Telegram, Discord, Slack and others to be reached there.`)}</section>
+      ${d.paired.length ? html`<section><h2>${tr`People with access`}</h2><ul class="rows big">${d.paired.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${placed(one.channel)}</span>${one.owner ? html` <span class="tag good">${tr`owner`}</span>` : nothing}<p>${tr`since ${moment(one.approvedAtMs)}`}</p></div>
           <button type="button" class="danger" @click=${async () => { if (await sure(tr`Remove access for ${one.name || one.id}?`, tr`Remove`)) void this.act("pairing.revoke", { who: `${one.channel}:${one.id}` }, tr`Access removed`); }}>${tr`Remove`}</button></li>`)}</ul></section>` : nothing}`;
   }
 }

@@ -97,9 +97,10 @@ class Config extends Page {
   }
 
   private async sent(name: string, method: string, params: Payload): Promise<void> {
+    if (!name) this.issues = {}; // all of it is judged anew
     try {
       const done = await this.ask(method, params);
-      this.issues = name ? Object.fromEntries(Object.entries(this.issues).filter(([one]) => one !== name && !one.startsWith(`${name}.`))) : {};
+      this.issues = Object.fromEntries(Object.entries(this.issues).filter(([one]) => one !== name && !one.startsWith(`${name}.`)));
       if (method === "config.set") this.draft = null;
       store.toast(done.restartRequired?.length ? tr`Saved. It takes effect after a restart.` : tr`Saved`);
       await this.load();
@@ -108,8 +109,8 @@ class Config extends Page {
       if (/changed since last load/.test(message)) return this.note(name, CHANGED);
       const found: Payload[] = details?.issues ?? [];
       for (const one of found) this.note(one.path || name, said({ ...one, path: "" }));
-      if (found.some((one) => one.path === name)) return;
-      this.note(name, found.length ? said(found[0]!) : code === "OFFLINE" ? tr`The gateway cannot be reached.` : message);
+      if (found.some((one) => !name || one.path === name)) return;
+      this.note(name, found.length ? said(found[0]!) : code === "OFFLINE" ? tr`It was not saved, as the gateway could not be reached.` : message);
     }
   }
 
@@ -243,12 +244,13 @@ class Config extends Page {
     const lines = types.size === 1 && types.has("array") && listed(options[0]!.items ?? {}, value);
     const read = (text: string) => (lines ? split(text, value ?? [], options[0]!.items) : parsed(text));
     const told = value === undefined ? "" : lines && value.length ? value.join("\n") : json(value);
-    const put = (text: string) => {
-      const made = read(text);
-      if (typeof made === "string" && !types.has("string")) this.note(path.join("."), tr`This is no JSON: ${unread(text)}`);
+    const text = options.some((kind) => kind.type === "string" || !(kind.type || kind.enum)); // what says nothing of its kind may be one
+    const put = (given: string) => {
+      const made = read(given);
+      if (typeof made === "string" && !text) this.note(path.join("."), tr`This is no JSON: ${unread(given)}`);
       else void this.write(path, made);
     };
-    return html`<textarea id=${id} rows="1" spellcheck="false" placeholder=${lines ? (usual?.join(", ") ?? tr`one per line`) : types.has("string") ? tr`JSON or text` : "JSON"} .value=${told} @change=${(e: Event) => put(typed(e))}></textarea>`;
+    return html`<textarea id=${id} rows="1" spellcheck="false" placeholder=${lines ? (usual?.join(", ") ?? tr`one per line`) : text ? tr`JSON or text` : "JSON"} .value=${told} @change=${(e: Event) => put(typed(e))}></textarea>`;
   }
 
   private raw(d: Payload): unknown {

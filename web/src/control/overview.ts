@@ -1,7 +1,8 @@
 // The overview: is it well, what runs and waits, how the channels are, what it cost.
 import { empty, html, nothing, Page, store, type Payload } from "../base";
 import { BASE } from "../place";
-import { ago, count, spent, took, upper } from "../text";
+import { placed } from "../sidebar";
+import { ago, count, spent, took } from "../text";
 import { spread, zone } from "./days";
 import { health } from "./health";
 import { plural, rich, tr } from "../words";
@@ -54,7 +55,7 @@ class Overview extends Page {
   }
 
   private channels(status: Payload | null): unknown {
-    const rows = (status?.channelOrder ?? []).flatMap((name: string) => (status!.channelAccounts?.[name] ?? []).map((one: Payload) => html`<li><b>${status!.channelLabels?.[name] ?? upper(name)}</b><span class="dim">${one.name ?? (one.accountId === "default" ? "" : one.accountId)}</span>${health(one)}${one.lastError ? html`<span class="warn grow">${one.lastError}</span>` : nothing}</li>`));
+    const rows = (status?.channelOrder ?? []).flatMap((name: string) => (status!.channelAccounts?.[name] ?? []).map((one: Payload) => html`<li><b>${placed(name)}</b><span class="dim">${one.name ?? (one.accountId === "default" ? "" : one.accountId)}</span>${health(one)}${one.lastError ? html`<span class="warn grow">${one.lastError}</span>` : nothing}</li>`));
     return rows.length ? html`<ul class="rows">${rows}</ul>` : empty(tr`No chat apps yet`, html`${rich`Connect Telegram, Discord, Slack and others: ${html`<code>pal channels add</code>`}.`}`);
   }
 
@@ -64,7 +65,7 @@ class Overview extends Page {
     const say = (day: Payload) => (unit === "totalCost" ? spent(day) : count(day.totalTokens));
     const pick = (name: "totalCost" | "totalTokens", label: string) => html`<button type="button" class="small ghost" aria-pressed=${unit === name} @click=${() => (this.unit = name)}>${label}</button>`;
     return html`<section><h2>${tr`By day`} <span class="units">${pick("totalCost", tr`Cost`)}${pick("totalTokens", tr`Tokens`)}</span></h2><div class="chart" role="img" aria-label=${tr`By day: ${days.filter((day) => day[unit]).map((day) => `${day.date} ${say(day)}`).join(", ")}`}>
-      ${days.map((day) => html`<div title=${tr`${day.date}: ${count(day.totalTokens)} tokens, ${spent(day)}`}><small>${day[unit] ? say(day) : ""}</small><i .style=${`height:${Math.max(2, (100 * (day[unit] ?? 0)) / most)}%`}></i><span>${String(day.date).slice(5)}</span></div>`)}</div></section>`;
+      ${days.map((day) => html`<div title=${tr`${day.date}: ${count(day.totalTokens)} tokens, ${spent(day)}`}><small>${day[unit] ? say(day) : ""}</small><i .style=${`height:${Math.max(day[unit] ? 2 : 0, (100 * (day[unit] ?? 0)) / most)}%`}></i><span>${String(day.date).slice(5)}</span></div>`)}</div></section>`;
   }
 }
 customElements.define("pal-overview", Overview);

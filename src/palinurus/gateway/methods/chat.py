@@ -278,7 +278,7 @@ async def _describe_history(
         alone = message["role"] == "user" and "program" not in message and message["item"]
         if alone and (at + 1 == len(shown) or shown[at + 1]["role"] == "user"):
             row = await here.program.store.item(message["item"])
-            if row is not None and row.outcome == "failed":
+            if row is not None and row.outcome in ("failed", "refused", "dead"):
                 message["failed"] = row.note or "The run failed."
             elif row is not None and row.outcome == "aborted":
                 message["stopped"] = True
