@@ -161,7 +161,7 @@ async def test_blocks_of_telegram_are_asked_for_and_may_wait_for_the_end_of_the_
 
 @pytest.mark.seed(310, 314)
 async def test_nothing_before_final_goes_out_as_a_block(tmp_path: Path) -> None:
-    text = f"{'I weigh it up. ' * 90}\n\n<final>The answer.</final> And more."
+    text = f"{'I weigh it up. ' * 220}\n\n<final>The answer.</final> And more."
     model, channel = ScriptedModel([say(text)], chunk=7), FakeChannel()
     agents = {"defaults": {"model": "fake/m", "blockStreamingCoalesce": {"idleMs": 0}}}
     channels = {"fake": {"blockStreaming": True, **OPEN}}
