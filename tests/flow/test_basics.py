@@ -202,6 +202,8 @@ async def test_the_highest_of_six_roots_gives_a_skill(tmp_path: Path) -> None:
         listed = model.requests[0].prompt.stable.partition("<available_skills>\n")[2]
         (entry,) = re.findall(r"<name>summarize</name>\n.*\n.*</location>", listed)
         assert (f"from {root}<" in entry) if root else "from /" not in entry  # bundled goes before extra folders
+        where = entry.partition("<location>")[2].removesuffix("</location>").replace("~", str(user), 1)
+        assert Path(where).is_file() and where.startswith(f"{root or '/'}")  # it can be read there
         assert "<description>a &lt;b&gt; &amp; c</description>" in listed
         if root:
             (root / "summarize" / "SKILL.md").unlink()
