@@ -166,3 +166,15 @@ async def test_events_of_messages_name_their_session(tmp_path: Path) -> None:
         await app.submit(told_twice)
         await app.wait(first.id)
     assert len(seen) == 1 and seen[0]["messageId"] == first.id and seen[0]["sessionKey"].startswith("agent:main:")
+
+
+@pytest.mark.seed(350, 352)
+async def test_plugins_say_in_which_order_their_hooks_are_asked(tmp_path: Path) -> None:
+    for name, priority in (("one", -1), ("three", 0), ("two", 5)):
+        code = "api.hook('before_tool_call', lambda e: {{'params': {{'path': e['params']['path'] + '/{0}'}}}}, {1})"
+        plugin(tmp_path / "h" / "plugins" / name, code.format(name, priority))
+    model = ScriptedModel([call_tools(("ls", {"path": "."})), say("done")])
+    entries = {"entries": {name: {"enabled": True} for name in ("one", "two", "three")}}
+    async with running(tmp_path / "h", model, plugins=entries) as app:
+        await told(app, "go")
+    assert "two/three/one" in model.requests[1].messages[-1].text

@@ -168,6 +168,22 @@ async def test_which_model_a_reference_means(
     assert str(mind.requests[0].model.ref) == used
 
 
+@pytest.mark.seed(385)
+@pytest.mark.parametrize(
+    ("typed", "used"), [("quick", "b/x"), ("gpt-5.4", "b/gpt-5.4"), ("gpt-9-new", "openai/gpt-9-new"), ("x", "b/x")]
+)
+async def test_a_bare_name_is_an_alias_then_of_one_configured_provider_then_of_the_default_one(
+    tmp_path: Path, typed: str, used: str
+) -> None:
+    """The default provider has a gpt-5.4, too, and models of that alias's name may come."""
+    mind, providers = ScriptedModel(["ok"]), {"openai": {"apiKey": "k"}, "b": lab("gpt-5.4", "x")}
+    agents = {"defaults": {"model": "openai/gpt-5.5", "models": {"b/x": {"alias": "Quick"}}}}
+    async with running(tmp_path / "h", mind, FakeChannel(), models={"providers": providers}, agents=agents) as app:
+        await tell(app, f"/model {typed}")
+        await tell(app, "hi")
+    assert str(mind.requests[0].model.ref) == used
+
+
 @pytest.mark.seed(388, 390)
 async def test_the_highest_of_six_roots_gives_a_skill(tmp_path: Path) -> None:
     home, user, extra = tmp_path / "h", tmp_path / "u", tmp_path / "extra"
@@ -186,6 +202,8 @@ async def test_the_highest_of_six_roots_gives_a_skill(tmp_path: Path) -> None:
         listed = model.requests[0].prompt.stable.partition("<available_skills>\n")[2]
         (entry,) = re.findall(r"<name>summarize</name>\n.*\n.*</location>", listed)
         assert (f"from {root}<" in entry) if root else "from /" not in entry  # bundled goes before extra folders
+        where = entry.partition("<location>")[2].removesuffix("</location>").replace("~", str(user), 1)
+        assert Path(where).is_file() and where.startswith(f"{root or '/'}")  # it can be read there
         assert "<description>a &lt;b&gt; &amp; c</description>" in listed
         if root:
             (root / "summarize" / "SKILL.md").unlink()

@@ -479,3 +479,23 @@ async def test_without_buttons_the_card_says_what_to_type(tmp_path: Path) -> Non
         await app.submit(from_owner("do it", "e1"))
         await until(lambda: any("/approve" in text for text in channel.texts))
     assert not any(reply.buttons for reply in channel.sends)
+
+
+@pytest.mark.seed(344)
+@pytest.mark.parametrize("verdict", [{"content": "Judged."}, {"cancel": True}])
+async def test_nothing_is_seen_before_a_hook_has_judged_it(tmp_path: Path, verdict: dict[str, Any]) -> None:
+    """A draft shows an answer while it grows: not where somebody may change or cancel it."""
+    gate, channel, judged = StreamGate(), Watched(), list[str]()
+    model = ScriptedModel([hold_at(say(LONG, thinking="Secret thoughts."), gate, 14)], chunk=4)
+    agents = {"defaults": {"model": "fake/m", "reasoningDefault": "stream"}}
+    async with running(tmp_path / "h", model, channel, agents=agents, **streaming()) as app:
+        app.hooks.on("message_sending", lambda event: judged.append(event["content"]) or verdict)
+        (ident,) = await channel.receive("hello", event="e1")
+        await gate.wait_reached()
+        await asyncio.sleep(0.05)
+        gate.open()
+        await app.wait(ident)
+        await until(lambda: bool(judged))
+        await until(lambda: bool(channel.texts) or "cancel" in verdict)
+    assert {text for screen in channel.screens for text in screen} <= {"Judged."}
+    assert channel.texts == (["Judged."] if "content" in verdict else []) and judged == [LONG]

@@ -195,3 +195,24 @@ async def test_a_guest_switches_only_this_chat(tmp_path: Path, fake: FakeTelegra
         await fake.say("/tts on", chat="group", sender="bob", mention=False)
         await until(lambda: fake.read("group") or app.voices.preferences.auto)
         assert app.voices.preferences.auto is None
+
+
+@pytest.mark.seed(344)
+async def test_a_hook_changes_and_holds_back_what_is_said_aloud_too(
+    tmp_path: Path, fake: FakeTelegram, voice: FakeSpeech
+) -> None:
+    """Else whoever takes words out of replies would hear them."""
+    model, seen = ScriptedModel([say("Never say this aloud to anybody."), say(TEXT)]), list[str]()
+
+    def judge(event: dict[str, Any]) -> dict[str, Any]:
+        seen.append(event["content"])
+        return {"cancel": True} if "Never" in event["content"] else {"content": event["content"].upper()}
+
+    async with running(tmp_path / "h", model, fake, messages={"tts": tts(voice)}) as app:
+        app.hooks.on("message_sending", judge)
+        await fake.say("one")
+        await until(lambda: len(seen) == 2)
+        await fake.say("two")
+        await until(lambda: voiced(fake))
+    assert voice.said == [TEXT.upper()] and [text for text in fake.read() if text] == [TEXT.upper()]
+    assert seen == ["Never say this aloud to anybody."] * 2 + [TEXT] * 2 and len(voiced(fake)) == 1

@@ -203,7 +203,8 @@ async def test_only_a_trusted_turn_may_choose_the_model_by_tool(tmp_path: Path) 
 
 
 @pytest.mark.seed(245)
-async def test_a_bare_new_begins_once_with_the_notes_of_the_last_days(tmp_path: Path) -> None:
+@pytest.mark.parametrize("word", ["/new", "/reset"])
+async def test_a_bare_new_or_reset_begins_once_with_the_notes_of_the_last_days(tmp_path: Path, word: str) -> None:
     folder = workspace(tmp_path / "h") / "memory"
     folder.mkdir()
     model = ScriptedModel([say("one"), say("two"), say("three"), say("four")])
@@ -212,10 +213,10 @@ async def test_a_bare_new_begins_once_with_the_notes_of_the_last_days(tmp_path: 
         (folder / f"{today}.md").write_text("The lobster likes jazz.")
         (folder / "2001-01-01.md").write_text("ancient")
         await tell(app, "hello")
-        await tell(app, "/new")
+        await tell(app, word)
         await tell(app, "hi")
         await tell(app, "again")
-        await tell(app, "/new straight on")
+        await tell(app, f"{word} straight on")
     texts = [request.messages[-1].text for request in model.requests]
     assert texts[0] == "hello" and texts[2] == "again" and texts[3] == "straight on"
     assert "The lobster likes jazz." in texts[1] and texts[1].endswith("hi") and "ancient" not in texts[1]

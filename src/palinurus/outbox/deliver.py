@@ -37,6 +37,7 @@ OUT = 5.0  # seconds between two looks whether somebody has signed in again
 AT_ONCE = 32  # chats of one channel that are written to at the same time
 EVER = 2**62  # rows whose time has not come by the wall clock too: it may have been set
 UNCERTAIN = "not known whether it arrived"
+CANCELLED = "cancelled by a message_sending hook"
 LOST = ".lost"  # ends the id of a notice
 LOST_TEXT = "⚠️ A reply may not have reached you: twice sending it was cut off. It is in this chat's history."
 LEAVING = 5.0  # seconds that a part which is being sent gets when we stop: cut off, it may be seen twice
@@ -223,19 +224,22 @@ class _Worker:
         if (known := self._receipts.get(row.id)) is not None:  # all that is missing is the store's word for it
             await self._settle(row, reply, joined, known)
             return None
+        changed: Reply | None = None
         if reply.speak is not None and self._aids.voice is not None:  # before anything is sent: a crash finds it made
-            voiced = await self._aids.voice(reply)
+            if (heard := await self._sending(reply)) is None:
+                await self._give_up(row, reply, joined, CANCELLED)
+                return None
+            voiced = await self._aids.voice(heard)
             if isinstance(voiced, str):
                 await self._give_up(row, reply, joined, voiced)
                 return None
             pass_crashpoint("speech.made")
-            reply = voiced
+            reply, changed = voiced, None if heard.text else voiced  # words that are written are judged, too
         if row.state == "sending" and (receipt := await self._arrived(row, reply)) is not None:
             await self._settle(row, reply, joined, receipt)
             return None
-        changed = await self._sending(reply)
-        if changed is None:
-            await self._give_up(row, reply, joined, "cancelled by a message_sending hook")
+        if (changed := changed or await self._sending(reply)) is None:
+            await self._give_up(row, reply, joined, CANCELLED)
             return None
         drafts = self._aids.drafts
         draft = await drafts.take(row.item, row.id, reply.target) if drafts is not None else ""
@@ -350,14 +354,20 @@ class _Worker:
     # --- hooks
 
     async def _sending(self, reply: Reply) -> Reply | None:
+        """The reply as hooks leave it, also of the words that are to be said aloud; None if they hold it back."""
         if not self._hooks.has("message_sending"):
             return reply
+        target, speak = reply.target, reply.speak
+        said = reply.text if speak is None else speak.text
         change = await self._hooks.modify(
-            "message_sending", {"to": reply.target.to, "channel": reply.target.channel, "content": reply.text}
+            "message_sending", {"to": target.to, "channel": target.channel, "content": said}
         )
         if change.get("cancel"):
             return None
-        return msgspec.structs.replace(reply, text=str(change.get("content", reply.text)))
+        said = str(change.get("content", said))
+        if speak is None:
+            return msgspec.structs.replace(reply, text=said)
+        return msgspec.structs.replace(reply, speak=msgspec.structs.replace(speak, text=said))
 
     def _sent(self, reply: Reply, message_id: str, error: str | None) -> None:
         payload = {"to": reply.target.to, "content": reply.text, "success": error is None, "messageId": message_id}

@@ -108,8 +108,10 @@ class ReplyPipeline:
         if blocks:
             self.pace.begin(target, self._rules(account, name, fit.most))
         staged = LiveSpeaker(parted, inbound, item, self.drafts, pace=self.pace)
-        # A draft becomes the answer where the answer is sent: another node could only add one below it.
-        if beat is None and "edit" in channel.abilities.acts and self.speaks_for(target.channel):
+        # A draft becomes the answer where the answer is sent: another node could only add one below it. None shows what
+        # hooks have yet to judge.
+        judged = self._hooks.has("message_sending")
+        if beat is None and not judged and "edit" in channel.abilities.acts and self.speaks_for(target.channel):
             mode: Streaming = "off" if blocks else self._streaming(account)
             staged.preview = DraftPreview(mode, show)
             room = msgspec.structs.replace(fit, newline=False)
