@@ -5,13 +5,13 @@ counts as not written.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import FolderList, Free, LooseMillis, Names, reveal_references
+from palinurus.config.forms import Amount, FolderList, Free, LooseMillis, Names, reveal_references
 
 
 class PluginEntry(Section, frozen=True):
@@ -32,6 +32,7 @@ class PluginEntry(Section, frozen=True):
     deadlines: dict[str, float] = option({}, at=None)  # hooks.timeouts, by hook point
 
     LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"hooks.timeouts": Annotated[dict[str, Amount], "How long each may take, by the hook's name."]}
 
     def __repr__(self) -> str:
         return f"PluginEntry(enabled={self.enabled})"
