@@ -216,7 +216,12 @@ def reveal_references(value: Any, here: ConfigPlace) -> Any:
         return value
     if {"source", "id"} <= set(value) <= {"source", "id", "provider"} and make_kind(SecretRef).fits(value):
         return resolve_loose_secret(value, here).reveal()
-    return {name: reveal_references(one, here.below(name)) for name, one in value.items()}
+    return reveal_below(value, here)
+
+
+def reveal_below(section: Mapping[str, Any], here: ConfigPlace) -> dict[str, Any]:
+    """The same for what stands in an object that is no reference itself."""
+    return {name: reveal_references(one, here.below(name)) for name, one in section.items()}
 
 
 class ModelChoiceSection(Section, frozen=True):
@@ -238,6 +243,12 @@ def choose_models(own: ModelSpec | None, shared: ModelSpec | None) -> tuple[str,
     inherited = None if first.primary else second.fallbacks
     fallbacks = first.fallbacks if first.fallbacks is not None else inherited
     return (first.primary or second.primary or "").strip(), tuple(fallbacks or ())
+
+
+def list_models(own: ModelSpec | None, shared: ModelSpec | None = None) -> Names:
+    """A model and its fallbacks, of two layers."""
+    primary, fallbacks = choose_models(own, shared)
+    return tuple(text.strip() for text in (primary, *fallbacks) if text.strip())
 
 
 class IdentitySection(Section, frozen=True):

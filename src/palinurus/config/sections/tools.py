@@ -138,8 +138,9 @@ class MessageToolRules(Section, frozen=True):
     KNOWN: ClassVar = {"allowCrossContextSend": Annotated[bool, option(closed=False)]}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
-        older = raw.get("allowCrossContextSend")
-        return msgspec.structs.replace(self, across=older) if self.across is None and isinstance(older, bool) else self
+        return (
+            self if self.across is not None else msgspec.structs.replace(self, across=raw.get("allowCrossContextSend"))
+        )
 
 
 class LoopSettings(Section, frozen=True):
