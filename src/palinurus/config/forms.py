@@ -75,10 +75,16 @@ def _span(unit: str) -> Callable[[Any], Any]:
     return make
 
 
+def _span_or_never(unit: str) -> Callable[[Any], Any]:
+    """false, off and never are 0."""
+    span = _span(unit)
+    return lambda value: 0.0 if value in (False, "off", "never") else span(value)
+
+
 def _retention(unit: str) -> Callable[[Any], Any]:
     """0 turns it off, as false does: it never meant "everything at once"."""
-    span = _span(unit)
-    return lambda value: None if value is False or (found := span(value)) == 0 else found
+    span = _span_or_never(unit)
+    return lambda value: None if (found := span(value)) == 0 else found
 
 
 def _bytes(value: Any) -> Any:
@@ -89,7 +95,7 @@ def _bytes(value: Any) -> Any:
 
 
 # In seconds.
-MinutesText: TypeAlias = Annotated[float, Written(str, _span("m"), *DURATION)]
+MinutesOrNever: TypeAlias = Annotated[float, Written(str | bool, _span_or_never("m"), *DURATION)]
 Minutes: TypeAlias = Annotated[float, Written(str | int, _span("m"), *DURATION)]
 Days: TypeAlias = Annotated[float | None, Written(str | int, _retention("d"), *DURATION)]
 DaysOrNever: TypeAlias = Annotated[float | None, Written(str | int | bool, _retention("d"), *DURATION)]
