@@ -178,6 +178,11 @@ def test_an_unknown_price_of_a_model_stops_nothing(price: Any) -> None:
     assert settings.providers["p"].models[0].cost == {"output": 2.0}
 
 
+def test_an_unknown_key_is_told_and_not_read() -> None:
+    settings, _ = read({"session": {"resetByType": {"directs": "daily", "group": {"mode": "idle"}}}})
+    assert settings.session.reset_by_type == {"group": {"mode": "idle"}}
+
+
 def test_a_section_that_was_right_once_may_be_wrong_now() -> None:
     settings, problems = read({"channels": []}, good={"channels": {"irc": {"host": "h"}}})
     assert set(settings.channels) == {"irc"} and list(problems) == ["channels"]

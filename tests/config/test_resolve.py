@@ -278,7 +278,7 @@ def test_channels_that_are_switched_off_are_left_out() -> None:
             ("agents", "defaults", "heartbeat", "activeHours", "end"),
         ),
         ({"agents": {"defaults": {"contextPruning": {"ttl": "?"}}}}, ("agents", "defaults", "contextPruning", "ttl")),
-        ({"session": {"maintenance": {"pruneAfter": "never"}}}, ("session", "maintenance", "pruneAfter")),
+        ({"session": {"maintenance": {"pruneAfter": "now and then"}}}, ("session", "maintenance", "pruneAfter")),
         ({"cron": {"sessionRetention": True}}, ("cron", "sessionRetention")),
     ],
 )

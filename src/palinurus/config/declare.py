@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import msgspec
 from msgspec import NODEFAULT
 
-from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
+from palinurus.config.findings import UNKNOWN, ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import KeyNote, Kind, KindReport, Schema, Written, make_kind
 
@@ -192,7 +192,7 @@ class KeyTree(Kind):
             kind = self.keys.get(name)
             if kind is None:
                 hint = suggest_nearest(name, self.keys)
-                report.wrong.append(ConfigFinding((*path, name), "unknown key", hint, fatal=False))
+                report.wrong.append(ConfigFinding((*path, name), UNKNOWN, hint, fatal=False))
             elif below is not None or name in self.required:
                 kind.check(below, (*path, name), report)
         for name in self.required:

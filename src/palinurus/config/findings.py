@@ -10,6 +10,8 @@ import msgspec
 from palinurus.config import paths
 from palinurus.config.keypath import Path
 
+UNKNOWN = "unknown key"  # nobody reads what stands there
+
 
 class ConfigFinding(msgspec.Struct, frozen=True):
     """A problem before it has a file and a line."""

@@ -75,10 +75,16 @@ def _span(unit: str) -> Callable[[Any], Any]:
     return make
 
 
+def _span_or_never(unit: str) -> Callable[[Any], Any]:
+    """false, off and never are 0."""
+    span = _span(unit)
+    return lambda value: 0.0 if value in (False, "off", "never") else span(value)
+
+
 def _retention(unit: str) -> Callable[[Any], Any]:
     """0 turns it off, as false does: it never meant "everything at once"."""
-    span = _span(unit)
-    return lambda value: None if value is False or (found := span(value)) == 0 else found
+    span = _span_or_never(unit)
+    return lambda value: None if (found := span(value)) == 0 else found
 
 
 def _bytes(value: Any) -> Any:
@@ -89,7 +95,7 @@ def _bytes(value: Any) -> Any:
 
 
 # In seconds.
-MinutesText: TypeAlias = Annotated[float, Written(str, _span("m"), *DURATION)]
+MinutesOrNever: TypeAlias = Annotated[float, Written(str | bool, _span_or_never("m"), *DURATION)]
 Minutes: TypeAlias = Annotated[float, Written(str | int, _span("m"), *DURATION)]
 Days: TypeAlias = Annotated[float | None, Written(str | int, _retention("d"), *DURATION)]
 DaysOrNever: TypeAlias = Annotated[float | None, Written(str | int | bool, _retention("d"), *DURATION)]
@@ -216,7 +222,12 @@ def reveal_references(value: Any, here: ConfigPlace) -> Any:
         return value
     if {"source", "id"} <= set(value) <= {"source", "id", "provider"} and make_kind(SecretRef).fits(value):
         return resolve_loose_secret(value, here).reveal()
-    return {name: reveal_references(one, here.below(name)) for name, one in value.items()}
+    return reveal_below(value, here)
+
+
+def reveal_below(section: Mapping[str, Any], here: ConfigPlace) -> dict[str, Any]:
+    """The same for what stands in an object that is no reference itself."""
+    return {name: reveal_references(one, here.below(name)) for name, one in section.items()}
 
 
 class ModelChoiceSection(Section, frozen=True):
@@ -238,6 +249,12 @@ def choose_models(own: ModelSpec | None, shared: ModelSpec | None) -> tuple[str,
     inherited = None if first.primary else second.fallbacks
     fallbacks = first.fallbacks if first.fallbacks is not None else inherited
     return (first.primary or second.primary or "").strip(), tuple(fallbacks or ())
+
+
+def list_models(own: ModelSpec | None, shared: ModelSpec | None = None) -> Names:
+    """A model and its fallbacks, of two layers."""
+    primary, fallbacks = choose_models(own, shared)
+    return tuple(text.strip() for text in (primary, *fallbacks) if text.strip())
 
 
 class IdentitySection(Section, frozen=True):

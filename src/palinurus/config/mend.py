@@ -15,7 +15,7 @@ import msgspec
 
 from palinurus.config.check import check_config, describe_key, find_note, guards
 from palinurus.config.declare import SectionKind
-from palinurus.config.findings import ConfigFinding
+from palinurus.config.findings import UNKNOWN, ConfigFinding
 from palinurus.config.keypath import Path, get_at, has_at, show_path
 from palinurus.config.kinds import Kind, KindReport, WordKind
 from palinurus.patterns import compile_late
@@ -37,7 +37,9 @@ def mend_config(value: dict[str, Any], good: Any, known: Sequence[ConfigFinding]
         for at, finding in enumerate(report.wrong):
             place, spare, hint = finding.path, msgspec.UNSET, ""
             if not finding.fatal:  # who reads it leaves it out
-                if (meant := _read_meant(value, place)) is not None:
+                if finding.message == UNKNOWN:
+                    gone.append(place)
+                elif (meant := _read_meant(value, place)) is not None:
                     get_at(value, place[:-1])[place[-1]] = meant
                 continue
             if has_at(value, place):

@@ -16,11 +16,11 @@ from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import (
     Free,
     ModelSpec,
-    choose_model,
+    list_models,
     merge_deep,
     merge_raw,
     read_form,
-    reveal_references,
+    reveal_below,
     settle_names,
 )
 from palinurus.config.keypath import get_at
@@ -94,7 +94,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         node_host=config.node_host,
         audio=_audio(media, config, here),
         talk=resolve_talk(config.written, here.below("talk")),
-        image_models=_list_models(shared.get("imageModel"), here),
+        image_models=list_models(read_form(ModelSpec, shared.get("imageModel"), here)),
         vision=media.image,
         pdf=_pdf(shared, here),
         context=_context(config, layers),
@@ -147,13 +147,12 @@ def _channels(config: Config, astray: Container[str], here: ConfigPlace) -> tupl
     goes below each of them."""
     off = () if config.web.enabled else (PHONE,)
     on = {name: body for name, body in config.channels.items() if body.get("enabled") is not False and name not in off}
-    told = {name: _reveal_channel(body, here.below("channels", name)) for name, body in on.items()}
+    told = {name: reveal_below(body, here.below("channels", name)) for name, body in on.items()}
     wrapped = {name: wrap_secrets(body, ("channels", name)) for name, body in told.items()}
-    for key in DEFAULTS_WITHOUT & set(config.channels.get("defaults", {})):
+    for key in sorted(DEFAULTS_WITHOUT & set(config.channels.get("defaults", {}))):
         here.below("channels", "defaults").odd(key, "says nothing here", "write it in the section of a channel")
     limit, most = config.messages.group_chat.history_limit, config.agents.defaults.get("mediaMaxMb")
-    usual = {**({"historyLimit": limit} if limit else {}), **({"mediaMaxMb": most} if most else {})}
-    usual = merge_raw(wrapped.pop("defaults", {}), usual)
+    usual = merge_raw(wrapped.pop("defaults", {}), {"historyLimit": limit, "mediaMaxMb": most})
     wrapped = {name: body for name, body in wrapped.items() if name.lower() not in astray}
     return wrapped, {**usual, "native": config.commands.native is not False}
 
@@ -166,10 +165,6 @@ def _accounts(
     for name, own in made.get(PHONE, {}).items():
         made[PHONE][name] = msgspec.structs.replace(own, reconnect=again)
     return made
-
-
-def _reveal_channel(body: Free, here: ConfigPlace) -> Free:
-    return {key: reveal_references(one, here.below(key)) for key, one in body.items()}
 
 
 def _agent(name: str, layers: AgentLayers, default: str, config: Config, here: ConfigPlace) -> AgentSettings:
@@ -232,14 +227,8 @@ def _audio(media: MediaSection, config: Config, here: ConfigPlace) -> AudioSetti
 
 def _pdf(shared: Free, here: ConfigPlace) -> PdfSettings:
     base, size = PdfSettings(), shared.get("pdfMaxBytesMb")
-    models = _list_models(shared.get("pdfModel"), here)
+    models = list_models(read_form(ModelSpec, shared.get("pdfModel"), here))
     return PdfSettings(shared.get("pdfMaxPages") or base.pages, int(size * (1 << 20)) if size else base.size, models)
-
-
-def _list_models(written: Any, here: ConfigPlace) -> tuple[str, ...]:
-    """A model and its fallbacks, as written."""
-    chosen = choose_model(read_form(ModelSpec, written, here))
-    return tuple(text.strip() for text in (chosen.primary or "", *(chosen.fallbacks or ())) if text.strip())
 
 
 def _context(config: Config, agents: Mapping[str, AgentLayers]) -> ContextSettings:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from palinurus.config.declare import Section, Unfilled, fill_section, list_declared, option, same_form
-from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
+from palinurus.config.findings import UNKNOWN, ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.forms import Amount, Free
 from palinurus.config.inert import ACTION_WORDS
 from palinurus.config.keypath import Path
@@ -65,7 +65,7 @@ class ChannelsKind(NotedMap):
     def _tell(known: set[str], section: Mapping[str, Any], path: Path, report: KindReport) -> None:
         for at, body, words in ((path, section, known), ((*path, "actions"), section.get("actions"), ACTION_WORDS)):
             for key in sorted(set(body) - words) if isinstance(body, dict) else ():
-                report.wrong.append(ConfigFinding((*at, key), "unknown key", suggest_nearest(key, words), fatal=False))
+                report.wrong.append(ConfigFinding((*at, key), UNKNOWN, suggest_nearest(key, words), fatal=False))
 
 
 class MemorySection(Section, frozen=True):

@@ -42,7 +42,8 @@ def test_agents_with_a_block_of_their_own_beat_alone(tmp_path: Path) -> None:
     agents = {"defaults": {"heartbeat": {"every": "5m"}}, "list": [{"id": "a"}, {"id": "b", "heartbeat": {"to": "1"}}]}
     found = settings(tmp_path / "a", agents=agents).heartbeats
     assert {key: beat.every for key, beat in found.items()} == {"b": 300.0}
-    assert settings(tmp_path / "b", agents={"defaults": {"heartbeat": {"every": "0m"}}}).heartbeats == {}
+    for word in ("0m", "off", "never", False):
+        assert settings(tmp_path / "b", agents={"defaults": {"heartbeat": {"every": word}}}).heartbeats == {}
 
 
 def test_cron(tmp_path: Path) -> None:

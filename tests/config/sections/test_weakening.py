@@ -59,7 +59,15 @@ PLANTED: list[tuple[str, dict[str, Any]]] = [
     ("agents.defaults.sandbox.read (agent main)", sandbox(read=["/opt"])),
     ("agents.defaults.sandbox.limits (agent main)", sandbox(limits={"processes": 0})),
     ("agents.defaults.sandbox.docker (agent main)", sandbox(mode="all", docker={"capDrop": []})),
-    ("tools.exec.applyPatch.workspaceOnly", {"tools": {"exec": {"applyPatch": {"workspaceOnly": False}}}}),
+    (
+        "tools.exec.applyPatch.workspaceOnly (agent main)",
+        {"tools": {"exec": {"applyPatch": {"workspaceOnly": False}}}},
+    ),
+    (
+        "tools.exec.applyPatch.workspaceOnly (agent a)",
+        {"agents": {"list": [{"id": "a", "tools": {"exec": {"applyPatch": {"workspaceOnly": False}}}}]}},
+    ),
+    ("mcp.servers.fake.sslVerify", {"mcp": {"servers": {"fake": {"url": "https://a.example", "sslVerify": False}}}}),
     ("mcp.servers.x.sandbox", {"mcp": {"servers": {"x": {"command": "x", "sandbox": {"enabled": False}}}}}),
     ("tools.taint", {"tools": {"taint": {"enabled": False}}}),
     ("tools.taint", {"tools": {"taint": {"mode": "off"}}}),

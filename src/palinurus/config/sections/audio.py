@@ -23,7 +23,7 @@ from palinurus.config.forms import (
     ModelChoiceSection,
     Names,
     Text,
-    choose_models,
+    list_models,
     merge_deep,
     read_form,
     settle_names,
@@ -339,7 +339,5 @@ def resolve_talk(root: Free, here: ConfigPlace) -> TalkSettings:
 def resolve_image_generation(own: Any, shared: Any, here: ConfigPlace) -> ImageGenerationSettings:
     """Who makes an agent's pictures: its own word, else what is said for all."""
     layers = [read_form(ImageModelSpec, spec, here) for spec in (own, shared)]
-    primary, fallbacks = choose_models(*layers)
-    models = tuple(text.strip() for text in (primary, *fallbacks) if text.strip())
     times = (layer.timeout_ms for layer in layers if isinstance(layer, ImageModelSection))
-    return ImageGenerationSettings(models, next((ms / 1000 for ms in times if ms), 180.0))
+    return ImageGenerationSettings(list_models(*layers), next((ms / 1000 for ms in times if ms), 180.0))

@@ -11,7 +11,7 @@ import msgspec
 
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import FolderList, Free, LooseMillis, Names, reveal_references
+from palinurus.config.forms import FolderList, Free, LooseMillis, Names, reveal_below
 
 
 class PluginEntry(Section, frozen=True):
@@ -29,7 +29,7 @@ class PluginEntry(Section, frozen=True):
     prompt: bool = option(True, at="hooks.allowPromptInjection", closed=False)
     conversation: bool = option(False, at="hooks.allowConversationAccess", closed=False)
     deadline: LooseMillis | None = option(None, at="hooks.timeoutMs")  # in seconds
-    deadlines: dict[str, float] = option({}, at=None)  # hooks.timeouts, by hook point
+    deadlines: dict[str, LooseMillis] = option({}, "How long each may take, by the hook's name.", "hooks.timeouts")
 
     LOOSE: ClassVar = True
 
@@ -37,15 +37,7 @@ class PluginEntry(Section, frozen=True):
         return f"PluginEntry(enabled={self.enabled})"
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
-        hooks = raw.get("hooks")
-        told = hooks.get("timeouts") if isinstance(hooks, dict) else None
-        each = {name: ms / 1000 for name, ms in told.items() if _positive(ms)} if isinstance(told, dict) else {}
-        config = reveal_references(self.config, here.below("config"))
-        return msgspec.structs.replace(self, deadlines=each, config=config if isinstance(config, dict) else {})
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        return msgspec.structs.replace(self, config=reveal_below(self.config, here.below("config")))
 
 
 class PluginSettings(Section, frozen=True):

@@ -18,7 +18,7 @@ from palinurus.config.forms import (
     HoursOrNever,
     Lower,
     MillisOrNone,
-    MinutesText,
+    MinutesOrNever,
     OptionalSecret,
     Seconds,
     Size,
@@ -210,7 +210,9 @@ class HeartbeatSettings(Section, frozen=True):
         skipWhenBusy true: not while another session works.
         includeSystemPromptSection false: the prompt says nothing of heartbeats.
     """
-    every: MinutesText = option(1800.0, "How often the agent looks by itself for something to do; 0m is never.")
+    every: MinutesOrNever = option(
+        1800.0, "How often the agent looks by itself for something to do; 0m, off or false is never."
+    )
     prompt: Text = ""  # "" = ours
     target: Annotated[str, Written(str, lambda word: word.strip().lower() or "none")] = "none"  # none, last, a channel
     to: str = ""

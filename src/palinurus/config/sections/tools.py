@@ -127,6 +127,7 @@ class MessageToolRules(Section, frozen=True):
         crossContext.allowWithinProvider false: only into the chat of the turn.
         crossContext.allowAcrossProviders true: any turn may write to other channels; not set: the owner's may.
         broadcast.enabled false: nothing goes to several chats at once.
+        allowCrossContextSend The older spelling of crossContext.allowAcrossProviders.
     """
     within: bool = option(True, at="crossContext.allowWithinProvider", closed=False)  # on the same channel
     # None: for the owner only
@@ -134,10 +135,12 @@ class MessageToolRules(Section, frozen=True):
     broadcast: bool = option(True, at="broadcast.enabled", closed=False)  # several at once
 
     LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"allowCrossContextSend": Annotated[bool, option(closed=False)]}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
-        older = raw.get("allowCrossContextSend")
-        return msgspec.structs.replace(self, across=older) if self.across is None and isinstance(older, bool) else self
+        return (
+            self if self.across is not None else msgspec.structs.replace(self, across=raw.get("allowCrossContextSend"))
+        )
 
 
 class LoopSettings(Section, frozen=True):

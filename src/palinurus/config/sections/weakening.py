@@ -268,12 +268,16 @@ WEAKENING: tuple[WeakeningRow, ...] = (
         _agents(lambda a: a.sandbox.mode != "off" and (not a.sandbox.box.cap_drop or not a.sandbox.box.read_only)),
     ),
     WeakeningRow(
-        "tools.exec.applyPatch.workspaceOnly", "false: patches change files outside the workspace",
-        "set it to true", _if(lambda s: not s.tools.exec.patch_workspace_only),
+        "tools.exec.applyPatch.workspaceOnly (agent {})", "false: patches change files outside the workspace",
+        "set it to true", _agents(lambda a: not a.tools.exec.patch_workspace_only),
     ),
     WeakeningRow(
         "mcp.servers.{}.sandbox", "the server runs outside any sandbox, with all your files",
         "set sandbox.enabled to true", _mcp,
+    ),
+    WeakeningRow(
+        "mcp.servers.{}.sslVerify", "its certificate is not checked: whoever sits between can read its token",
+        "leave it out", lambda s: (name for name, one in s.mcp.servers.items() if not one.verify), True,
     ),
     WeakeningRow(
         "agents.defaults.cliBackends.{}", "the program does what it likes without asking",
