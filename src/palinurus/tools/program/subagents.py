@@ -188,7 +188,7 @@ async def _subagents(
         return _told(await subagents.kill(ctx.session, target))
     if not message:
         raise ToolFailure("say what it should do instead: message")
-    words = SteeringWords(target, message, ctx.inbound.sender, ctx.inbound.target.channel, ctx.taint)
+    words = SteeringWords(target, message, ctx.inbound.sender, ctx.inbound.target.channel, taint=ctx.taint)
     return _told(await subagents.steer(ctx.session, words))
 
 
