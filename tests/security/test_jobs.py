@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flow.test_app import running
+from flow.test_app import running, until
 from gateway.whole import place
 from palinurus.app import App
 from palinurus.core.policy.audience import MEMORY_TOOLS
@@ -169,3 +169,19 @@ async def test_jobs_reach_no_agent_that_letters_do_not_reach(tmp_path: Path, ope
             assert all("agentToAgent" in text for text in done), done
             assert json.dumps(app.scheduler.jobs()) == before and "mine" in listed
             assert not any("agent:main" in r.owner for r in model.requests)
+
+
+@pytest.mark.parametrize("action", ["list", "get", "runs"])
+async def test_who_looks_at_a_job_has_read_what_it_says(tmp_path: Path, action: str) -> None:
+    """Its words may be a page's, and what came of its runs is what another conversation said."""
+    model = Caller()
+    async with site(tmp_path / "h", model, tools=YES) as app:
+        maker = CronJobMaker(agent="main", source="agreed\nweb https://a.example")
+        made = await app.scheduler.add({**NEVER, "name": "j", "payload": {"message": "look"}}, maker)
+        await fire(app, model)
+        await until(lambda: bool(model.requests) and not app.scheduler.job(made["id"])["state"].get("runningAtMs"))
+        model.calls = (("cron", {"action": action, "jobId": made["id"]}), ("cron", {"action": "status"}))
+        await turn(app, session="other")
+        looked, status = [m for m in model.requests[-1].messages if isinstance(m, ToolResult)]
+        wanted = f"session runs {made['id']}" if action == "runs" else "web https://a.example"
+        assert (looked.source, status.source) == (wanted, "")
