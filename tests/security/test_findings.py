@@ -108,6 +108,7 @@ FINDINGS: dict[str, str] = {
     "words laundered by a job": "security/test_jobs.py: "
     "test_words_of_others_stay_theirs_in_a_job_that_is_changed_and_in_a_wake_up;"
     "security/test_jobs.py: test_who_looks_at_a_job_has_read_what_it_says",
+    "promises": "security/test_jobs.py: test_a_promise_holds_the_words_its_conversation_has_seen",
     "jobs of other agents": "security/test_jobs.py: test_jobs_reach_no_agent_that_letters_do_not_reach",
     "a runtime chosen by the agent": "tools/program/test_gateway.py: "
     "test_what_protects_the_owner_is_refused_and_nothing_is_written",
