@@ -117,6 +117,7 @@ FINDINGS: dict[str, str] = {
     "cli/migrate/test_migrate.py: test_what_parts_of_the_other_program_said_is_not_the_owners_word",
     "steering with somebody else's rights": "security/test_subagents.py: *",
     "a summary between": "security/test_subagents.py: test_what_was_shortened_still_taints_what_a_sub_agent_says",
+    "doubts of ours": "security/test_hooks.py: test_what_the_program_says_of_an_answer_is_not_the_owners_word",
     "a client's canvas": "gateway/methods/test_canvas.py: "
     "test_what_a_client_without_the_owners_rights_does_there_is_its_word",
     "a client's requests": "security/test_clients.py: test_earlier_messages_of_a_request_are_whose_it_is;"
