@@ -11,6 +11,7 @@ import pytest
 
 from flow.test_app import running, until
 from gateway.whole import place
+from palinurus.core.policy.spoken import list_own_words
 from palinurus.core.types.caller import READ, WRITE
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
@@ -98,6 +99,16 @@ async def test_what_a_tainted_turn_says_taints_who_is_steered(tmp_path: Path) ->
         await until(lambda: bool(model.heard()))
         assert model.heard()[0].messages[-1].source == "file page.txt"
         model.gate.open()
+
+
+async def test_its_result_is_not_the_owners_word(tmp_path: Path) -> None:
+    model = Boat()
+    model.gate.open()
+    async with running(tmp_path / "h", model) as app:
+        await tell(app, OWNER, "start", kind="direct", target=Target("terminal"), session="main")
+        await until(lambda: any("System: sub-agent" in r.messages[-1].text for r in model.requests))
+    last = next(r for r in model.requests if "System: sub-agent" in r.messages[-1].text)
+    assert list_own_words(last.messages) == ["start"]
 
 
 async def test_what_was_shortened_still_taints_what_a_sub_agent_says(tmp_path: Path) -> None:
