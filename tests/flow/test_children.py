@@ -576,7 +576,7 @@ async def test_a_yield_ends_the_turn_and_the_result_begins_the_next(tmp_path: Pa
     assert channel.texts == ["I wait.", "There it is."]
 
 
-@pytest.mark.parametrize(("foreign", "origin"), [(False, ""), (True, "web")])
+@pytest.mark.parametrize(("foreign", "origin"), [(False, "own"), (True, "web")])
 async def test_what_a_sub_agent_saw_stays_untrusted_at_its_parent(tmp_path: Path, foreign: bool, origin: str) -> None:
     page = call_tools(("web_fetch", {"url": "http://127.0.0.1:9/x"}))
     cast = Cast(

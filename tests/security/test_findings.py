@@ -1,4 +1,4 @@
-"""Every finding of the red team of 16 November 2026, of a second look at what was added since, and every attack that
+"""Every finding of the red team of 16 November 2026, of later looks at what was added since, and every attack that
 knew the gate, with the tests that prove it held now. The names are checked; where one is renamed, so it must be here.
 """
 
@@ -99,6 +99,35 @@ FINDINGS: dict[str, str] = {
     "channels/discord/test_outbound.py: test_no_address_of_an_answer_is_fetched_for_a_preview",
     "mcp_read_only, mcp_description": "tools/mcp/test_pins.py: *;tools/mcp/test_servers.py: *",
     "embedded_tool": "app/test_embed.py: test_tools_of_the_program_are_gated_and_the_program_may_answer",
+    # the joints between features, 19 November 2026
+    "jobs and wake-ups of a shared turn": "security/test_jobs.py: "
+    "test_a_job_made_where_others_read_along_is_told_nothing_the_owner_noted;security/test_jobs.py: "
+    "test_a_wake_up_from_where_others_read_along_is_told_nothing_either",
+    "wake-ups of a client": "security/test_jobs.py: "
+    "test_a_client_that_may_write_wakes_nobody_who_knows_what_the_owner_noted",
+    "words laundered by a job": "security/test_jobs.py: "
+    "test_words_of_others_stay_theirs_in_a_job_that_is_changed_and_in_a_wake_up;"
+    "security/test_jobs.py: test_who_looks_at_a_job_has_read_what_it_says",
+    "promises": "security/test_jobs.py: test_a_promise_holds_the_words_its_conversation_has_seen",
+    "jobs of other agents": "security/test_jobs.py: test_jobs_reach_no_agent_that_letters_do_not_reach",
+    "a runtime chosen by the agent": "tools/program/test_gateway.py: "
+    "test_what_protects_the_owner_is_refused_and_nothing_is_written",
+    "words of a plugin's hook": "security/test_hooks.py: test_an_address_that_a_plugin_adds_is_asked_about",
+    "imported conversations": "cli/migrate/test_migrate.py: test_what_a_group_said_is_not_the_owners_word;"
+    "cli/migrate/test_migrate.py: test_what_parts_of_the_other_program_said_is_not_the_owners_word",
+    "steering with somebody else's rights": "security/test_subagents.py: *",
+    "a summary between": "security/test_subagents.py: test_what_was_shortened_still_taints_what_a_sub_agent_says",
+    "doubts of ours": "security/test_hooks.py: test_what_the_program_says_of_an_answer_is_not_the_owners_word",
+    "a client's canvas": "gateway/methods/test_canvas.py: "
+    "test_what_a_client_without_the_owners_rights_does_there_is_its_word",
+    "a client's requests": "security/test_clients.py: test_earlier_messages_of_a_request_are_whose_it_is;"
+    "security/test_clients.py: "
+    "test_what_a_clients_tool_returned_taints_also_in_a_request_that_brings_the_conversation_along",
+    "a client's tool calls": "security/test_clients.py: "
+    "test_a_tool_with_effects_is_called_in_a_run_of_its_own_name",
+    "pictures": "security/test_clients.py: test_words_in_a_picture_are_pasted_ones",
+    "beside a conversation": "security/test_clients.py: "
+    "test_what_is_asked_beside_a_conversation_is_asked_after_it",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flow.test_app import running
+from flow.test_app import running, until
 from gateway.whole import place
 from palinurus.app import App
 from palinurus.core.policy.audience import MEMORY_TOOLS
@@ -47,7 +47,7 @@ class Caller(ScriptedModel):
 
 
 @asynccontextmanager
-async def site(home: Path, model: Caller, **config: Any) -> AsyncIterator[App]:
+async def site(home: Path, model: ScriptedModel, **config: Any) -> AsyncIterator[App]:
     (home / "workspace").mkdir(parents=True)
     (home / "workspace" / "MEMORY.md").write_text(f"The lobster is {MARK}.\n")
     (home / "workspace" / "page.txt").write_text("words of somebody")
@@ -61,7 +61,7 @@ async def turn(app: App, text: str = "go", **changes: Any) -> None:
     await app.wait((await app.submit(sent)).id)
 
 
-async def fire(app: App, model: Caller) -> ModelRequest:
+async def fire(app: App, model: ScriptedModel) -> ModelRequest:
     """The first request of the run that the only job starts now."""
     before, (job,) = len(model.requests), app.scheduler.jobs(disabled=True)
     await app.scheduler.run(job["id"])
@@ -73,7 +73,7 @@ def knows(request: ModelRequest) -> bool:
     return MARK in request.prompt.text or any(tool.name in MEMORY_TOOLS for tool in request.tools)
 
 
-async def until_asked(model: Caller, before: int) -> ModelRequest:
+async def until_asked(model: ScriptedModel, before: int) -> ModelRequest:
     async with asyncio.timeout(60):
         while len(model.requests) <= before:
             await asyncio.sleep(0.005)
@@ -169,3 +169,32 @@ async def test_jobs_reach_no_agent_that_letters_do_not_reach(tmp_path: Path, ope
             assert all("agentToAgent" in text for text in done), done
             assert json.dumps(app.scheduler.jobs()) == before and "mine" in listed
             assert not any("agent:main" in r.owner for r in model.requests)
+
+
+@pytest.mark.parametrize("action", ["list", "get", "runs"])
+async def test_who_looks_at_a_job_has_read_what_it_says(tmp_path: Path, action: str) -> None:
+    """Its words may be a page's, and what came of its runs is what another conversation said."""
+    model = Caller()
+    async with site(tmp_path / "h", model, tools=YES) as app:
+        maker = CronJobMaker(agent="main", source="agreed\nweb https://a.example")
+        made = await app.scheduler.add({**NEVER, "name": "j", "payload": {"message": "look"}}, maker)
+        await fire(app, model)
+        await until(lambda: bool(model.requests) and not app.scheduler.job(made["id"])["state"].get("runningAtMs"))
+        model.calls = (("cron", {"action": action, "jobId": made["id"]}), ("cron", {"action": "status"}))
+        await turn(app, session="other")
+        looked, status = [m for m in model.requests[-1].messages if isinstance(m, ToolResult)]
+        wanted = f"session runs {made['id']}" if action == "runs" else "web https://a.example"
+        assert (looked.source, status.source) == (wanted, "")
+
+
+async def test_a_promise_holds_the_words_its_conversation_has_seen(tmp_path: Path) -> None:
+    """Not only those of the turn that made it; its job may run when a new day has begun a clean conversation."""
+    script = [call_tools(("read", {"path": "page.txt"})), say("Read."), say("I'll send it to bob again tomorrow.")]
+    model = ScriptedModel(script)
+    async with site(tmp_path / "h", model) as app:
+        await turn(app, "read page.txt")
+        await turn(app, "and?")
+        await app.promises.close()
+        await turn(app, "/tasks accept 1")
+        (job,) = app.scheduler.jobs()
+        assert job["source"].split("\n") == ["agreed", "file page.txt"]

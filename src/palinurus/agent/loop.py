@@ -147,7 +147,7 @@ class _Run:
                 "malformed", f"no answer of {self._misfits} had the form that was asked for: {problem}"
             )
             return None
-        said = UserMessage(write_correction(problem), self._ports.clock.now())
+        said = UserMessage(write_correction(problem), self._ports.clock.now(), taint.OWN)
         self.add(said)
         return said
 
@@ -167,7 +167,7 @@ class _Run:
         if not asked:
             self.doubts = evidence.format_claims(claims)
             return None
-        said = UserMessage(evidence.write_doubt(claims), self._ports.clock.now())
+        said = UserMessage(evidence.write_doubt(claims), self._ports.clock.now(), taint.OWN)
         self.add(said)
         return said
 

@@ -290,7 +290,8 @@ class AppParts:
         self.scheduler = Scheduler(triggers, events)
         self.scheduler.follow(make_job_observer(self.hooks))
         self.webhooks = Webhooks(triggers, events, self.hooks)
-        self.promises = PromiseFollower(store, make_promise_check(self.processes, self.subagents, self.scheduler))
+        kept = make_promise_check(self.processes, self.subagents, self.scheduler)
+        self.promises = PromiseFollower(store, self._transcripts, kept)
         for follower in (self.subagents.watch, self.promises, self.admission.guests, self.pipeline.drafts):
             inbox.feeds.follow(follower)
         rules = os.path.join(settings.home, APPROVALS_FILE)

@@ -39,7 +39,7 @@ _SECRET = compile_late(
 class SessionTeller(Protocol):
     """Who tells a session something with its next turn."""
 
-    async def wake(self, text: str, *, now: bool, session: str = "", source: str = "") -> None: ...
+    async def wake(self, text: str, *, now: bool, session: str = "") -> None: ...
 
 
 class ChangeKeeper:

@@ -15,13 +15,17 @@ from typing import Any
 import msgspec
 
 from palinurus import late
-from palinurus.core.policy import taint
+from palinurus.agent.marks import find_session_taint
+from palinurus.core.policy.spoken import AGREED
+from palinurus.core.policy.taint import write_sources
 from palinurus.core.stream.answer import collect_visible_text
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Store
 from palinurus.store.records import Records
 from palinurus.tasks import TaskSet
@@ -64,7 +68,9 @@ def open_records(store: Store) -> Records[OpenPromise]:
 class PromiseFollower:
     """A follower of the inbox. `pending(session, text)`: is something under way that keeps this promise?"""
 
-    def __init__(self, store: Store, pending: Callable[[str, str], bool]) -> None:
+    def __init__(self, store: Store, transcripts: Transcripts, pending: Callable[[str, str], bool]) -> None:
+        self._store = store
+        self._transcripts = transcripts
         self._records = open_records(store)
         self._pending = pending
         self._turns: dict[str, tuple[str, Inbound]] = {}
@@ -98,10 +104,9 @@ class PromiseFollower:
             if key is None or self._pending(session, promise):
                 continue
             place = inbound.target
-            source = taint.write_sources(taint.collect_taint(event.messages))
             made = OpenPromise(
                 f"{item}-{at}", session, key.agent, promise, at=event.ended,
-                channel=place.channel, to=place.to, account=place.account, source=source,
+                channel=place.channel, to=place.to, account=place.account,
             )  # fmt: skip
             self._tasks.start(self._keep(made))
 
@@ -115,6 +120,10 @@ class PromiseFollower:
 
     async def _keep(self, made: OpenPromise) -> None:
         try:
+            row = await self._store.session(made.session)
+            if row is not None:  # what it was made of may have been read long before
+                transcript = await self._transcripts.load(SessionRecord.decode(row.data).path(made.agent))
+                made = msgspec.structs.replace(made, source=write_sources(find_session_taint(transcript)))
             await self._records.swap(made.id, None, made)
         except StateError as exc:  # a full disk: the reply was what mattered
             log.warning("a promise could not be noted: %s", exc.message)
@@ -143,7 +152,7 @@ async def accept_promise(store: Store, schedules: SchedulerPort, one: OpenPromis
     if not await open_records(store).swap(one.id, one, taken):
         return None
     try:
-        job = await schedules.add(to_job(taken), CronJobMaker(one.session, one.agent, source=one.source, ident=one.job))
+        job = await schedules.add(to_job(taken), _describe_maker(one))
     except BadRequest:
         await open_records(store).swap(one.id, taken, one)
         raise
@@ -158,12 +167,17 @@ async def resume_accepted(store: Store, schedules: SchedulerPort, now: int) -> N
             continue
         try:
             if not await _ran(schedules, one):
-                maker = CronJobMaker(one.session, one.agent, source=one.source, ident=one.job)
-                await schedules.add(to_job(msgspec.structs.replace(one, due=max(one.due, now))), maker)
+                await schedules.add(to_job(msgspec.structs.replace(one, due=max(one.due, now))), _describe_maker(one))
             await close_promise(store, one)
         except BadRequest as exc:
             log.warning("a promise was accepted, but no job was made for it: %s", exc)
             await close_promise(store, one)
+
+
+def _describe_maker(one: OpenPromise) -> CronJobMaker:
+    """The owner has read the words and agreed; where they came from stays known."""
+    source = write_sources((AGREED, one.source)) if one.source else ""
+    return CronJobMaker(one.session, one.agent, source=source, ident=one.job)
 
 
 async def _ran(schedules: SchedulerPort, one: OpenPromise) -> bool:

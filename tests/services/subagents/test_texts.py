@@ -46,7 +46,7 @@ def test_a_result_goes_where_the_asker_is_and_has_one_name() -> None:
     again = texts.make_announcement(child(asker=asker), "other", {}, (), 9)
     assert told.target == asker.target and told.push and told.session == "agent:main:main" and told.system
     assert told.event == again.event != texts.make_announcement(child(asker=asker, tells=1), "", {}, (), 9).event
-    assert told.source == "web b" and again.source == ""
+    assert told.source == "web b" and again.source == "own"
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from palinurus.agent.plan.opening import (
     Opening,
     Tell,
     add_pictures,
+    collect_context,
     count_pinned,
     find_open_calls,
     is_continuation,
@@ -68,6 +69,7 @@ from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resol
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.policy.audience import is_outsider, is_shared
 from palinurus.core.policy.modes import LINES
+from palinurus.core.policy.taint import collect_taint
 from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target
@@ -203,7 +205,7 @@ class RunPreparer:
             quiet=set_posting(read_show(base.agent), base.agent, inbound, offer.tools),
             profile=session.authProfileOverride or "",
             scale=await self._parts.calibration.learn(transcript, model.ref) if self._parts.calibration else 1.0,
-            taint=await self._taint(transcript, cell, project, notes=notes),
+            taint=await self._taint(transcript, cell, project, notes=notes, inbound=inbound),
         )
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
         view = partial(view_history, inbound, transcript, rules)
@@ -289,10 +291,11 @@ class RunPreparer:
         return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
 
     async def _taint(
-        self, transcript: Transcript, cell: ToolSandbox, project: tuple[FileFact, ...], *, notes: bool
+        self, transcript: Transcript, cell: ToolSandbox, project: tuple[FileFact, ...], *, notes: bool, inbound: Inbound
     ) -> tuple[str, ...]:
         own, paths = cell.persona or cell.workspace, name_paths(cell, project)
-        return await self.marks.taint(transcript, own, notes=notes, project=paths)
+        kept = await self.marks.taint(transcript, own, notes=notes, project=paths)
+        return collect_taint(collect_context(inbound), kept)
 
     def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
         """With the word on whether others than the owner see what comes of it, and on who may use the machine."""

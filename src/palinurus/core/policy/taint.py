@@ -26,7 +26,8 @@ PASTED = "pasted"
 LOCAL = frozenset(("file", "command", "network", PASTED))
 SILENT = "silent"  # of a command that has printed nothing yet: the words are the program's, not yet anybody's
 # Results of tools that no outsider writes into; what we made of a conversation; what the owner read and agreed to.
-OURS = frozenset(("", "own", "summary", AGREED, SILENT))
+OWN = "own"  # of what the program says itself: it may quote the model, and is nobody's order
+OURS = frozenset(("", OWN, "summary", AGREED, SILENT))
 SEPARATOR = "\n"  # between the sources of one text
 # Not the owner; what they may use at all is the policy's business. A client reads what its gateway lets it, also here.
 PEOPLE = frozenset(("member", "group", "stranger", "client"))

@@ -102,6 +102,7 @@ class EarlierMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: tuple[ToolCall, ...] = ()  # of the client's tools
     call: str = ""  # the id of the call that a tool answers
     name: str = ""  # … and the tool's name; of a person's, that it tells what that tool returned
+    source: str = ""  # whose words they are (taint), where that is known; of a person's only
 
     def as_message(self, now: int = 0) -> Message:
         """As the model sees it. What a tool of the client's returned is nobody's of ours (taint)."""
@@ -111,7 +112,7 @@ class EarlierMessage(msgspec.Struct, frozen=True, omit_defaults=True):
             )
         if self.role == "assistant":
             return AssistantMessage((*([TextBlock(self.content)] if self.content else []), *self.calls))
-        return UserMessage(self.content, source=f"plugin:client {self.name}" if self.name else "")
+        return UserMessage(self.content, source=self.source or (f"plugin:client {self.name}" if self.name else ""))
 
 
 class ClientTool(msgspec.Struct, frozen=True):

@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 
+from palinurus.agent.marks import find_session_taint
+from palinurus.core.policy.spoken import AGREED
+from palinurus.core.policy.taint import write_sources
 from palinurus.core.types.inbound import EarlierMessage, Inbound
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
@@ -104,11 +107,17 @@ async def run_btw(call: CommandCall) -> CommandAnswer:
         return CommandAnswer("Ask something beside the conversation: /btw QUESTION.")
     transcript = await call.program.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     said = [m for m in transcript.messages() if isinstance(m, UserMessage | AssistantMessage) and m.text.strip()]
-    context = tuple(
-        EarlierMessage("user" if isinstance(m, UserMessage) else "assistant", m.text[:CHARS]) for m in said[-SEEN:]
-    )
+    taint, context = find_session_taint(transcript), list[EarlierMessage]()
+    for message in said[-SEEN:]:
+        if not isinstance(message, UserMessage):
+            context.append(EarlierMessage("assistant", message.text[:CHARS]))
+            continue
+        # What the answers are made of is not shown, but was read: the first message carries it, and stays whose it is.
+        source = write_sources((message.source or AGREED, *taint)) if taint else message.source
+        context.append(EarlierMessage("user", message.text[:CHARS], source=source))
+        taint = ()
     beside = msgspec.structs.replace(
-        make_followup(call, text, context=context), session=f"agent:{call.key.agent}:btw:{call.claim.id}"
+        make_followup(call, text, context=tuple(context)), session=f"agent:{call.key.agent}:btw:{call.claim.id}"
     )
     return CommandAnswer("", follow=beside)
 

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from palinurus.core.policy import taint
+from palinurus.agent.marks import find_session_taint
 from palinurus.core.stream.answer import read_answer
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
@@ -192,7 +192,8 @@ class SubagentFollower:
             system = texts.write_system_prompt(above, may)
         left = sum(c.state != "told" for c in self._registry.of(child.parent) if c.id != child.id)
         text = texts.write_report(child, result, await self.cost(child), left, boundary=secrets.token_hex(16))
-        seen = taint.collect_taint(await self._messages(child))
+        transcript = await self._transcript(child)
+        seen = find_session_taint(transcript) if transcript is not None else ()
         accepted = await self._submitted(
             texts.make_announcement(child, text, system, seen, now=self._parts.clock.now())
         )
@@ -244,10 +245,6 @@ class SubagentFollower:
             found = find_last_words(transcript.messages(), skip=True) if child.runs > 1 else None
             return found or None
         return found or ""
-
-    async def _messages(self, child: SubagentRecord) -> tuple[Message, ...]:
-        transcript = await self._transcript(child)
-        return transcript.messages() if transcript else ()
 
     async def _transcript(self, child: SubagentRecord) -> Transcript | None:
         record, key = await self._record(child.session), parse_session_key(child.session)

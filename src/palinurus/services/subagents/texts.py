@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.policy.taint import Taint, is_from_outside
+from palinurus.core.policy.taint import OWN, Taint, is_from_outside
 from palinurus.core.types.inbound import Inbound, Target, TurnOptions
 from palinurus.core.untrusted import wrap_untrusted
 from palinurus.services.subagents.registry import Outcome, SubagentRecord
@@ -182,7 +182,7 @@ def make_announcement(child: SubagentRecord, text: str, system: str, taint: Tain
         agent=child.parent.split(":")[1],
         options=make_options(system, "steer"),
         system=True,
-        source=choose_source(taint),
+        source=choose_source(taint) or OWN,
     )
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.policy.taint import write_sources
+from palinurus.core.policy.spoken import AGREED
+from palinurus.core.policy.taint import SEPARATOR, write_sources
 from palinurus.core.signature import OPEN_OBJECT, pick_one
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_json_output
 from palinurus.errors import BadRequest, NotFound
@@ -116,9 +117,18 @@ async def _cron(schedules: SchedulerPort, /, ctx: ToolContext, args: CronArgumen
     an offset are the user's. Write the text so that it makes sense when it is read later, and tell the person what was
     set up and for when. wake tells the main session `text` now or with its next turn."""
     try:
-        return make_json_output(await _done(schedules, ctx, args))
+        told = await _done(schedules, ctx, args)
+        return make_json_output(told, source=_find_source(told))
     except (BadRequest, NotFound) as exc:
         raise ToolFailure(exc.message) from None
+
+
+def _find_source(told: dict[str, Any]) -> str:
+    """Whose words the answer holds (taint): those of jobs, and what was said in their runs."""
+    listed = told.get("jobs")  # of the status: how many
+    jobs = [job.get("source", "") for job in (listed if isinstance(listed, list) else [told])]
+    said = "session" if any(one.get("summary") for one in told.get("entries", ())) else ""
+    return write_sources((*(one for text in jobs for one in text.split(SEPARATOR) if one != AGREED), said))
 
 
 async def _done(schedules: SchedulerPort, ctx: ToolContext, args: CronArguments) -> dict[str, Any]:
