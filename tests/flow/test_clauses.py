@@ -371,3 +371,17 @@ async def test_a_failure_has_its_raw_command_and_trace_brings_no_tools(tmp_path:
     (start, failed, quiet) = shown(channel, "tool")
     assert start.startswith("🛠️ Exec: ") and start.endswith(", grep -q x /dev/null")
     assert failed == quiet == f"⚠️ 🛠️ Exec failed: {start.removeprefix('🛠️ Exec: ')}"
+
+
+@pytest.mark.seed(308)
+async def test_a_block_of_one_long_paragraph_ends_with_a_sentence_though_a_comma_is_nearer(tmp_path: Path) -> None:
+    sentence, sizes = "One two, three four five six, seven. ", {"minChars": 50, "maxChars": 120}
+    model, channel = ScriptedModel([say((sentence * 30).strip())], chunk=9), FakeChannel()
+    agents = {"defaults": {"model": "fake/m", "blockStreamingChunk": sizes, "blockStreamingCoalesce": {"idleMs": 0}}}
+    async with running(
+        tmp_path / "h", model, channel, agents=agents, channels={"fake": {"blockStreaming": True, **OPEN}}
+    ) as app:
+        (ident,) = await channel.receive("go", event="e1")
+        await app.wait(ident)
+        await until(lambda: "".join(channel.texts).count("seven.") == 30)
+    assert len(channel.texts) >= 8 and all(one.endswith("seven.") for one in channel.texts)
