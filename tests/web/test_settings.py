@@ -8,6 +8,7 @@ from typing import Any
 
 from palinurus.testing.model import ScriptedModel
 from web.served import CONFIG, Served, served
+from web.test_away import seen
 from web.test_unsaved import patched, until
 
 CALM = {"reload": {"mode": "off"}, "auth": {"token": "web-test-token"}}
@@ -41,6 +42,7 @@ async def test_what_is_taken_out_of_a_map_or_a_list_is_gone(page: Any, tmp_path:
         assert await page.input_value("[id='f-tools.deny']") == "exec\nwrite"
         await put(page, "tools.deny", "write\n\n ls ")
         await until(lambda: held(home)["tools"]["deny"] == ["write", "ls"])
+        await seen(page, "document.getElementById('f-tools.deny').value === 'write\\nls'")  # as it is on disk
         await put(page, "tools.deny", "[]")
         await until(lambda: held(home)["tools"]["deny"] == [])
         await page.fill("[aria-label='Find a key']", "commands.ownerDisplay")
@@ -68,6 +70,14 @@ async def test_what_is_wrong_is_not_written_and_stays_told(page: Any, tmp_path: 
         assert held(home)["agents"]["defaults"]["timeoutSeconds"] == 77
         assert await warned(page, "agents.defaults.timeoutSeconds").count() == 1
         assert await warned(page, "agents.defaults.heartbeat.every").count() == 1
+        await put(page, "agents.defaults.timeoutSeconds", "-5")
+        await warned(page, "agents.defaults.timeoutSeconds").get_by_text("must be 0").wait_for()
+        for other in ("imageMaxDimensionPx", "timeoutSeconds"):  # what was typed into one field is in no other
+            await page.fill("[aria-label='Find a key']", f"agents.defaults.{other}")
+            field = page.locator(f"[id='f-agents.defaults.{other}']")
+            await field.wait_for()
+            assert await field.input_value() == ("77" if other == "timeoutSeconds" else "")
+            assert await warned(page, f"agents.defaults.{other}").count() == 0
 
 
 async def test_a_key_that_is_one_value_or_several_shows_the_one_it_has(page: Any, tmp_path: Path) -> None:

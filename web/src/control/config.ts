@@ -1,5 +1,6 @@
 // The settings: a form made from the schema, with what each key means and what is wrong with it.
 import { Refusal } from "../client";
+import { keyed } from "lit/directives/keyed.js";
 import { live } from "lit/directives/live.js";
 import { html, nothing, Page, store, type Payload } from "../base";
 import { icon } from "../icons";
@@ -61,6 +62,18 @@ class Config extends Page {
 
   private unguard = () => {};
   private section = ""; // that was shown last
+  private view = 0;
+
+  /** Other fields are shown: none has what was typed into one before, and nothing is wrong with them yet. */
+  private turn(): void {
+    this.view++;
+    this.issues = {};
+  }
+
+  willUpdate(): void {
+    super.willUpdate();
+    if (placed(location.pathname)[1] !== this.section) this.turn();
+  }
 
   updated(): void {
     const now = placed(location.pathname)[1];
@@ -115,8 +128,8 @@ class Config extends Page {
   }
 
   protected tools(): unknown {
-    return html`<input type="search" placeholder=${tr`Find a key`} aria-label=${tr`Find a key`} .value=${this.filter} @input=${(e: Event) => (this.filter = (e.target as HTMLInputElement).value)}>
-      <button type="button" class="plain" aria-pressed=${this.text} @click=${() => (this.text = !this.text)}>${this.text ? tr`Form` : tr`Text`}</button>`;
+    return html`<input type="search" placeholder=${tr`Find a key`} aria-label=${tr`Find a key`} .value=${this.filter} @input=${(e: Event) => { this.filter = (e.target as HTMLInputElement).value; this.turn(); }}>
+      <button type="button" class="plain" aria-pressed=${this.text} @click=${() => { this.text = !this.text; this.turn(); }}>${this.text ? tr`Form` : tr`Text`}</button>`;
   }
 
   protected body(d: Payload): unknown {
@@ -211,11 +224,11 @@ class Config extends Page {
     const issue = this.issues[name] ?? (wrong && `${wrong.message}${wrong.hint ? `; ${wrong.hint}` : ""}`);
     const id = `f-${name}`;
     const about = this.told[name];
-    return html`<div class="field ${value === undefined ? "" : "is-set"}"><label for=${id}>${label}</label>${this.input(id, path, schema, value, hint)}
+    return keyed(`${this.view} ${name}`, html`<div class="field ${value === undefined ? "" : "is-set"}"><label for=${id}>${label}</label>${this.input(id, path, schema, value, hint)}
       <span class="field-acts">${store.client.has("config.explain") ? html`<button type="button" class="ghost icon-only" aria-label=${tr`Explain ${name}`} title=${tr`Explain`} aria-expanded=${Boolean(about)} @click=${() => void this.explain(name)}>${icon("why")}</button>` : nothing}
       ${value === undefined ? nothing : html`<button type="button" class="ghost small" @click=${() => void this.write(path, null)}>${tr`Unset`}</button>`}</span>
       ${about ? html`<p class="told"><code>${name}</code>: <b>${about.value === null || about.value === undefined ? tr`not set` : json(about.value)}</b>${about.source === "not set" ? "" : ` (${about.source})`}; ${WHEN[about.when] ?? about.when}.${about.note ? ` ${about.note}` : ""}</p>${about.keys.length ? html`<ul class="told">${about.keys.map((key: Payload) => html`<li><code>${key.name}</code> ${key.about}</li>`)}</ul>` : nothing}` : nothing}
-      ${hint.help ? html`<p class="dim" id="${id}-help">${hint.help}</p>` : nothing}${issue ? html`<p class="warn" role="alert">${issue}</p>` : nothing}</div>`;
+      ${hint.help ? html`<p class="dim" id="${id}-help">${hint.help}</p>` : nothing}${issue ? html`<p class="warn" role="alert">${issue}</p>` : nothing}</div>`);
   }
 
   private async explain(name: string): Promise<void> {
