@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import logging
 import os
 import re
 import resource
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest import logging as capturing
 from _pytest.assertion.rewrite import AssertionRewritingHook
 from hypothesis import HealthCheck, given, settings
 from hypothesis.internal.conjecture import providers
@@ -73,24 +71,6 @@ for _hook in sys.meta_path:
         _hook._must_rewrite.discard("palinurus")
         _hook._marked_for_rewrite_cache.clear()
         _hook.mark_rewrite("palinurus.testing")
-
-
-class _CatchingLogs(capturing.catching_logs[Any]):
-    """Pytest's looks six times a test through all loggers for those that keep their lines from the root: hundreds, when
-    the vendors' clients are loaded, and no test asks for what such a one says."""
-
-    def __enter__(self) -> Any:
-        root = logging.getLogger()
-        root.addHandler(self.handler)
-        self.attached_loggers.append(root)
-        if self.level is not None:
-            self.handler.setLevel(self.level)
-            self.orig_level = root.level
-            root.setLevel(min(self.orig_level, self.level))
-        return self.handler
-
-
-capturing.catching_logs = _CatchingLogs  # type: ignore[misc]
 
 
 def pytest_configure(config: pytest.Config) -> None:
