@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from palinurus.abort import Abort
-from palinurus.agent.compaction.summarize import HistorySummary, SummaryClient, SummaryJob, summarize
+from palinurus.agent.compaction.summarize import CHUNKS, HistorySummary, SummaryClient, SummaryJob, summarize
 from palinurus.clock import SystemClock
 from palinurus.config.sections.context import CompactionSettings
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, UserMessage
@@ -38,6 +38,18 @@ async def test_large_histories_are_read_in_chunks_each_updating_the_record() -> 
     assert "- before" in asked[0] and all(f"- part {n}" in asked[n + 1] for n in range(count - 1))
     assert all(sum(f"message {n} " in text for text in asked) == 1 for n in range(20))
     assert all(r.tools == () and r.session == "" and r.owner == "agent:main:main" for r in model.requests)
+
+
+async def test_of_a_history_that_would_take_hours_the_beginning_and_the_end_are_read() -> None:
+    """212 MB that were never shortened: 364 chunks in three times 180 s, thrown away, with the next turn again."""
+    model = ScriptedModel([say(GOOD)], repeat=True)
+    window = ModelSpec(make_model_info().ref, make_model_info().api, context_window=8_000)
+    history = tuple(UserMessage(f"message {n} " + "oars " * 1_600) for n in range(90))
+    assert isinstance(await summarize(SummaryJob(history), asker(model, window), CompactionSettings()), HistorySummary)
+    asked = [r.messages[0].text for r in model.requests]
+    assert len(asked) == CHUNKS and "message 0 " in asked[0] and "message 89 " in asked[-1]
+    assert f"{90 - CHUNKS} parts of the conversation are left out here" in asked[1]
+    assert all("parts of the conversation" not in text for text in (asked[0], *asked[2:]))
 
 
 async def test_the_beginning_of_a_turn_gets_its_own_summary() -> None:

@@ -23,6 +23,8 @@ from palinurus.core.types.usage import TokenUsage
 RETRIES = 3
 FIRST_WAIT, LONGEST_WAIT = 0.5, 5.0
 CHUNK = 0.4  # of the summariser's window is read at once
+CHUNKS = 16  # as many are read within the time; of more, the first and the last
+LEFT_OUT = "[{count} parts of the conversation are left out here]\n\n"
 OVERHEAD = 4_096  # tokens: our words, the record so far
 CHARS = 4  # to a token
 FINAL = frozenset(("aborted", "budget", "config", "auth", "billing", "not_found"))  # asking the same model is vain
@@ -73,7 +75,10 @@ async def _summarize(
     window = asker.models[0].context_window
     room = max(2_000, int((window * CHUNK - min(OVERHEAD, window // 8)) * CHARS))
     record = job.before
-    for chunk in compaction.split_into_texts(job.history, room):
+    chunks = await asyncio.to_thread(compaction.split_into_texts, job.history, room)
+    if (count := len(chunks) - CHUNKS) > 0:
+        chunks = [chunks[0], LEFT_OUT.format(count=count) + chunks[count + 1], *chunks[count + 2 :]]
+    for chunk in chunks:
         made = await _asked(chunk, record, job, asker, settings=settings, prefix=False)
         if isinstance(made, ModelFailure):
             return made
