@@ -120,7 +120,7 @@ async def _cron(schedules: SchedulerPort, /, ctx: ToolContext, args: CronArgumen
         told = await _done(schedules, ctx, args)
         return make_json_output(told, source=_find_source(told))
     except (BadRequest, NotFound) as exc:
-        raise ToolFailure(exc.message) from None
+        raise ToolFailure(f"{exc.message}; {exc.fix}" if exc.fix else exc.message) from None
 
 
 def _find_source(told: dict[str, Any]) -> str:
