@@ -219,6 +219,27 @@ async def test_a_message_stopped_while_it_is_claimed_to_go_on_leaves_no_tool_cal
     assert [entry["message"]["role"] for entry in transcript(home)[1:]] == ["user", "assistant", "toolResult"]
 
 
+async def test_a_stop_that_a_kill_cut_off_stops_what_came_before_it_and_nothing_behind(tmp_path: Path) -> None:
+    """It is done again at the start, and took what had been accepted after it along: said, and never heard."""
+    home, gate = tmp_path / "h", StreamGate()
+    async with running(home, ScriptedModel([say("old"), say("hi")])) as app:
+        asked = []
+        for text in ("old", "/stop", "hello"):
+            asked.append((await app.submit(inbound(text, push=False, sender=OWNER))).id)
+            await app.wait(asked[-1])
+    with closing(sqlite3.connect(home / "state.db")) as db, db:
+        db.execute("UPDATE inbox SET state = 'queued', outcome = NULL, note = '', settled = 0")
+        db.execute("UPDATE inbox SET state = 'running' WHERE id != ?", (asked[-1],))
+        db.execute("DELETE FROM journal")
+    for file in (home / "agents" / "main" / "sessions").glob("*.jsonl"):
+        file.unlink()
+    async with running(home, ScriptedModel([hold_at(say("one"), gate, 0), say("two")])) as app:
+        before = await app.wait(asked[0])
+        gate.open()
+        ends = [before.outcome, *[(await app.wait(ident)).outcome for ident in asked[1:]]]
+    assert ends == ["aborted", "answered", "answered"]
+
+
 @pytest.mark.parametrize("busy", [False, True])
 async def test_a_message_stopped_before_its_dispatcher_knew_it_is_never_worked_on(tmp_path: Path, busy: bool) -> None:
     """It is on disk, claimed or waiting, and the stop, too, before whoever put it in hears that it was accepted."""

@@ -82,7 +82,7 @@ class Office:
         self.controller = CommandController(self.program, self.replied.extend)
         self._count = 0
 
-    async def _stop(self, session: str, reason: str, children: bool = True) -> StopReport:
+    async def _stop(self, session: str, reason: str, before: str = "", children: bool = True) -> StopReport:
         if session not in self.running:
             return StopReport(False)
         self.aborted.append((session, reason))

@@ -74,11 +74,16 @@ class MessageDismisser:
         self.close_calls: CallCloser | None = None  # who answers tool calls that a message left open
         self._tasks = TaskSet("dismissing messages")
 
-    async def stop_session(self, session: str, reason: str, item: str = "") -> StopReport:
-        """Its run, whichever node has it, and what waits behind that if the reason is a person's; or `item`. Raises
-        StateError kinds."""
+    async def stop_session(self, session: str, reason: str, item: str = "", before: str = "") -> StopReport:
+        """Its run, whichever node has it, and what waits behind that if the reason is a person's; or `item`; or what
+        came `before` one. Raises StateError kinds."""
         if item:
             return StopReport(await self.stop_item(item, reason))
+        if before:
+            known = [*await self._store.list_running(), *await self._store.list_waiting(session)]
+            earlier = [one for one in known if one.session == session and one.id < before]
+            ended = [one.state for one in earlier if await self.stop_item(one.id, reason)]
+            return StopReport("running" in ended, ended.count("queued"))
         run, clears = self._running.get(session), reason in CLEARS
         if run is not None:
             self._stop_run(run, reason)
@@ -93,7 +98,7 @@ class MessageDismisser:
         done = await self._stop(session, reason, only, waiting=queue.STOPPED if clears else None)
         return StopReport(bool(done.marked), len(done.ended))
 
-    async def stop_item(self, ident: str, reason: str) -> bool:
+    async def stop_item(self, ident: str, reason: str = "user") -> bool:
         """See `services.inbox.InboxPort`."""
         run = next((r for r in self._running.values() if r.claim.id == ident or ident in r.absorbed), None)
         if run is not None:

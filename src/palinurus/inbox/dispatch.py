@@ -86,6 +86,7 @@ class Dispatcher:
         self.waiting = WaitingMessages(store, self._book, reader, self._step, *taken)
         made = (self.feeds, reader, self._finisher)
         self._dismisser = MessageDismisser(self._book, self._running, self._step, *made, self.waiting.reserve)
+        self.stop_item = self._dismisser.stop_item
         known = (store, self._book, self._running, self.feeds)
         self.peers = PeerNews(*known, tickets=self._tickets, reread=self._rules.reread, step=self._step)
         self.draining = False
@@ -361,18 +362,16 @@ class Dispatcher:
     def running(self, session: str) -> bool:
         return session in self._running
 
-    async def stop(self, session: str, reason: str, *, item: str = "", children: bool = True) -> StopReport:
+    async def stop(
+        self, session: str, reason: str, *, item: str = "", before: str = "", children: bool = True
+    ) -> StopReport:
         """See the port."""
-        report = await self._dismisser.stop_session(session, reason, item)
+        report = await self._dismisser.stop_session(session, reason, item, before)
         if reason == "stop":  # a control's
             self._controls.note_stopped(session)
         if children and (report.ran or not item) and self._stop_children is not None:
             report = report._replace(children=await self._stop_children(session))
         return report
-
-    async def stop_item(self, ident: str, reason: str = "user") -> bool:
-        """See the port."""
-        return await self._dismisser.stop_item(ident, reason)
 
     async def wait(self, ident: str, timeout: float | None = None) -> InboxRow:
         """The row once its outcome is on disk, or as it stands after `timeout` seconds. Raises NotFound."""

@@ -80,9 +80,11 @@ class InboxPort(Protocol):
         """Has the session a run going?"""
         ...
 
-    async def stop(self, session: str, reason: str, /, *, item: str = "", children: bool = True) -> StopReport:
+    async def stop(
+        self, session: str, reason: str, /, *, item: str = "", before: str = "", children: bool = True
+    ) -> StopReport:
         """Stop the run of a session, and its sub-agents; a person's stop also drops what waits. `item`: only if it is
-        this message that runs or waits there, and nothing else.
+        this message that runs or waits there, and nothing else. `before`: only what was accepted before this message.
 
         On disk when it returns: nothing of it comes back, or is heard of again. Raises StateError kinds.
         """

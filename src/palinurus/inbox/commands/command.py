@@ -156,6 +156,11 @@ class CommandCall(msgspec.Struct, frozen=True):
         return is_admin(self.inbound)
 
     @property
+    def behind(self) -> str:
+        """Itself, if a kill cut it off: what was accepted since is none of what it stops."""
+        return self.claim.id if self.claim.attempts > 1 else ""
+
+    @property
     def shared(self) -> bool:
         """Would others than the owner see what comes of the session's next turn?"""
         insiders = list_insiders(self.program.settings)

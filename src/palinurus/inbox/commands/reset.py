@@ -72,7 +72,7 @@ async def _quiet(call: CommandCall) -> None:
     """The old run is stopped, and gets a moment to write down how it ended. Its sub-agents report to the new one."""
     inbox, key = call.program.inbox, str(call.key)
     running = [row.id for row in await call.program.store.list_running() if row.session == key]
-    if (await inbox.stop(key, "stop", children=False)).ran and running:
+    if (await inbox.stop(key, "stop", before=call.behind, children=False)).ran and running:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(inbox.wait(running[0]), PATIENCE)
 

@@ -66,7 +66,7 @@ async def run_bash(call: CommandCall) -> CommandAnswer:
 
 async def run_stop(call: CommandCall) -> CommandAnswer:
     """Stops the run, its sub-agents, and drops what waits behind it."""
-    stopped, dropped, children = await call.program.inbox.stop(str(call.key), "stop")
+    stopped, dropped, children = await call.program.inbox.stop(str(call.key), "stop", before=call.behind)
     if not stopped and not dropped and not children:
         return CommandAnswer(IDLE)
     family = f" {children} sub-agent{'s' if children != 1 else ''} stopped." if children else ""
