@@ -80,10 +80,11 @@ class MessageDismisser:
         if item:
             return StopReport(await self.stop_item(item, reason))
         if before:
-            known = [*await self._store.list_running(), *await self._store.list_waiting(session)]
-            earlier = [one for one in known if one.session == session and one.id < before]
-            ended = [one.state for one in earlier if await self.stop_item(one.id, reason)]
-            return StopReport("running" in ended, ended.count("queued"))
+            both = [*await self._store.list_running(), *await self._store.list_waiting(session)]
+            known = [one for one in both if one.session == session]
+            if any(one.id > before for one in known):  # else all of it, also what another node runs
+                ended = [one.state for one in known if one.id < before and await self.stop_item(one.id, reason)]
+                return StopReport("running" in ended, ended.count("queued"))
         run, clears = self._running.get(session), reason in CLEARS
         if run is not None:
             self._stop_run(run, reason)
